@@ -10,7 +10,7 @@ use bridge_daemon::config::{ConfigError, Environment};
 use bridge_daemon::key::{KeyPlace, NotHere};
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape, escape_line};
-use bridge_store::sqlite::{self, Backup, Existing, Notice, Recovered, Report};
+use bridge_store::sqlite::{self, Backup, Existing, Recovered, RecoveryNotice, RecoveryReport};
 use bridge_store::{AuditPublicKey, KeyAge};
 use serde_json::{Value, json};
 use std::fs::DirBuilder;
@@ -180,7 +180,7 @@ fn recovered_words((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Stri
     words + &key
 }
 
-fn report_words(report: &Report) -> String {
+fn report_words(report: &RecoveryReport) -> String {
     let mut words = format!(
         "a new ledger is in place, with {} messages{}\n",
         report.messages,
@@ -216,7 +216,8 @@ fn report_words(report: &Report) -> String {
             !line.contains(" 0 kept, 0 from the backup, 0 dropped") || line.contains("parts")
         }),
     );
-    let named = |notice: &Notice| format!("{}  {}", notice.message_id, escape_line(&notice.what));
+    let named =
+        |notice: &RecoveryNotice| format!("{}  {}", notice.message_id, escape_line(&notice.what));
     section(
         "dead letters now (`codex-bridge dead redrive ID` runs one again, if you know that it did not)",
         &mut report.buried.iter().map(named),
@@ -247,9 +248,10 @@ fn recovered_json((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Value
     }
 }
 
-fn report_json(report: &Report, key_made: Option<&Path>) -> Value {
-    let notices = |notices: &[Notice]| -> Vec<Value> {
-        let notice = |one: &Notice| json!({ "message_id": one.message_id, "what": one.what });
+fn report_json(report: &RecoveryReport, key_made: Option<&Path>) -> Value {
+    let notices = |notices: &[RecoveryNotice]| -> Vec<Value> {
+        let notice =
+            |one: &RecoveryNotice| json!({ "message_id": one.message_id, "what": one.what });
         notices.iter().map(notice).collect()
     };
     let tables = report.tables.iter().map(|table| {

@@ -23,7 +23,7 @@ pub use rows::{
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
-pub use tasks::{Spent, TaskQuery};
+pub use tasks::TaskQuery;
 
 /// The log target of the moments in a message's life, for whoever wants to know where its time went: an operator turns
 /// it on by name (`info,bridge_trace=debug`), and all edges tell theirs under the same one. Off, a moment costs one

@@ -4,7 +4,7 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use super::change::Change;
-use super::tasks::{Spent, TaskQuery};
+use super::tasks::TaskQuery;
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
@@ -517,13 +517,6 @@ pub trait Read {
     fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError>;
     /// How many such tasks there are, whatever `before` and `limit` say.
     fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError>;
-    /// What a sender's turns cost after a time; claimed messages count already.
-    fn spent(
-        &self,
-        channel: &ChannelId,
-        sender: &str,
-        since: Timestamp,
-    ) -> Result<Spent, RowsError>;
     /// What a sender stored, by the hour, oldest first: at most the newest [`limits::STORED_HOURS_READ`].
     ///
     /// [`limits::STORED_HOURS_READ`]: crate::limits::STORED_HOURS_READ
@@ -537,8 +530,8 @@ pub trait Read {
         after: Option<&MessageId>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError>;
-    /// Whether a sender's turns after a time reach a budget: if so, when that one began that must be forgotten before
-    /// there is room again.
+    /// Whether a sender's turns after a time reach a budget; claimed messages count already. If so, when that one began
+    /// that must be forgotten before there is room again.
     fn budget_reached(
         &self,
         channel: &ChannelId,

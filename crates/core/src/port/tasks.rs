@@ -15,23 +15,3 @@ pub struct TaskQuery {
     /// At most so many.
     pub limit: u32,
 }
-
-/// What a sender's turns cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Turns that were begun.
-    pub turns: u64,
-    /// Tokens that they used.
-    pub tokens: u64,
-    /// When the oldest of these turns began.
-    pub first: Option<Timestamp>,
-}
-
-impl Spent {
-    /// Counts one turn more.
-    pub fn add(&mut self, at: Timestamp, tokens: u64) {
-        self.turns = self.turns.saturating_add(1);
-        self.tokens = self.tokens.saturating_add(tokens);
-        self.first = Some(self.first.map_or(at, |first| first.min(at)));
-    }
-}

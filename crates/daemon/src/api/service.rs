@@ -455,9 +455,9 @@ fn channel_view(health: ChannelHealth) -> ChannelView {
 
 fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
     let (health, damage) = match vitals.health {
-        sqlite::Health::Unchecked => ("unchecked", None),
-        sqlite::Health::Sound => ("sound", None),
-        sqlite::Health::Damaged { why } => ("damaged", Some(why)),
+        sqlite::LedgerHealth::Unchecked => ("unchecked", None),
+        sqlite::LedgerHealth::Sound => ("sound", None),
+        sqlite::LedgerHealth::Damaged { why } => ("damaged", Some(why)),
     };
     let milliseconds = |took: std::time::Duration| u64::try_from(took.as_millis()).ok();
     LedgerView {

@@ -38,7 +38,7 @@ pub enum KeyError {
         /// Why not, and what to do.
         why: String,
     },
-    /// The file system said no.
+    /// The file system refused.
     #[error("cannot {doing} the ledger's key {}: {source}; check its owner and its directory", path.display())]
     File {
         /// What was tried.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// One file as it is stored. Names of fields are never changed, only added.
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct StoredAttachment {
     name: String,
     media_type: String,
     path: String,
@@ -22,9 +22,9 @@ pub(super) fn text(files: &[Attachment]) -> Option<String> {
     if files.is_empty() {
         return None;
     }
-    let stored: Vec<Stored> = files
+    let stored: Vec<StoredAttachment> = files
         .iter()
-        .map(|file| Stored {
+        .map(|file| StoredAttachment {
             name: file.name.clone(),
             media_type: file.media_type.clone(),
             path: file.path.clone(),
@@ -40,7 +40,7 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Result<Vec<Attachment>, RowsE
     let Some(text) = fields.next::<Option<String>>()? else {
         return Ok(Vec::new());
     };
-    let stored: Vec<Stored> = serde_json::from_str(&text)
+    let stored: Vec<StoredAttachment> = serde_json::from_str(&text)
         .map_err(|error| fields.damaged(format!("its files can't be read ({error})")))?;
     let files = stored.into_iter().map(|file| Attachment {
         name: file.name,

@@ -21,7 +21,7 @@ use std::path::Path;
 
 const LINKS: &str = "SELECT row, sum, subject, at, actor, what, detail FROM audit ORDER BY row";
 
-/// What a record without a good signature is told as.
+/// Entry that opens a new chain after a record without a valid signature.
 const FOUND_UNSIGNED: &str = "what is before this row was not signed by this ledger's key when it was found: it was \
      written by something else, or brought here from another state directory";
 
@@ -218,7 +218,7 @@ pub(super) fn forget(
 
 /// What a recovery found of the record, before it is carried on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Salvaged {
+pub(super) struct SalvagedAudit {
     /// Places where rows are missing or do not follow from the one before.
     pub(super) cuts: Vec<String>,
 }
@@ -231,8 +231,8 @@ const CUTS_MAX: usize = 10;
 pub(super) fn salvaged(
     conn: &Connection,
     key: &LedgerKey,
-    entry: impl FnOnce(&Salvaged) -> AuditEntry,
-) -> Result<Salvaged, RowsError> {
+    entry: impl FnOnce(&SalvagedAudit) -> AuditEntry,
+) -> Result<SalvagedAudit, RowsError> {
     let links = sql::many(conn, LINKS, [], link)?;
     let mut cuts = Vec::new();
     for pair in links.windows(2) {
@@ -247,7 +247,7 @@ pub(super) fn salvaged(
         }
     }
     cuts.truncate(CUTS_MAX);
-    let found = Salvaged { cuts };
+    let found = SalvagedAudit { cuts };
     begin_anew(conn, key, AuditEnds::default(), entry(&found))?;
     Ok(found)
 }

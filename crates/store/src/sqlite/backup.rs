@@ -50,11 +50,8 @@ pub enum BackupError {
     },
     /// The name is taken.
     #[error("{} exists already and was left as it is; give another name, or allow to replace it", path.display())]
-    Exists {
-        /// Which name.
-        path: PathBuf,
-    },
-    /// The file system said no.
+    Exists { path: PathBuf },
+    /// The file system refused.
     #[error("cannot {doing} {}: {source}; check its owner, its permissions and free space", path.display())]
     File {
         /// What was tried.
@@ -162,7 +159,7 @@ fn write(source: &Connection, ledger: &Path, partial: &Path) -> Result<Backup, B
     verify(ledger, partial, &expected)
 }
 
-fn verify(ledger: &Path, partial: &Path, expected: &[Count]) -> Result<Backup, BackupError> {
+fn verify(ledger: &Path, partial: &Path, expected: &[TableCount]) -> Result<Backup, BackupError> {
     let failed = |source| copy_error(partial, source);
     let unsound = |findings| BackupError::Unsound {
         path: ledger.to_owned(),
@@ -200,12 +197,12 @@ fn verify(ledger: &Path, partial: &Path, expected: &[Count]) -> Result<Backup, B
 
 /// How many rows a table has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Count {
+struct TableCount {
     table: String,
     rows: u64,
 }
 
-fn count_rows(conn: &Connection) -> Result<Vec<Count>, rusqlite::Error> {
+fn count_rows(conn: &Connection) -> Result<Vec<TableCount>, rusqlite::Error> {
     let mut tables = conn.prepare(
         "SELECT name FROM sqlite_schema \
          WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
@@ -219,7 +216,7 @@ fn count_rows(conn: &Connection) -> Result<Vec<Count>, rusqlite::Error> {
             let query = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
             let rows: i64 = conn.query_row(&query, [], |row| row.get(0))?;
             let rows = u64::try_from(rows).unwrap_or(0);
-            Ok(Count { table, rows })
+            Ok(TableCount { table, rows })
         })
         .collect()
 }

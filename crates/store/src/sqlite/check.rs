@@ -1,19 +1,24 @@
-//! Is the file sound? SQLite's own quick check, bounded in what it tells.
+//! Checks of a ledger file: whether it is there, is ours and is sound. Nothing is written or repaired here.
 //!
-//! The daemon asks once it is ready, and a migration before it begins; repairing is not done here.
+//! The daemon checks once it is ready, and a migration before it begins; [`inspect`] also works beside a daemon that uses
+//! the ledger.
 
-use super::open::for_check;
+use super::files::log_of;
+use super::log::{self, Log};
+use super::migrate::{self, MIGRATIONS};
+use super::open::{OpenError, expect_no_link, for_check, recovered_place};
 use super::{sql, sums};
 use bridge_core::port::{LedgerError, RowsError};
 use rusqlite::Connection;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Findings that are told; one is enough to stop, a few help whoever repairs.
+/// Findings that are reported: one is enough to stop, a few help to repair.
 const FINDINGS_MAX: u32 = 10;
 
-/// What rows say twice must agree; a finding per row that does not.
+/// One finding per row whose redundant columns disagree.
 const CONSISTENT: [&str; 3] = [
     "SELECT 'message ' || message_id || ' has no text' FROM message \
      WHERE row NOT IN (SELECT row FROM message_text)",
@@ -36,7 +41,7 @@ pub enum Soundness {
     },
 }
 
-/// Checks the file on a thread and a connection of its own: it may take seconds and must hold up nobody.
+/// Checks the file on a thread and a connection of its own: it may take seconds and must not block the writer or a reader.
 pub(super) async fn quick_check(path: PathBuf) -> Result<Soundness, LedgerError> {
     let (caller, answer) = oneshot::channel();
     thread::Builder::new()
@@ -65,7 +70,7 @@ pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
     }
 }
 
-/// Whether every text is what was stored.
+/// Compares every text with its checksum.
 fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
     let findings = match sums::check(conn, FINDINGS_MAX as usize) {
         Ok(findings) => findings,
@@ -79,7 +84,7 @@ fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
     })
 }
 
-/// Everything that can be checked: indexes, references and what is said twice too.
+/// Everything that can be checked: indexes, references and redundant columns too.
 pub(super) fn thoroughly(conn: &Connection) -> Result<Soundness, RowsError> {
     let whole = judge(conn, &format!("PRAGMA integrity_check({FINDINGS_MAX})"))?;
     if whole != Soundness::Sound {
@@ -114,5 +119,115 @@ fn judge(conn: &Connection, query: &str) -> Result<Soundness, RowsError> {
         Ok(Soundness::Sound)
     } else {
         Ok(Soundness::Damaged { findings })
+    }
+}
+
+/// How much [`inspect`] checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Every page and row.
+    Quick,
+    /// Indexes and references too, which takes several times as long.
+    Thorough,
+}
+
+/// State of the ledger file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inspection {
+    /// There is none yet.
+    Missing,
+    /// A recovery was cut while it put a new ledger in place.
+    RecoveryCut,
+    /// Nothing is wrong with it.
+    Sound {
+        /// How many messages it holds.
+        messages: u64,
+    },
+    /// It can't be trusted.
+    Damaged {
+        /// What was found.
+        findings: Vec<String>,
+    },
+}
+
+/// Looks at the ledger at `path`. One of another program or a newer version is an error.
+pub fn inspect(path: &Path, depth: Depth) -> Result<Inspection, OpenError> {
+    let log = log_of(path);
+    expect_no_link(path)?;
+    if recovered_place(path).exists() {
+        return Ok(Inspection::RecoveryCut);
+    }
+    match (path.exists(), log.exists()) {
+        (false, false) => return Ok(Inspection::Missing),
+        (false, true) => return damaged("it is gone, and its log is there"),
+        (true, _) => {}
+    }
+    let failed = |source| file(path, source);
+    if std::fs::metadata(path).map_err(failed)?.len() == 0 {
+        return damaged("it is empty");
+    }
+    if let Log::Broken { what } = log::examine(&log).map_err(failed)? {
+        return damaged(&what);
+    }
+    let conn = match for_check(path) {
+        Ok(conn) => conn,
+        Err(error) => return refused(OpenError::sqlite(path, error)),
+    };
+    if let Err(error) = migrate::check_ours(&conn, path, MIGRATIONS) {
+        return refused(error);
+    }
+    let found = match depth {
+        Depth::Quick => soundness(&conn),
+        Depth::Thorough => thoroughly(&conn),
+    };
+    match found {
+        Ok(Soundness::Sound) => {}
+        Ok(Soundness::Damaged { findings }) => return Ok(Inspection::Damaged { findings }),
+        Err(
+            error @ (RowsError::Backend { .. }
+            | RowsError::Conflict { .. }
+            | RowsError::Damaged { .. }),
+        ) => return damaged(&error.to_string()),
+    }
+    let count = "SELECT count(*) FROM message";
+    let messages = conn.query_row(count, [], |row| row.get::<_, i64>(0));
+    match messages {
+        Ok(messages) => Ok(Inspection::Sound {
+            messages: u64::try_from(messages).unwrap_or(0),
+        }),
+        Err(error) => damaged(&error.to_string()),
+    }
+}
+
+fn damaged(finding: &str) -> Result<Inspection, OpenError> {
+    Ok(Inspection::Damaged {
+        findings: vec![finding.to_owned()],
+    })
+}
+
+/// Damage is a finding; everything else is an error.
+fn refused(error: OpenError) -> Result<Inspection, OpenError> {
+    match error {
+        OpenError::Damaged { findings, .. } => Ok(Inspection::Damaged { findings }),
+        OpenError::NotADatabase { .. } => damaged("it does not begin as a database does"),
+        error @ (OpenError::File { .. }
+        | OpenError::Link { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::Unreleased { .. }
+        | OpenError::Newer { .. }
+        | OpenError::RecoveryCut { .. }
+        | OpenError::Backup(_)
+        | OpenError::Migrate { .. }
+        | OpenError::NoLog { .. }
+        | OpenError::Sqlite { .. }
+        | OpenError::Threads { .. }) => Err(error),
+    }
+}
+
+fn file(path: &Path, source: io::Error) -> OpenError {
+    OpenError::File {
+        doing: "read",
+        path: path.to_owned(),
+        source,
     }
 }

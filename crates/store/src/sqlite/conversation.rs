@@ -1,12 +1,13 @@
-//! The `conversation` table: which thread a conversation is bound to, and the newest turn we know on it.
+//! The tables `conversation` (its thread, and the newest turn known on it) and `cursor` (how far a channel was read).
 //!
-//! Column mapping and guarded writes only; when a thread is bound or let go is decided by the core.
+//! Column mapping and guarded writes only; the core decides when a thread is bound or let go. A cursor's position is the
+//! channel's own text.
 
 use super::fields::Fields;
 use super::sql;
 use crate::page;
 use bridge_core::port::RowsError;
-use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, TurnId};
+use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, Timestamp, TurnId};
 use rusqlite::{Connection, Row, params};
 
 macro_rules! select {
@@ -128,5 +129,29 @@ pub(super) fn last_turn(
         "UPDATE conversation SET last_turn = ?2 WHERE conversation_id = ?1",
         [id.as_str(), turn_id.as_str()],
         || format!("conversation {id}"),
+    )
+}
+
+pub(super) fn cursor(conn: &Connection, channel: &ChannelId) -> Result<Option<String>, RowsError> {
+    let query = "SELECT channel, position FROM cursor WHERE channel = ?1";
+    sql::one(conn, query, [channel.as_str()], |row| {
+        let mut fields = Fields::of("cursor of", row);
+        let _channel: String = fields.next()?;
+        fields.next()
+    })
+}
+
+pub(super) fn set_cursor(
+    conn: &Connection,
+    channel: &ChannelId,
+    position: &str,
+    at: Timestamp,
+) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "INSERT INTO cursor (channel, position, updated_at) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (channel) DO UPDATE SET position = ?2, updated_at = ?3",
+        params![channel.as_str(), position, at.0],
+        || format!("cursor of {channel}"),
     )
 }

@@ -1,4 +1,4 @@
-//! Reads the columns of one row in order, and says which row is damaged when a value can't be read.
+//! Reads the columns of one row in order; an error names the damaged row.
 //!
 //! The first column of every query names the row. How a value is spelled is the table's business.
 
@@ -21,7 +21,7 @@ impl<'r, 's> Fields<'r, 's> {
         Self { row, table, at: 0 }
     }
 
-    /// The next column as whatever the caller expects.
+    /// The next column as the type that the caller expects.
     pub(super) fn next<T: FromSql>(&mut self) -> Result<T, RowsError> {
         let at = self.at;
         self.at += 1;

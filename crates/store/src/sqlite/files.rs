@@ -1,6 +1,6 @@
 //! The files around a ledger: their names, their privacy, and the few moves that survive a crash.
 //!
-//! No SQL here, and nothing is deleted that could hold somebody's rows.
+//! No SQL here, and no file is deleted that could hold rows.
 
 use nix::fcntl::OFlag;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -46,7 +46,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A private file that is empty and locked for us. Whatever lies there was left by a crash, because a living
+/// A private file that is empty and locked for us. An existing file was left by a crash, because a living
 /// owner holds the lock.
 pub(super) fn claim_scratch(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()

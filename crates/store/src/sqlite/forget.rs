@@ -1,13 +1,13 @@
-//! Removing: finished messages with everything that hangs on them, and old records. What may go is decided by the
-//! core; the guards here only refuse what is not finished.
+//! Deletes finished messages with their dependent rows, and old records. The core decides about what may go; the
+//! guards here only refuse unfinished messages.
 
-use super::{a2a_task, audit, sql, stored};
+use super::{a2a_task, audit, budget, sql};
 use crate::key::LedgerKey;
 use bridge_core::port::{OldRecords, RowsError};
 use bridge_core::value::{MessageId, StateName};
 use rusqlite::Connection;
 
-/// What hangs on a message, children before parents.
+/// Deletes the dependent rows of a message, children before parents.
 const OF_MESSAGE: [&str; 8] = [
     "DELETE FROM task WHERE message_id = ?1",
     "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
@@ -42,6 +42,6 @@ pub(super) fn records(
         "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1",
         [old.incarnations.0],
     )?;
-    stored::forget(conn, old.stored)?;
+    budget::forget_stored(conn, old.stored)?;
     audit::forget(conn, key, old.audit)
 }

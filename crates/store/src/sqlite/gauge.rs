@@ -1,7 +1,6 @@
-//! How the ledger is, cheap enough to be asked before every message: room on the disk, how long commits take, how
-//! big the log is, whether the file is sound.
+//! LedgerHealth of the ledger: free disk space, duration of commits, size of the log, soundness of the file.
 //!
-//! It knows figures and limits. Closing the door is up to whoever has one.
+//! It is cheap enough to be asked before every message. It reports pressure; the caller refuses intake.
 
 use super::check::Soundness;
 use super::files::log_of;
@@ -15,14 +14,14 @@ use tokio::sync::watch;
 /// The reserve is never more than this part of a disk, so that a small one can be used at all.
 const DISK_LOW_PART: u64 = 10;
 
-/// When the door should close.
+/// Limits beyond which nothing more should be taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Room that is kept for the answers of messages that were taken in already. On a small disk it is a tenth of it.
     pub disk_low_bytes: u64,
     /// A commit that takes longer than this is slow.
     pub slow_commit: Duration,
-    /// How long after a slow commit the door stays closed.
+    /// How long after a slow commit nothing is taken in.
     pub slow_pause: Duration,
 }
 
@@ -36,13 +35,13 @@ impl Default for Limits {
     }
 }
 
-/// Why nothing more should be taken in now.
+/// Why nothing more should be taken in now; the text is shown to the sender.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Pressure {
     /// The disk is nearly full.
     #[error("the disk of the ledger has only {} KiB left, and {} KiB are kept for messages that are being answered; nothing was stored. Make room, then send it again", free_bytes / 1024, low_bytes / 1024)]
     DiskLow {
-        /// What is left.
+        /// Free space.
         free_bytes: u64,
         /// What must be left.
         low_bytes: u64,
@@ -65,9 +64,9 @@ pub enum Pressure {
     },
 }
 
-/// What is known about the file as a whole.
+/// Soundness of the whole file, as far as it was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Health {
+pub enum LedgerHealth {
     /// It opened, and was not looked at since.
     #[default]
     Unchecked,
@@ -92,30 +91,30 @@ pub struct Vitals {
     /// How long the newest commit took.
     pub last_commit: Option<Duration>,
     /// Whether the file is sound.
-    pub health: Health,
+    pub health: LedgerHealth,
 }
 
 /// The gauge of one open ledger. Handles share it.
 #[derive(Clone, Debug)]
 pub struct Gauge {
-    shared: Arc<Shared>,
+    shared: Arc<GaugeState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct GaugeState {
     path: PathBuf,
     limits: Limits,
-    pulse: Mutex<Pulse>,
-    health: watch::Sender<Health>,
+    commit_times: Mutex<CommitTimes>,
+    health: watch::Sender<LedgerHealth>,
 }
 
 impl Gauge {
     pub(super) fn new(path: &Path, limits: Limits) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(GaugeState {
                 path: path.to_owned(),
                 limits,
-                pulse: Mutex::default(),
+                commit_times: Mutex::default(),
                 health: watch::Sender::default(),
             }),
         }
@@ -123,7 +122,7 @@ impl Gauge {
 
     /// Whether one more message should be taken in.
     pub fn admit(&self) -> Result<(), Pressure> {
-        if let Health::Damaged { why } = &*self.shared.health.borrow() {
+        if let LedgerHealth::Damaged { why } = &*self.shared.health.borrow() {
             return Err(Pressure::Damaged { why: why.clone() });
         }
         let (free_bytes, low_bytes) = self.room();
@@ -133,7 +132,10 @@ impl Gauge {
                 low_bytes,
             });
         }
-        match self.pulse().slow(Instant::now(), &self.shared.limits) {
+        match self
+            .commit_times()
+            .slow(Instant::now(), &self.shared.limits)
+        {
             Some(took) => Err(Pressure::Slow {
                 took,
                 retry_after: self.shared.limits.slow_pause,
@@ -151,7 +153,7 @@ impl Gauge {
             free_bytes,
             low_bytes,
             log_bytes: log.map_or(0, |log| log.len()),
-            last_commit: self.pulse().last,
+            last_commit: self.commit_times().last,
             health: self.shared.health.borrow().clone(),
         }
     }
@@ -160,7 +162,7 @@ impl Gauge {
     pub async fn damaged(&self) -> String {
         let mut health = self.shared.health.subscribe();
         loop {
-            if let Health::Damaged { why } = &*health.borrow_and_update() {
+            if let LedgerHealth::Damaged { why } = &*health.borrow_and_update() {
                 return why.clone();
             }
             if health.changed().await.is_err() {
@@ -169,15 +171,15 @@ impl Gauge {
         }
     }
 
-    /// The outcome of a check of the whole file. What was found damaged stays so.
+    /// The outcome of a check of the whole file. A damaged file stays damaged.
     pub(super) fn checked(&self, found: &Soundness) {
         match found {
             Soundness::Damaged { findings } => self.damage(&findings.join("; ")),
             Soundness::Sound => {
                 self.shared.health.send_if_modified(|health| {
-                    let first = *health == Health::Unchecked;
+                    let first = *health == LedgerHealth::Unchecked;
                     if first {
-                        *health = Health::Sound;
+                        *health = LedgerHealth::Sound;
                     }
                     first
                 });
@@ -185,8 +187,8 @@ impl Gauge {
         }
     }
 
-    /// Looks at what a read or a write ended with: damage is often met before it is looked for.
-    pub(super) fn heard(&self, error: &LedgerError) {
+    /// Records the error of a read or a write: damage is often met before a check finds it.
+    pub(super) fn observe(&self, error: &LedgerError) {
         match error {
             LedgerError::Rows(RowsError::Damaged { what, why }) => {
                 self.damage(&format!("{what}: {why}"));
@@ -200,10 +202,10 @@ impl Gauge {
 
     fn damage(&self, why: &str) {
         self.shared.health.send_if_modified(|health| {
-            let first = !matches!(health, Health::Damaged { .. });
+            let first = !matches!(health, LedgerHealth::Damaged { .. });
             if first {
                 tracing::error!(why, "the ledger is damaged");
-                *health = Health::Damaged {
+                *health = LedgerHealth::Damaged {
                     why: why.to_owned(),
                 };
             }
@@ -212,12 +214,12 @@ impl Gauge {
     }
 
     pub(super) fn commit_begins(&self) {
-        self.pulse().running_since = Some(Instant::now());
+        self.commit_times().running_since = Some(Instant::now());
     }
 
     pub(super) fn commit_ended(&self) {
         let limits = self.shared.limits;
-        self.pulse().ended(Instant::now(), &limits);
+        self.commit_times().ended(Instant::now(), &limits);
     }
 
     fn room(&self) -> (Option<u64>, u64) {
@@ -237,22 +239,22 @@ impl Gauge {
         }
     }
 
-    fn pulse(&self) -> std::sync::MutexGuard<'_, Pulse> {
-        let pulse = self.shared.pulse.lock();
-        pulse.unwrap_or_else(PoisonError::into_inner)
+    fn commit_times(&self) -> std::sync::MutexGuard<'_, CommitTimes> {
+        let commit_times = self.shared.commit_times.lock();
+        commit_times.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How long commits take.
 #[derive(Debug, Default)]
-struct Pulse {
+struct CommitTimes {
     running_since: Option<Instant>,
     last: Option<Duration>,
     /// The newest slow one: when it ended and how long it took.
     slow: Option<(Instant, Duration)>,
 }
 
-impl Pulse {
+impl CommitTimes {
     fn ended(&mut self, now: Instant, limits: &Limits) {
         let Some(began) = self.running_since.take() else {
             return;
@@ -286,21 +288,21 @@ mod tests {
         let limits = Limits::default();
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
-        let mut pulse = Pulse::default();
-        assert_eq!(pulse.slow(start, &limits), None);
-        pulse.running_since = Some(start);
-        assert_eq!(pulse.slow(after(1_000), &limits), None);
-        assert!(pulse.slow(after(1_001), &limits).is_some());
-        pulse.ended(after(2_000), &limits);
-        assert_eq!(pulse.last, Some(Duration::from_secs(2)));
+        let mut commit_times = CommitTimes::default();
+        assert_eq!(commit_times.slow(start, &limits), None);
+        commit_times.running_since = Some(start);
+        assert_eq!(commit_times.slow(after(1_000), &limits), None);
+        assert!(commit_times.slow(after(1_001), &limits).is_some());
+        commit_times.ended(after(2_000), &limits);
+        assert_eq!(commit_times.last, Some(Duration::from_secs(2)));
         assert_eq!(
-            pulse.slow(after(6_999), &limits),
+            commit_times.slow(after(6_999), &limits),
             Some(Duration::from_secs(2))
         );
-        assert_eq!(pulse.slow(after(7_000), &limits), None);
-        pulse.running_since = Some(after(7_000));
-        pulse.ended(after(7_010), &limits);
-        assert_eq!(pulse.slow(after(7_011), &limits), None);
+        assert_eq!(commit_times.slow(after(7_000), &limits), None);
+        commit_times.running_since = Some(after(7_000));
+        commit_times.ended(after(7_010), &limits);
+        assert_eq!(commit_times.slow(after(7_011), &limits), None);
     }
 
     #[tokio::test]
@@ -309,8 +311,8 @@ mod tests {
         let gauge = Gauge::new(&directory.path().join("ledger.db"), Limits::default());
         assert_eq!(gauge.admit(), Ok(()));
         gauge.checked(&Soundness::Sound);
-        assert_eq!(gauge.vitals().health, Health::Sound);
-        gauge.heard(&LedgerError::Rows(RowsError::Damaged {
+        assert_eq!(gauge.vitals().health, LedgerHealth::Sound);
+        gauge.observe(&LedgerError::Rows(RowsError::Damaged {
             what: "message m1".to_owned(),
             why: "unknown word".to_owned(),
         }));

@@ -12,24 +12,24 @@ use tokio::sync::oneshot;
 use tracing::Level;
 
 /// What the caller gets.
-pub(super) type Verdict<T> = Result<Committed<<T as Transition>::Outcome>, LedgerError>;
+pub(super) type TransitionResult<T> = Result<Committed<<T as Transition>::Outcome>, LedgerError>;
 
 /// A transition on its way through a batch.
 pub(super) struct TransitionJob<T: Transition> {
-    progress: Progress<T>,
+    progress: JobProgress<T>,
     now: Timestamp,
-    caller: oneshot::Sender<Verdict<T>>,
-    watch: Option<Watch>,
+    caller: oneshot::Sender<TransitionResult<T>>,
+    timing: Option<JobTiming>,
 }
 
-/// When it was handed in, began to run and was through; only where somebody wants to know.
-struct Watch {
+/// Times of a job; recorded only while its trace target is enabled.
+struct JobTiming {
     handed_in: Instant,
     began: Instant,
     ran: Instant,
 }
 
-impl Watch {
+impl JobTiming {
     fn start() -> Option<Self> {
         let now = tracing::enabled!(target: TRACE, Level::DEBUG).then(Instant::now)?;
         Some(Self {
@@ -39,9 +39,9 @@ impl Watch {
         })
     }
 
-    /// What it waited for is the line, and the jobs before it in its batch; what it took is its own work, the jobs
-    /// behind it, and the commit with its fsync.
-    fn tell(&self, at: &'static str, transition: &'static str) {
+    /// The wait covers the queue and the jobs before it in its batch; the rest covers its own work, the jobs behind it
+    /// and the commit with its fsync.
+    fn trace(&self, at: &'static str, transition: &'static str) {
         let waited = self.began.duration_since(self.handed_in);
         let own = self.ran.duration_since(self.began);
         tracing::debug!(
@@ -55,7 +55,7 @@ impl Watch {
     }
 }
 
-enum Progress<T: Transition> {
+enum JobProgress<T: Transition> {
     Waiting(T),
     Running,
     /// With what it wrote, until that is on disk.
@@ -63,44 +63,47 @@ enum Progress<T: Transition> {
 }
 
 impl<T: Transition> TransitionJob<T> {
-    /// The job and where its verdict will arrive.
-    pub(super) fn new(transition: T, now: Timestamp) -> (Self, oneshot::Receiver<Verdict<T>>) {
-        let (caller, verdict) = oneshot::channel();
+    /// The job and where its result will arrive.
+    pub(super) fn new(
+        transition: T,
+        now: Timestamp,
+    ) -> (Self, oneshot::Receiver<TransitionResult<T>>) {
+        let (caller, result) = oneshot::channel();
         let job = Self {
-            progress: Progress::Waiting(transition),
+            progress: JobProgress::Waiting(transition),
             now,
             caller,
-            watch: Watch::start(),
+            timing: JobTiming::start(),
         };
-        (job, verdict)
+        (job, result)
     }
 }
 
 impl<T: Transition> Job for TransitionJob<T> {
     fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
-        if let Some(watch) = &mut self.watch {
-            watch.began = Instant::now();
+        if let Some(timing) = &mut self.timing {
+            timing.began = Instant::now();
         }
-        match std::mem::replace(&mut self.progress, Progress::Running) {
-            Progress::Waiting(transition) => {
+        match std::mem::replace(&mut self.progress, JobProgress::Running) {
+            JobProgress::Waiting(transition) => {
                 let decision = transition.run(rows, self.now).map_err(refused);
-                if let Some(watch) = &mut self.watch {
-                    watch.ran = Instant::now();
+                if let Some(timing) = &mut self.timing {
+                    timing.ran = Instant::now();
                 }
                 let decision = decision?;
                 let committed = Committed {
                     outcome: decision.outcome,
                     actions: decision.actions,
                 };
-                self.progress = Progress::Ran(committed, decision.changes);
+                self.progress = JobProgress::Ran(committed, decision.changes);
                 Ok(())
             }
-            Progress::Running | Progress::Ran(..) => Err(ran_already()),
+            JobProgress::Running | JobProgress::Ran(..) => Err(ran_already()),
         }
     }
 
     fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
-        let Progress::Ran(_, changes) = &self.progress else {
+        let JobProgress::Ran(_, changes) = &self.progress else {
             return Err(ran_already());
         };
         for change in changes {
@@ -109,20 +112,20 @@ impl<T: Transition> Job for TransitionJob<T> {
         Ok(())
     }
 
-    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
-        let verdict = match (verdict, self.progress) {
-            (Ok(()), Progress::Ran(committed, _)) => Ok(committed),
-            (Ok(()), Progress::Waiting(_) | Progress::Running) => Err(ran_already()),
+    fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
+        let result = match (result, self.progress) {
+            (Ok(()), JobProgress::Ran(committed, _)) => Ok(committed),
+            (Ok(()), JobProgress::Waiting(_) | JobProgress::Running) => Err(ran_already()),
             (Err(error), _) => Err(error),
         };
-        let at = match &verdict {
+        let at = match &result {
             Ok(_) => "commit",
             Err(_) => "refused",
         };
         // A caller that went away does not undo what is on disk.
-        let _ = self.caller.send(verdict);
-        if let Some(watch) = &self.watch {
-            watch.tell(at, T::NAME);
+        let _ = self.caller.send(result);
+        if let Some(timing) = &self.timing {
+            timing.trace(at, T::NAME);
         }
     }
 }

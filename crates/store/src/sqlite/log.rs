@@ -29,7 +29,7 @@ pub(super) enum Log {
     },
 }
 
-/// Reads the log once. One that changes meanwhile is in use, and whoever uses it has checked it.
+/// Reads the log once. A log that changes meanwhile is in use, and its user has checked it.
 pub(super) fn examine(path: &Path) -> io::Result<Log> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -49,8 +49,8 @@ fn scan(mut log: impl Read) -> io::Result<Log> {
         return Ok(Log::Whole);
     }
     let order = match word(&header, 0) & !1 {
-        MAGIC => Order::of(word(&header, 0) & 1 == 1),
-        _ => Order::of(cfg!(target_endian = "big")),
+        MAGIC => ByteOrder::of(word(&header, 0) & 1 == 1),
+        _ => ByteOrder::of(cfg!(target_endian = "big")),
     };
     let (fields, stored) = header.split_at(HEADER - 8);
     let whole = word(&header, 0) & !1 == MAGIC && order.sum((0, 0), fields) == sums(stored);
@@ -58,7 +58,7 @@ fn scan(mut log: impl Read) -> io::Result<Log> {
         size if PAGE_SIZES.contains(&size) && size.is_power_of_two() => size,
         _ => PAGE_SIZE,
     };
-    let mut walk = Walk {
+    let mut walk = FrameScan {
         order,
         salts: whole.then(|| (word(&header, 16), word(&header, 20))),
         previous: sums(stored),
@@ -79,8 +79,8 @@ fn scan(mut log: impl Read) -> io::Result<Log> {
     Ok(Log::Whole)
 }
 
-struct Walk {
-    order: Order,
+struct FrameScan {
+    order: ByteOrder,
     /// What tells the frames of this log from older ones; unknown if the header is damaged.
     salts: Option<(u32, u32)>,
     previous: (u32, u32),
@@ -90,7 +90,7 @@ struct Walk {
     closed: bool,
 }
 
-impl Walk {
+impl FrameScan {
     /// Each frame is judged by the checksum that is stored before it, so that frames behind a broken one count.
     fn proves_damage(&mut self, number: u64, frame: &[u8]) -> bool {
         let (head, page) = frame.split_at(FRAME_HEADER);
@@ -121,12 +121,12 @@ impl Walk {
 }
 
 #[derive(Clone, Copy)]
-enum Order {
+enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     fn of(big: bool) -> Self {
         if big { Self::Big } else { Self::Little }
     }

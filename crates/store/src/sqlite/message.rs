@@ -1,9 +1,9 @@
 //! The `message` table and its texts, row by row: column mapping, insert and the guarded rewrite of a life.
 //!
-//! Lists and queues over it are in `queue`, the derived column `place` in `place`.
+//! Lists and queues over it are in `queue`, the derived column `queue` in `place`.
 
 use super::fields::{Fields, failure_columns};
-use super::place::{self, Moves, Standing};
+use super::place::{self, QueueMoves, QueueRole};
 use super::{a2a_task, attached, sql, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
@@ -148,7 +148,7 @@ fn input_from_word(word: &str) -> Option<NextInput> {
 
 /// The columns of a life that depend on its state.
 #[derive(Default)]
-struct StateColumns<'a> {
+struct LifeColumns<'a> {
     turn_id: Option<&'a str>,
     reason: Option<&'a str>,
     leader: Option<&'a str>,
@@ -156,8 +156,8 @@ struct StateColumns<'a> {
     hold: Option<&'a Failure>,
 }
 
-fn state_columns(state: &MessageState) -> StateColumns<'_> {
-    let mut columns = StateColumns::default();
+fn state_columns(state: &MessageState) -> LifeColumns<'_> {
+    let mut columns = LifeColumns::default();
     match state {
         MessageState::Received { hold } | MessageState::Unclear { hold } => {
             columns.until = hold.as_ref().map(|hold| hold.until.0);
@@ -185,10 +185,10 @@ fn held(state: &MessageState) -> bool {
     state.hold().is_some()
 }
 
-/// Binds a life to the parameters after `first`, which are the statement's own.
+/// Binds a life to the parameters after `first`, the statement's own ones.
 fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
     let state = life.state.name().as_str();
-    let StateColumns {
+    let LifeColumns {
         turn_id,
         reason,
         leader,
@@ -241,9 +241,9 @@ pub(super) fn by_external(
 pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsError> {
     let what = || format!("new message {}", message.message_id);
     let conversation = message.conversation_id.as_str();
-    let standing = Standing::of(&message.life.state);
-    let moves = place::others(conn, conversation, 0)?.settle(
-        standing,
+    let role = QueueRole::of(&message.life.state);
+    let moves = place::neighbours(conn, conversation, 0)?.settle(
+        role,
         message.seq.0,
         held(&message.life.state),
     );
@@ -260,7 +260,7 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
         &message.hops,
         &message.round.0,
         &message.received_at.0,
-        &moves.mine.map(place::Place::as_str),
+        &moves.mine.map(place::QueuePlace::as_str),
     ];
     with_life(&own, &message.life, |columns| {
         sql::write(conn, INSERT, columns, what)
@@ -280,7 +280,7 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
     moves.write(conn)
 }
 
-/// Rewrites a life that must be in `from`. The queues are touched only when its standing changes, and the columns
+/// Rewrites a life that must be in `from`. The queues are touched only when its role changes, and the columns
 /// of a state only where one can have them.
 pub(super) fn live(
     conn: &Connection,
@@ -294,11 +294,11 @@ pub(super) fn live(
         with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what))?;
         return a2a_task::touch(conn, id, life.updated_at);
     }
-    let standing = Standing::of(&life.state);
-    let Some(moves) = moves(conn, id, standing, held(&life.state))? else {
+    let role = QueueRole::of(&life.state);
+    let Some(moves) = moves(conn, id, role, held(&life.state))? else {
         return Err(RowsError::Conflict { what: what() });
     };
-    let place = moves.mine.map(place::Place::as_str);
+    let place = moves.mine.map(place::QueuePlace::as_str);
     let own: [&dyn ToSql; 3] = [&id.as_str(), &from.as_str(), &place];
     with_life(&own, life, |columns| {
         sql::write(conn, LIVE_ELSEWHERE, columns, what)
@@ -307,13 +307,13 @@ pub(super) fn live(
     moves.write(conn)
 }
 
-/// What a new standing of this message means for its conversation.
+/// What a new role of this message means for its conversation.
 fn moves(
     conn: &Connection,
     id: &MessageId,
-    standing: Standing,
+    role: QueueRole,
     held: bool,
-) -> Result<Option<Moves>, RowsError> {
+) -> Result<Option<QueueMoves>, RowsError> {
     let query = "SELECT message_id, row, conversation_id, seq FROM message WHERE message_id = ?1";
     let spot = sql::one(conn, query, [id.as_str()], |row| {
         let mut fields = Fields::of("message", row);
@@ -323,11 +323,11 @@ fn moves(
     let Some((row, conversation, seq)) = spot else {
         return Ok(None);
     };
-    let others = place::others(conn, &conversation, row)?;
-    Ok(Some(others.settle(standing, seq, held)))
+    let neighbours = place::neighbours(conn, &conversation, row)?;
+    Ok(Some(neighbours.settle(role, seq, held)))
 }
 
-/// Moves a finished message to another place of its conversation; the queues know nothing of it.
+/// QueueMoves a finished message to another place of its conversation; the queues know nothing of it.
 pub(super) fn tail(
     conn: &Connection,
     id: &MessageId,

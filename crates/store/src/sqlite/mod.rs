@@ -4,23 +4,19 @@
 //! are the tables' own, one file per table; nothing outside this folder knows a column.
 
 mod a2a_task;
-mod answer;
 mod attached;
 mod audit;
 mod backup;
+mod bounded;
+mod budget;
 mod check;
 mod conversation;
-mod cursor;
-mod event;
 mod fields;
-mod figures;
 mod files;
 mod forget;
 mod gauge;
 mod incarnation;
-mod inspect;
 mod job;
-mod line;
 mod log;
 mod message;
 mod migrate;
@@ -35,9 +31,7 @@ mod reply;
 mod request;
 mod rows;
 mod seal;
-mod spend;
 mod sql;
-mod stored;
 mod sums;
 mod task;
 mod token;
@@ -49,12 +43,11 @@ mod tests;
 
 pub use audit::{AuditRecord, AuditSigner, audit, audit_signer};
 pub use backup::{Backup, BackupError, Existing, back_up};
-pub use check::Soundness;
+pub use check::{Depth, Inspection, Soundness, inspect};
 pub(crate) use files::{PRIVATE, sync_directory};
-pub use gauge::{Gauge, Health, Limits, Pressure, Vitals};
-pub use inspect::{Depth, Inspection, inspect};
+pub use gauge::{Gauge, LedgerHealth, Limits, Pressure, Vitals};
 pub use open::{OpenError, Options};
-pub use recover::{Notice, RecoverError, Recovered, Report, TableReport, recover};
+pub use recover::{RecoverError, Recovered, RecoveryNotice, RecoveryReport, TableReport, recover};
 pub use seal::{SealedPushes, sealed_pushes};
 
 use crate::key::LedgerKey;
@@ -62,30 +55,29 @@ use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::Transition;
 use bridge_core::value::{Epoch, Timestamp};
 use job::TransitionJob;
-use reader::Readers;
+use reader::ReaderPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use writer::Writer;
+use writer::WriterHandle;
 
 /// A ledger in one SQLite file. Handles share it; it closes when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct SqliteLedger {
-    shared: Arc<Shared>,
+    shared: Arc<SqliteState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SqliteState {
     path: PathBuf,
     epoch: Epoch,
-    writer: Writer,
-    readers: Readers,
+    writer: WriterHandle,
+    readers: ReaderPool,
     gauge: Gauge,
 }
 
 impl SqliteLedger {
-    /// Opens the ledger, creating or migrating the file, and takes over from whoever had it open before. With another
-    /// key than before its messages are served all the same; what was encrypted can't be read, and the record of acts
-    /// says so.
+    /// Opens the ledger, creating or migrating the file, and takes over from an earlier opening. With another key
+    /// than before, messages are still served; encrypted values can't be read, and the audit record says so.
     ///
     /// It blocks on the disk; call it before the runtime is busy.
     pub fn open(
@@ -97,9 +89,9 @@ impl SqliteLedger {
         let opened = open::open(path, key, options)?;
         let start = |source| OpenError::Threads { source };
         let gauge = Gauge::new(path, options.limits);
-        let writer = Writer::start(opened.writer, key.clone(), opened.epoch, gauge.clone());
-        let readers = Readers::start(opened.readers, key, options.read_max, &gauge);
-        let shared = Shared {
+        let writer = WriterHandle::start(opened.writer, key.clone(), opened.epoch, gauge.clone());
+        let readers = ReaderPool::start(opened.readers, key, options.read_max, &gauge);
+        let shared = SqliteState {
             path: path.to_owned(),
             epoch: opened.epoch,
             writer: writer.map_err(start)?,
@@ -118,14 +110,14 @@ impl SqliteLedger {
     }
 
     /// Whether the file is sound. Reads all of it, on a connection of its own: call it once ready. The gauge
-    /// hears of it too.
+    /// records the outcome.
     pub async fn quick_check(&self) -> Result<Soundness, LedgerError> {
         let found = check::quick_check(self.shared.path.clone()).await?;
         self.shared.gauge.checked(&found);
         Ok(found)
     }
 
-    /// How the ledger is, for the door and for people.
+    /// Health of the ledger, for intake and for people.
     #[must_use]
     pub fn gauge(&self) -> Gauge {
         self.shared.gauge.clone()
@@ -140,9 +132,9 @@ impl Ledger for SqliteLedger {
         transition: T,
         now: Timestamp,
     ) -> Result<Committed<T::Outcome>, LedgerError> {
-        let (job, verdict) = TransitionJob::new(transition, now);
+        let (job, result) = TransitionJob::new(transition, now);
         self.shared.writer.submit(Box::new(job)).await?;
-        verdict.await.map_err(|_| writer::gone())?
+        result.await.map_err(|_| writer::gone())?
     }
 
     async fn read<V, F>(&self, query: F) -> Result<V, LedgerError>

@@ -53,7 +53,7 @@ pub struct Options {
     /// How long one question may hold its snapshot; a longer one is ended with an error, because the log can't be
     /// emptied behind it.
     pub read_max: Duration,
-    /// When the door should close.
+    /// Limits beyond which nothing more should be taken in.
     pub limits: Limits,
 }
 
@@ -71,7 +71,7 @@ impl Default for Options {
 /// Why the ledger could not be opened. The file is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file system said no.
+    /// The file system refused.
     #[error("cannot {doing} {}; check its owner, its permissions and free space", path.display())]
     File {
         /// What was tried.
@@ -81,7 +81,7 @@ pub enum OpenError {
         /// The system's words.
         source: io::Error,
     },
-    /// It is a name for a file that may be somewhere else and somebody else's.
+    /// It is a symbolic link: the file may be elsewhere and belong to another user.
     #[error("{} is a symbolic link, and was left as it is, like the file that it names; put the file itself there, or name its directory with --state-dir", path.display())]
     Link {
         /// Which file.
@@ -93,7 +93,7 @@ pub enum OpenError {
         /// Which file.
         path: PathBuf,
     },
-    /// It is somebody else's database.
+    /// It is the database of another program.
     #[error("{} is a SQLite database of another program; name another state directory", path.display())]
     Foreign {
         /// Which file.
@@ -112,7 +112,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Its version.
         found: i64,
-        /// Ours.
+        /// Newest version of this program.
         known: i64,
     },
     /// It is damaged.
@@ -150,7 +150,7 @@ pub enum OpenError {
         /// The mode it stays in.
         mode: String,
     },
-    /// SQLite said no.
+    /// SQLite refused.
     #[error("cannot open the ledger {}", path.display())]
     Sqlite {
         /// Which file.
@@ -188,7 +188,7 @@ impl OpenError {
         }
     }
 
-    /// SQLite's error about `path`, with the two that need a person told apart.
+    /// SQLite's error about `path`; the two that need a person have variants of their own.
     pub(super) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {

@@ -1,14 +1,14 @@
-//! Lists over messages that people and programs page through, and what changed lately.
+//! What fronts ask: pages of messages, messages that changed lately, and the counts of `status`.
 //!
-//! Each rests on an index, so that a page costs the same however much lies behind it.
+//! Each query rests on an index, so that its cost does not grow with the number of finished messages.
 
 use super::fields::Fields;
 use super::message::{read, select_message};
-use super::sql;
+use super::{request, sql};
 use crate::page;
-use bridge_core::port::RowsError;
+use bridge_core::port::{Figures, RowsError};
 use bridge_core::value::{ConversationId, Message, MessageId, Seq, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 
 pub(super) const OLDER: &str = select_message!(
     "JOIN message_text USING (row) \
@@ -59,4 +59,36 @@ pub(super) fn changed(
     sql::many(conn, CHANGED, (since.0, page(limit)), |row| {
         Fields::of("message", row).id(MessageId::new)
     })
+}
+
+const ANSWERED: &str = "SELECT count(*) FROM message INDEXED BY message_finished \
+     WHERE queue IS NULL AND state = 'done' AND updated_at >= ?1";
+
+const OLDEST: &str = "SELECT min(received_at) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND queue <> 'outbox'";
+
+const SUSPECTS: &str = "SELECT count(*) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND queue <> 'outbox' AND suspect = 1";
+
+const OPERATOR: &str = "SELECT count(*) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND state = 'received' AND hold_class = 'config'";
+
+/// A first send that is under way is no retry.
+const RETRIED: &str = "SELECT count(*) FROM reply INDEXED BY reply_lane \
+     WHERE state IN ('queued', 'sending') AND tries > (CASE state WHEN 'sending' THEN 1 ELSE 0 END)";
+
+pub(super) fn figures(conn: &Connection, since: Timestamp) -> Result<Figures, RowsError> {
+    Ok(Figures {
+        answered: count(conn, ANSWERED, [since.0])?,
+        oldest_unanswered: sql::number(conn, OLDEST, [])?.map(Timestamp),
+        suspects: count(conn, SUSPECTS, [])?,
+        operator: count(conn, OPERATOR, [])?,
+        replies_retried: count(conn, RETRIED, [])?,
+        requests_waiting: count(conn, request::WAITING, [])?,
+    })
+}
+
+fn count(conn: &Connection, query: &str, params: impl Params) -> Result<u64, RowsError> {
+    let count = sql::number(conn, query, params)?.unwrap_or(0);
+    Ok(u64::try_from(count).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Where a message stands in the queues: the derived column `place`, on which all partial indexes rest.
+//! The derived column `queue` of a message, on which all partial indexes rest.
 //!
 //! At most one message of a conversation is `ready` or `held`: its first waiting one, while nothing of the
 //! conversation is in flight or kept. So the scheduler finds work at the head of an index, however much waits behind.
@@ -10,9 +10,9 @@ use bridge_core::port::RowsError;
 use bridge_core::value::{MessageState, StateName};
 use rusqlite::{Connection, Row};
 
-/// A stored place; a finished message has none.
+/// Value of the column; a finished message has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum QueuePlace {
     /// The first of its conversation, claimable.
     Ready,
     /// The first of its conversation, claimable later.
@@ -27,7 +27,7 @@ pub(super) enum Place {
     Out,
 }
 
-impl Place {
+impl QueuePlace {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -53,9 +53,9 @@ impl Place {
     }
 }
 
-/// What a state alone says about the place.
+/// What a state alone says about the column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum QueueRole {
     Waiting,
     Flight,
     Kept,
@@ -63,7 +63,7 @@ pub(super) enum Standing {
     Finished,
 }
 
-impl Standing {
+impl QueueRole {
     pub(super) fn of(state: &MessageState) -> Self {
         match state {
             MessageState::Received { .. } => Self::Waiting,
@@ -82,8 +82,8 @@ impl Standing {
     }
 }
 
-/// Whether two states have the same place and no column of their own beside a turn's id: then a new life needs no
-/// look at the conversation.
+/// Whether two states have the same queue and no column of their own beside a turn's id: then a new life needs no
+/// read of the conversation.
 pub(super) fn same_spot(from: StateName, to: StateName) -> bool {
     let working = |state| {
         matches!(
@@ -97,27 +97,27 @@ pub(super) fn same_spot(from: StateName, to: StateName) -> bool {
 
 /// One message of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Spot {
+struct QueueEntry {
     row: i64,
     seq: i64,
 }
 
-/// The rest of a conversation, seen from one message.
+/// The other messages of a conversation, seen from one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Others {
+pub(super) struct Neighbours {
     /// One of them is in flight, or kept.
     busy: bool,
     /// The one that is ready or held.
-    first: Option<Spot>,
+    first: Option<QueueEntry>,
     /// The lowest of those behind.
-    behind: Option<Spot>,
+    behind: Option<QueueEntry>,
 }
 
-/// What one message's change means for its conversation.
+/// Changes of the column that one message's new state causes in its conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moves {
+pub(super) struct QueueMoves {
     /// The message's own place.
-    pub(super) mine: Option<Place>,
+    pub(super) mine: Option<QueuePlace>,
     demote: Option<i64>,
     promote: Option<i64>,
 }
@@ -137,52 +137,54 @@ pub(super) const OTHERS: &str = "\
          WHERE queue = 'queued' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1)";
 
 /// The rest of a conversation; `row` is left out.
-pub(super) fn others(
+pub(super) fn neighbours(
     conn: &Connection,
     conversation_id: &str,
     row: i64,
-) -> Result<Others, RowsError> {
-    let mut others = Others::default();
+) -> Result<Neighbours, RowsError> {
+    let mut neighbours = Neighbours::default();
     for (place, spot) in sql::many(conn, OTHERS, (conversation_id, row), read)? {
         match place {
-            Place::Flight | Place::Kept => others.busy = true,
-            Place::Ready | Place::Held => others.first = Some(spot),
-            Place::Behind => others.behind = Some(spot),
-            Place::Out => {}
+            QueuePlace::Flight | QueuePlace::Kept => neighbours.busy = true,
+            QueuePlace::Ready | QueuePlace::Held => neighbours.first = Some(spot),
+            QueuePlace::Behind => neighbours.behind = Some(spot),
+            QueuePlace::Out => {}
         }
     }
-    Ok(others)
+    Ok(neighbours)
 }
 
-fn read(row: &Row<'_>) -> Result<(Place, Spot), RowsError> {
+fn read(row: &Row<'_>) -> Result<(QueuePlace, QueueEntry), RowsError> {
     let mut fields = Fields::of("place", row);
-    let place = fields.word(Place::from_word)?;
+    let place = fields.word(QueuePlace::from_word)?;
     let seq = fields.next()?;
     let row = fields.next()?;
-    Ok((place, Spot { row, seq }))
+    Ok((place, QueueEntry { row, seq }))
 }
 
-impl Others {
-    /// Where a message with this standing goes, and who makes room or moves up.
-    pub(super) fn settle(self, standing: Standing, seq: i64, held: bool) -> Moves {
-        let waiting = standing == Standing::Waiting;
-        let busy = self.busy || matches!(standing, Standing::Flight | Standing::Kept);
-        let mine = waiting.then_some(Spot { row: 0, seq });
+impl Neighbours {
+    /// Where a message with this role goes, and who makes room or moves up.
+    pub(super) fn settle(self, role: QueueRole, seq: i64, held: bool) -> QueueMoves {
+        let waiting = role == QueueRole::Waiting;
+        let busy = self.busy || matches!(role, QueueRole::Flight | QueueRole::Kept);
+        let mine = waiting.then_some(QueueEntry { row: 0, seq });
         let winner = [mine, self.first, self.behind]
             .into_iter()
             .flatten()
             .min_by_key(|spot| spot.seq)
             .filter(|_| !busy);
-        let wins = |spot: &Spot| Some(*spot) == winner;
-        Moves {
-            mine: match standing {
-                Standing::Waiting if mine.as_ref().is_some_and(wins) && held => Some(Place::Held),
-                Standing::Waiting if mine.as_ref().is_some_and(wins) => Some(Place::Ready),
-                Standing::Waiting => Some(Place::Behind),
-                Standing::Flight => Some(Place::Flight),
-                Standing::Kept => Some(Place::Kept),
-                Standing::Out => Some(Place::Out),
-                Standing::Finished => None,
+        let wins = |spot: &QueueEntry| Some(*spot) == winner;
+        QueueMoves {
+            mine: match role {
+                QueueRole::Waiting if mine.as_ref().is_some_and(wins) && held => {
+                    Some(QueuePlace::Held)
+                }
+                QueueRole::Waiting if mine.as_ref().is_some_and(wins) => Some(QueuePlace::Ready),
+                QueueRole::Waiting => Some(QueuePlace::Behind),
+                QueueRole::Flight => Some(QueuePlace::Flight),
+                QueueRole::Kept => Some(QueuePlace::Kept),
+                QueueRole::Out => Some(QueuePlace::Out),
+                QueueRole::Finished => None,
             },
             demote: self.first.filter(|spot| !wins(spot)).map(|spot| spot.row),
             promote: self.behind.filter(wins).map(|spot| spot.row),
@@ -190,8 +192,8 @@ impl Others {
     }
 }
 
-impl Moves {
-    /// Moves the others; the message itself is written by its own statement.
+impl QueueMoves {
+    /// QueueMoves the neighbours; the message itself is written by its own statement.
     pub(super) fn write(self, conn: &Connection) -> Result<(), RowsError> {
         if let Some(row) = self.demote {
             let demote = "UPDATE message SET queue = 'queued' WHERE row = ?1";
@@ -212,27 +214,27 @@ mod tests {
 
     const ME: i64 = 5;
 
-    /// What becomes of message 5 with this standing: its own place, who is demoted, who is promoted.
+    /// What becomes of message 5 with this role: its own place, who is demoted, who is promoted.
     fn settle(
-        standing: Standing,
-        others: (bool, Option<i64>, Option<i64>),
-    ) -> (Option<Place>, Option<i64>, Option<i64>) {
-        let spot = |seq| Spot { row: seq, seq };
-        let (busy, first, behind) = others;
-        let others = Others {
+        role: QueueRole,
+        neighbours: (bool, Option<i64>, Option<i64>),
+    ) -> (Option<QueuePlace>, Option<i64>, Option<i64>) {
+        let spot = |seq| QueueEntry { row: seq, seq };
+        let (busy, first, behind) = neighbours;
+        let neighbours = Neighbours {
             busy,
             first: first.map(spot),
             behind: behind.map(spot),
         };
-        let moves = others.settle(standing, ME, false);
+        let moves = neighbours.settle(role, ME, false);
         (moves.mine, moves.demote, moves.promote)
     }
 
     #[test]
     fn the_lowest_waiting_message_is_first() {
-        let waits = |others| settle(Standing::Waiting, others);
-        let ready = Some(Place::Ready);
-        let behind = Some(Place::Behind);
+        let waits = |neighbours| settle(QueueRole::Waiting, neighbours);
+        let ready = Some(QueuePlace::Ready);
+        let behind = Some(QueuePlace::Behind);
         assert_eq!(waits((false, None, None)), (ready, None, None));
         assert_eq!(waits((false, Some(1), None)), (behind, None, None));
         assert_eq!(waits((false, Some(9), None)), (ready, Some(9), None));
@@ -242,27 +244,30 @@ mod tests {
 
     #[test]
     fn in_flight_message_blocks_waiting_ones() {
-        let flight = Some(Place::Flight);
-        let waits = settle(Standing::Waiting, (true, None, None));
-        assert_eq!(waits, (Some(Place::Behind), None, None));
-        let claimed = settle(Standing::Flight, (false, None, Some(9)));
+        let flight = Some(QueuePlace::Flight);
+        let waits = settle(QueueRole::Waiting, (true, None, None));
+        assert_eq!(waits, (Some(QueuePlace::Behind), None, None));
+        let claimed = settle(QueueRole::Flight, (false, None, Some(9)));
         assert_eq!(claimed, (flight, None, None));
-        let overtakes = settle(Standing::Flight, (false, Some(1), None));
+        let overtakes = settle(QueueRole::Flight, (false, Some(1), None));
         assert_eq!(overtakes, (flight, Some(1), None));
     }
 
     #[test]
     fn who_leaves_makes_room() {
-        let leaves = |standing| settle(standing, (false, None, Some(9)));
-        assert_eq!(leaves(Standing::Out), (Some(Place::Out), None, Some(9)));
-        assert_eq!(leaves(Standing::Finished), (None, None, Some(9)));
-        let beside = settle(Standing::Out, (true, None, Some(9)));
-        assert_eq!(beside, (Some(Place::Out), None, None));
+        let leaves = |role| settle(role, (false, None, Some(9)));
+        assert_eq!(
+            leaves(QueueRole::Out),
+            (Some(QueuePlace::Out), None, Some(9))
+        );
+        assert_eq!(leaves(QueueRole::Finished), (None, None, Some(9)));
+        let beside = settle(QueueRole::Out, (true, None, Some(9)));
+        assert_eq!(beside, (Some(QueuePlace::Out), None, None));
     }
 
     #[test]
     fn a_hold_is_kept_in_the_place() {
-        let moves = Others::default().settle(Standing::Waiting, 1, true);
-        assert_eq!(moves.mine, Some(Place::Held));
+        let moves = Neighbours::default().settle(QueueRole::Waiting, 1, true);
+        assert_eq!(moves.mine, Some(QueuePlace::Held));
     }
 }

@@ -1,7 +1,7 @@
 //! The `push` table: where owners of tasks want to be told how they stand.
 
 use super::fields::Fields;
-use super::seal::{self, Place};
+use super::seal::{self, SealContext};
 use super::sql;
 use crate::key::{LedgerKey, Unreadable};
 use crate::page;
@@ -92,13 +92,13 @@ type Secrets = (String, Option<String>, Option<(String, String)>);
 
 fn secrets(key: &LedgerKey, stored: &Push) -> Result<Secrets, Unreadable> {
     let (task, config) = (stored.task_id.as_str(), stored.config_id.as_str());
-    let url = seal::open(key, &Place::push_url(task, config), &stored.url)?;
+    let url = seal::open(key, &SealContext::push_url(task, config), &stored.url)?;
     let token = stored.token.as_deref().map(|token| {
-        let place = Place::push_token(task, config, &url);
+        let place = SealContext::push_token(task, config, &url);
         seal::open(key, &place, token)
     });
     let authorization = stored.authorization.as_ref().map(|(scheme, credentials)| {
-        let place = Place::push_credentials(task, config, &url);
+        let place = SealContext::push_credentials(task, config, &url);
         Ok((scheme.clone(), seal::open(key, &place, credentials)?))
     });
     Ok((url.clone(), token.transpose()?, authorization.transpose()?))
@@ -169,12 +169,12 @@ pub(super) fn put(conn: &Connection, key: &LedgerKey, push: &Push) -> Result<(),
     let (not_before, dead_at) = times(push.state);
     let (task, config) = (push.task_id.as_str(), push.config_id.as_str());
     let token = push.token.as_deref().map(|token| {
-        let place = Place::push_token(task, config, &push.url);
+        let place = SealContext::push_token(task, config, &push.url);
         seal::seal(key, &place, token)
     });
     let (scheme, credentials) = push.authorization.as_ref().map(|(a, b)| (a, b)).unzip();
     let credentials = credentials.map(|credentials| {
-        let place = Place::push_credentials(task, config, &push.url);
+        let place = SealContext::push_credentials(task, config, &push.url);
         seal::seal(key, &place, credentials)
     });
     sql::write(
@@ -185,7 +185,7 @@ pub(super) fn put(conn: &Connection, key: &LedgerKey, push: &Push) -> Result<(),
         params![
             task,
             config,
-            seal::seal(key, &Place::push_url(task, config), &push.url)?,
+            seal::seal(key, &SealContext::push_url(task, config), &push.url)?,
             token.transpose()?,
             scheme,
             credentials.transpose()?,

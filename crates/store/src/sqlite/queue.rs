@@ -1,4 +1,4 @@
-//! Lists over messages: what can be claimed, what is unfinished, what people look for.
+//! Lists over messages: claimable ones, unfinished ones, and those that people look for.
 //!
 //! Every hot query names the partial index it rests on, so its cost does not grow with finished rows, and
 //! SQLite refuses it instead of scanning should an index go.
@@ -167,7 +167,7 @@ pub(super) const UNANSWERED_OF: &str = select_message!(
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
-/// By an operator's hand only: walks the index of what is unanswered, which is bounded, and sorts.
+/// Run by operators only: walks the bounded index of unanswered messages, and sorts.
 pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
     "INDEXED BY message_sender JOIN message_text USING (row) \
      WHERE queue IS NOT NULL AND queue <> 'outbox' AND sender = ?1 \

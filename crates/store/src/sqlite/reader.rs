@@ -1,10 +1,10 @@
-//! Readers: a few threads with read-only connections, so that a question never waits behind the writer.
+//! ReaderPool: a few threads with read-only connections, so that a read never waits behind the writer.
 //!
-//! Each question sees one committed snapshot from its first row to its last, and is ended when it holds it too long:
-//! the log can't be emptied behind an open snapshot.
+//! Each read sees one committed snapshot, and is aborted when it holds it too long: the log can't be emptied behind an
+//! open snapshot.
 
+use super::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use super::gauge::Gauge;
-use super::line::{Closed, Line, Outlet, line};
 use super::rows::{SqliteRows, Undo};
 use super::sql;
 use crate::key::LedgerKey;
@@ -17,31 +17,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// SQLite's steps between two looks at the clock.
+/// SQLite's steps between two looks at the deadline.
 const STEPS_PER_LOOK: i32 = 1_000;
 
-/// Questions that may wait for a reader; further callers wait outside.
+/// Jobs that may wait for a reader; further callers wait for a place in the queue.
 const QUEUE_MAX: usize = 256;
 
-type Question = Box<dyn FnOnce(&Reader) + Send>;
+type ReadJob = Box<dyn FnOnce(&ReaderThread) + Send>;
 
-/// One connection and the time by which its present question must be answered.
-struct Reader {
+/// One connection and the deadline of its present job.
+struct ReaderThread {
     conn: Connection,
     key: LedgerKey,
-    clock: Clock,
+    deadline: Deadline,
     gauge: Gauge,
 }
 
-/// When a question must end, in milliseconds since the reader began.
+/// End of the present job, in milliseconds since the reader started.
 #[derive(Clone)]
-struct Clock {
+struct Deadline {
     began: Instant,
     max: Duration,
     end: Arc<AtomicU64>,
 }
 
-impl Clock {
+impl Deadline {
     fn new(max: Duration) -> Self {
         Self {
             began: Instant::now(),
@@ -61,13 +61,13 @@ impl Clock {
     }
 }
 
-/// The way to the readers.
+/// Handle to the reader threads.
 #[derive(Debug)]
-pub(super) struct Readers {
-    questions: Line<Question>,
+pub(super) struct ReaderPool {
+    jobs: BoundedSender<ReadJob>,
 }
 
-impl Readers {
+impl ReaderPool {
     /// Starts one thread per connection.
     pub(super) fn start(
         connections: Vec<Connection>,
@@ -75,52 +75,52 @@ impl Readers {
         max: Duration,
         gauge: &Gauge,
     ) -> std::io::Result<Self> {
-        let (questions, outlet) = line(QUEUE_MAX);
-        let outlet = Arc::new(Mutex::new(outlet));
+        let (jobs, receiver) = bounded(QUEUE_MAX);
+        let receiver = Arc::new(Mutex::new(receiver));
         for (index, conn) in connections.into_iter().enumerate() {
-            let outlet = Arc::clone(&outlet);
-            let reader = Reader {
+            let receiver = Arc::clone(&receiver);
+            let reader = ReaderThread {
                 conn,
                 key: key.clone(),
-                clock: Clock::new(max),
+                deadline: Deadline::new(max),
                 gauge: gauge.clone(),
             };
             thread::Builder::new()
                 .name(format!("ledger-reader-{index}"))
-                .spawn(move || reader.serve(&outlet))?;
+                .spawn(move || reader.serve(&receiver))?;
         }
-        Ok(Self { questions })
+        Ok(Self { jobs })
     }
 
-    /// Asks one question.
+    /// Runs one read.
     pub(super) async fn ask<V, F>(&self, query: F) -> Result<V, LedgerError>
     where
         V: Send + 'static,
         F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let question: Question = Box::new(move |reader| {
-            // The caller may have gone away; then nobody needs the answer.
+        let job: ReadJob = Box::new(move |reader| {
+            // The caller may have gone away.
             let _ = caller.send(reader.answer(query));
         });
-        let put = self.questions.put(question).await;
-        put.map_err(|Closed| unavailable("its readers have ended; restart the daemon"))?;
+        let sent = self.jobs.send(job).await;
+        sent.map_err(|Closed| unavailable("its readers have ended; restart the daemon"))?;
         let answer = answer.await;
         answer.map_err(|_| unavailable("the reader ended while it read"))?
     }
 }
 
-impl Reader {
-    fn serve(mut self, questions: &Mutex<Outlet<Question>>) {
-        let clock = self.clock.clone();
+impl ReaderThread {
+    fn serve(mut self, jobs: &Mutex<BoundedReceiver<ReadJob>>) {
+        let deadline = self.deadline.clone();
         let watched = self
             .conn
-            .progress_handler(STEPS_PER_LOOK, Some(move || clock.is_over()));
+            .progress_handler(STEPS_PER_LOOK, Some(move || deadline.is_over()));
         if let Err(error) = watched {
             tracing::warn!(%error, "ledger reads have no time limit");
         }
-        while let Some(question) = next(questions) {
-            if catch_unwind(AssertUnwindSafe(|| question(&self))).is_err() {
+        while let Some(job) = next(jobs) {
+            if catch_unwind(AssertUnwindSafe(|| job(&self))).is_err() {
                 tracing::error!("a ledger read panicked; this is a bug");
                 self.close();
             }
@@ -131,10 +131,10 @@ impl Reader {
         &self,
         query: impl FnOnce(&dyn Read) -> Result<V, RowsError>,
     ) -> Result<V, LedgerError> {
-        self.clock.start();
+        self.deadline.start();
         let found = self.snapshot(query);
         if let Err(error) = &found {
-            self.gauge.heard(error);
+            self.gauge.observe(error);
         }
         found
     }
@@ -159,8 +159,8 @@ impl Reader {
     }
 }
 
-fn next(questions: &Mutex<Outlet<Question>>) -> Option<Question> {
-    questions.lock().ok()?.take()
+fn next(jobs: &Mutex<BoundedReceiver<ReadJob>>) -> Option<ReadJob> {
+    jobs.lock().ok()?.recv()
 }
 
 fn unavailable(what: &str) -> LedgerError {

@@ -1,4 +1,4 @@
-//! The `reply` table and its texts: what is owed to the platform, in lane order.
+//! The `reply` table and its texts, in the order of their lane.
 //!
 //! Column mapping, guarded moves and the lane queries; when a reply is sent again is decided by the core.
 
@@ -79,27 +79,27 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
 
 /// A state as its columns.
 #[derive(Default)]
-struct StateColumns<'a> {
+struct ReplyColumns<'a> {
     not_before: Option<i64>,
     receipt: Option<&'a String>,
     sent_at: Option<i64>,
     reason: Option<&'a String>,
 }
 
-fn state_columns(state: &ReplyState) -> StateColumns<'_> {
-    let none = StateColumns::default();
+fn state_columns(state: &ReplyState) -> ReplyColumns<'_> {
+    let none = ReplyColumns::default();
     match state {
-        ReplyState::Queued { not_before } => StateColumns {
+        ReplyState::Queued { not_before } => ReplyColumns {
             not_before: not_before.map(|at| at.0),
             ..none
         },
         ReplyState::Sending => none,
-        ReplyState::Sent { receipt, at } => StateColumns {
+        ReplyState::Sent { receipt, at } => ReplyColumns {
             receipt: Some(receipt),
             sent_at: at.map(|at| at.0),
             ..none
         },
-        ReplyState::Dead { reason } => StateColumns {
+        ReplyState::Dead { reason } => ReplyColumns {
             reason: Some(reason),
             ..none
         },
@@ -195,7 +195,7 @@ pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> 
 }
 
 /// Where a reply goes next.
-pub(super) struct Move<'a> {
+pub(super) struct ReplyMove<'a> {
     pub(super) from: ReplyStateName,
     pub(super) to: &'a ReplyState,
     pub(super) tries: u32,
@@ -206,7 +206,7 @@ pub(super) fn update(
     conn: &Connection,
     message_id: &MessageId,
     ordinal: u32,
-    step: &Move<'_>,
+    step: &ReplyMove<'_>,
 ) -> Result<(), RowsError> {
     let state = state_columns(step.to);
     sql::write(

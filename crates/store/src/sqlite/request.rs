@@ -1,9 +1,9 @@
-//! The `request` table: what Codex asked, and what was decided, once.
+//! The `request` table: approval requests of Codex and the decision about each.
 //!
 //! The payload is kept as Codex sent it; nothing here reads it. Answers may be secret and are encrypted.
 
 use super::fields::Fields;
-use super::seal::{self, Place};
+use super::seal::{self, SealContext};
 use super::{a2a_task, sql};
 use crate::key::{LedgerKey, Unreadable};
 use crate::page;
@@ -93,7 +93,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
 fn opened(key: &LedgerKey, id: &RequestId, state: RequestState) -> RequestState {
     let open = |verdict: RequestVerdict| {
         let answers = verdict.answers.map(|stored| {
-            let clear = seal::open(key, &Place::answers(id.as_str()), &stored);
+            let clear = seal::open(key, &SealContext::answers(id.as_str()), &stored);
             clear.unwrap_or_else(|Unreadable| UNREADABLE.to_owned())
         });
         RequestVerdict { answers, ..verdict }
@@ -162,7 +162,7 @@ fn stored_by(by: &DecidedBy) -> String {
 }
 
 /// The columns of a state, in the order of the table.
-struct StateColumns<'s> {
+struct RequestColumns<'s> {
     state: &'static str,
     decision: Option<&'static str>,
     answers: Option<String>,
@@ -172,11 +172,12 @@ struct StateColumns<'s> {
     why: Option<&'s str>,
 }
 
-impl<'s> StateColumns<'s> {
+impl<'s> RequestColumns<'s> {
     fn of(key: &LedgerKey, id: &RequestId, state: &'s RequestState) -> Result<Self, RowsError> {
         let verdict = state.verdict();
         let answers = verdict.and_then(|verdict| verdict.answers.as_deref());
-        let sealed = answers.map(|answers| seal::seal(key, &Place::answers(id.as_str()), answers));
+        let sealed =
+            answers.map(|answers| seal::seal(key, &SealContext::answers(id.as_str()), answers));
         Ok(Self {
             state: state.as_str(),
             decision: verdict.map(|verdict| verdict.decision.as_str()),
@@ -244,7 +245,7 @@ pub(super) fn insert(
     key: &LedgerKey,
     request: &Request,
 ) -> Result<(), RowsError> {
-    let state = StateColumns::of(key, &request.request_id, &request.state)?;
+    let state = RequestColumns::of(key, &request.request_id, &request.state)?;
     sql::write(
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
@@ -403,7 +404,7 @@ pub(super) fn next_unreminded(conn: &Connection) -> Result<Option<Timestamp>, Ro
     Ok(sql::number(conn, query, [])?.map(Timestamp))
 }
 
-/// Questions that wait for somebody.
+/// Requests that wait for a decision.
 pub(super) const WAITING: &str = "SELECT count(*) FROM request INDEXED BY request_waiting \
      WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted'";
 
@@ -414,7 +415,7 @@ pub(super) fn moved(
     from: RequestStateName,
     to: &RequestState,
 ) -> Result<(), RowsError> {
-    let state = StateColumns::of(key, id, to)?;
+    let state = RequestColumns::of(key, id, to)?;
     sql::write(
         conn,
         "UPDATE request SET state = ?2, decision = ?3, answers = ?4, decided_by = ?5, via = ?6, \

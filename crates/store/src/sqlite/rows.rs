@@ -1,16 +1,16 @@
-//! One open transaction as the core sees it: every question and every change, handed to its table.
+//! One open transaction as the core sees it: passes every read and every change to its table.
 //!
 //! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
-    a2a_task, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
-    message, pages, push, queue, reply, request, spend, sql, stored, task, token, turn,
+    a2a_task, attached, audit, budget, conversation, forget, incarnation, message, pages, push,
+    queue, reply, request, sql, task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, Spent,
-    Standing, StateCount, TaskQuery,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, Standing,
+    StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
@@ -23,9 +23,9 @@ use rusqlite::Connection;
 /// How a job of a batch is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
-    /// With the whole transaction: a savepoint copies every page that it sees changed, and hardly ever is one needed.
+    /// With the whole transaction. A savepoint would copy every changed page and is hardly ever needed.
     Transaction,
-    /// Alone.
+    /// Alone, by a savepoint.
     Savepoint,
 }
 
@@ -65,7 +65,7 @@ impl<'c> SqliteRows<'c> {
         Ok(self.conn)
     }
 
-    /// Keeps what was written.
+    /// Keeps the writes.
     pub(super) fn keep(self) -> Result<(), RowsError> {
         match (self.wrote, self.undo) {
             (true, Undo::Savepoint) => sql::run(self.conn, "RELEASE job", []),
@@ -73,7 +73,7 @@ impl<'c> SqliteRows<'c> {
         }
     }
 
-    /// Undoes what was written and nothing else of the transaction, or says that only all of it can be undone.
+    /// Undoes the writes of this job alone, or reports that only the whole transaction can be undone.
     pub(super) fn undo(self) -> Result<Undone, RowsError> {
         match (self.wrote, self.undo) {
             (false, _) => Ok(Undone::Alone),
@@ -87,7 +87,7 @@ impl<'c> SqliteRows<'c> {
     }
 }
 
-/// What became of a failed job's writes.
+/// Whether a failed job's writes are undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undone {
     /// They are gone, and the transaction goes on.
@@ -110,7 +110,7 @@ impl Rows for SqliteRows<'_> {
                 channel,
                 position,
                 at,
-            } => cursor::write(conn, channel, position, *at),
+            } => conversation::set_cursor(conn, channel, position, *at),
             Change::Bind {
                 conversation_id,
                 from,
@@ -134,14 +134,14 @@ impl Rows for SqliteRows<'_> {
             Change::Round(round) => queue::set_round(conn, *round),
             Change::Forget { message_id, from } => forget::message(conn, message_id, *from),
             Change::ForgetRecords(old) => forget::records(conn, key, *old),
-            Change::Stored(stored) => stored::add(conn, stored),
+            Change::Stored(stored) => budget::add_stored(conn, stored),
             Change::Audit(entry) => audit::insert(conn, key, entry),
             Change::NewToken(token) => token::insert(conn, token),
             Change::RevokeToken { name, at } => token::revoke(conn, name, *at),
             Change::TokenUsed { name, at } => token::used(conn, name, *at),
             Change::NewTurn(turn) => turn::insert(conn, turn),
             Change::Turn(turn) => turn::update(conn, turn),
-            Change::NewAnswer(answer) => answer::insert(conn, answer),
+            Change::NewAnswer(answer) => turn::insert_answer(conn, answer),
             Change::NewReply(reply) => reply::insert(conn, reply),
             Change::Reply {
                 message_id,
@@ -151,7 +151,7 @@ impl Rows for SqliteRows<'_> {
                 tries,
                 first_try_at,
             } => {
-                let step = reply::Move {
+                let step = reply::ReplyMove {
                     from: *from,
                     to,
                     tries: *tries,
@@ -159,7 +159,7 @@ impl Rows for SqliteRows<'_> {
                 };
                 reply::update(conn, message_id, *ordinal, &step)
             }
-            Change::NewEvent(event) => event::insert(conn, event),
+            Change::NewEvent(event) => turn::insert_event(conn, event),
             Change::NewRequest(request) => request::insert(conn, key, request),
             Change::NewTask(task) => task::insert(conn, task),
             Change::Notify { task_id, from, to } => task::notify(conn, task_id, *from, to),
@@ -320,7 +320,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
-        cursor::read(self.conn, channel)
+        conversation::cursor(self.conn, channel)
     }
 
     fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError> {
@@ -340,7 +340,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn answer(&self, message_id: &MessageId) -> Result<Option<Answer>, RowsError> {
-        answer::of_message(self.conn, message_id)
+        turn::answer(self.conn, message_id)
     }
 
     fn replies(&self, message_id: &MessageId) -> Result<Vec<Reply>, RowsError> {
@@ -409,7 +409,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn figures(&self, since: Timestamp) -> Result<Figures, RowsError> {
-        figures::since(self.conn, since)
+        pages::figures(self.conn, since)
     }
 
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {
@@ -438,11 +438,11 @@ impl Read for SqliteRows<'_> {
         after: u32,
         limit: u32,
     ) -> Result<Vec<ItemEvent>, RowsError> {
-        event::after(self.conn, message_id, after, limit)
+        turn::events(self.conn, message_id, after, limit)
     }
 
     fn last_event(&self, message_id: &MessageId) -> Result<u32, RowsError> {
-        event::last(self.conn, message_id)
+        turn::last_event(self.conn, message_id)
     }
 
     fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError> {
@@ -552,7 +552,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {
-        stored::hours(self.conn, channel, sender)
+        budget::stored_hours(self.conn, channel, sender)
     }
 
     fn unanswered_of_sender(
@@ -565,15 +565,6 @@ impl Read for SqliteRows<'_> {
         queue::unanswered_of_sender(self.conn, sender, channels, after, limit)
     }
 
-    fn spent(
-        &self,
-        channel: &ChannelId,
-        sender: &str,
-        since: Timestamp,
-    ) -> Result<Spent, RowsError> {
-        spend::spent(self.conn, channel, sender, since)
-    }
-
     fn budget_reached(
         &self,
         channel: &ChannelId,
@@ -581,7 +572,7 @@ impl Read for SqliteRows<'_> {
         since: Timestamp,
         budget: DayBudget,
     ) -> Result<Option<Timestamp>, RowsError> {
-        spend::reached(self.conn, channel, sender, since, budget)
+        budget::reached(self.conn, channel, sender, since, budget)
     }
 
     fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError> {

@@ -10,9 +10,9 @@ use std::path::Path;
 
 /// Where a value is stored; what it is encrypted for.
 #[derive(Debug)]
-pub(super) struct Place(Vec<u8>);
+pub(super) struct SealContext(Vec<u8>);
 
-impl Place {
+impl SealContext {
     fn of(parts: &[&str]) -> Self {
         let mut place = Vec::new();
         for part in parts {
@@ -39,14 +39,18 @@ impl Place {
     }
 }
 
-pub(super) fn seal(key: &LedgerKey, place: &Place, clear: &str) -> Result<String, RowsError> {
+pub(super) fn seal(key: &LedgerKey, place: &SealContext, clear: &str) -> Result<String, RowsError> {
     key.seal(&place.0, clear).map_err(|_| RowsError::Backend {
         what: "a credential could not be encrypted, because the system gives no random numbers; nothing was written"
             .to_owned(),
     })
 }
 
-pub(super) fn open(key: &LedgerKey, place: &Place, stored: &str) -> Result<String, Unreadable> {
+pub(super) fn open(
+    key: &LedgerKey,
+    place: &SealContext,
+    stored: &str,
+) -> Result<String, Unreadable> {
     key.open(&place.0, stored)
 }
 
@@ -77,16 +81,16 @@ impl StoredPush {
 
     fn is_readable(&self, key: &LedgerKey) -> bool {
         let (task, config) = (&self.task_id, &self.config_id);
-        let Ok(url) = open(key, &Place::push_url(task, config), &self.url) else {
+        let Ok(url) = open(key, &SealContext::push_url(task, config), &self.url) else {
             return false;
         };
-        let readable = |place: Place, stored: &Option<String>| {
+        let readable = |place: SealContext, stored: &Option<String>| {
             let stored = stored.as_ref();
             stored.is_none_or(|stored| open(key, &place, stored).is_ok())
         };
-        readable(Place::push_token(task, config, &url), &self.token)
+        readable(SealContext::push_token(task, config, &url), &self.token)
             && readable(
-                Place::push_credentials(task, config, &url),
+                SealContext::push_credentials(task, config, &url),
                 &self.credentials,
             )
     }

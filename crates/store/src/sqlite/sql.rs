@@ -6,14 +6,14 @@ use bridge_core::port::RowsError;
 use rusqlite::{Connection, Error, ErrorCode, Params, Row};
 
 /// Reads one row into a value.
-pub(super) type Reader<T> = fn(&Row<'_>) -> Result<T, RowsError>;
+pub(super) type ReadRow<T> = fn(&Row<'_>) -> Result<T, RowsError>;
 
 /// The first row, if there is one.
 pub(super) fn one<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
-    read: Reader<T>,
+    read: ReadRow<T>,
 ) -> Result<Option<T>, RowsError> {
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(params).map_err(failed)?;
@@ -25,7 +25,7 @@ pub(super) fn many<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
-    read: Reader<T>,
+    read: ReadRow<T>,
 ) -> Result<Vec<T>, RowsError> {
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(params).map_err(failed)?;
@@ -81,7 +81,7 @@ fn is_conflict(error: &Error) -> bool {
     })
 }
 
-/// A failure of the database in the core's words: damage is told from what may pass.
+/// A failure of the database as the core's error; damage and transient failures are different variants.
 pub(super) fn failed(error: Error) -> RowsError {
     match &error {
         Error::FromSqlConversionFailure(..)

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 const START: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// What is stored beside a text.
+/// The checksum that is stored beside a text.
 pub(super) fn sum(text: &str) -> i64 {
     let sum = text.bytes().fold(START, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(PRIME)

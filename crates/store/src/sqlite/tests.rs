@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{a2a_task, conversation, message, pages, place, push, queue, reply, spend, stored};
+use super::{a2a_task, budget, conversation, message, pages, place, push, queue, reply};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -120,8 +120,8 @@ const HOT: [&str; 42] = [
     a2a_task::OF_CONVERSATION,
     a2a_task::INPUTS,
     a2a_task::TOUCH,
-    spend::TURNS,
-    stored::HOURS,
+    budget::TURNS,
+    budget::STORED_HOURS,
     super::token::BY_NAME,
 ];
 
@@ -154,7 +154,7 @@ fn hot_queries_avoid_scans_and_sorts() {
         queue::UNANSWERED_OF_SENDER,
         a2a_task::COUNT_OF_OWNER,
         a2a_task::COUNT_OF_CONVERSATION,
-        spend::CLAIMED,
+        budget::CLAIMED,
         push::HELD,
     ] {
         for step in plan(&conn, query) {

@@ -1,15 +1,17 @@
-//! The `turn` table: one row per attempt, from the intent to what became of it.
+//! What Codex did for a message: the tables `turn` (one row per attempt), `answer` (at most one row, never rewritten)
+//! and `event` (what happened in a turn, in order).
 //!
-//! Column mapping only; a turn is always rewritten whole.
+//! Column mapping only; a turn is always rewritten whole. How many events are kept is the core's limit.
 
 use super::fields::Fields;
 use super::{sql, sums};
+use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    BootId, ClientId, Epoch, IncarnationId, MessageId, Sandbox, ThreadId, Turn, TurnId, TurnState,
-    Usage,
+    Answer, AnswerSource, BootId, ClientId, Epoch, EventKind, IncarnationId, ItemEvent, MessageId,
+    Sandbox, ThreadId, Turn, TurnId, TurnState, Usage,
 };
-use rusqlite::{Connection, Row, ToSql};
+use rusqlite::{Connection, Row, ToSql, params};
 
 const SELECT: &str = "SELECT message_id, attempt, client_id, epoch, boot_id, incarnation, thread, \
      after_turn, turn_id, sandbox, state, touched, started_at, ended_at, input_tokens, \
@@ -54,8 +56,8 @@ fn read(row: &Row<'_>) -> Result<Turn, RowsError> {
     }
 }
 
-/// What decides about a turn that was lost: whether it may have touched the world is one bit. The text is a stored
-/// form, so it never changes for a column that is in it.
+/// Checksum over the columns that decide about a lost turn: whether it may have had effects is one bit. The text is a
+/// stored form, so it never changes for an existing column.
 fn sum(turn: &Turn) -> i64 {
     let maybe = |id: &Option<TurnId>| id.as_ref().map_or_else(String::new, ToString::to_string);
     sums::sum(&format!(
@@ -111,4 +113,94 @@ fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<
     sql::write(conn, statement, columns, || {
         format!("{what} {}.{}", turn.message_id, turn.attempt)
     })
+}
+
+fn read_answer(row: &Row<'_>) -> Result<Answer, RowsError> {
+    let mut fields = Fields::of("answer", row);
+    Ok(Answer {
+        message_id: fields.id(MessageId::new)?,
+        attempt: fields.next()?,
+        source: fields.word(AnswerSource::from_word)?,
+        text: fields.text()?,
+        created_at: fields.time()?,
+    })
+}
+
+pub(super) fn answer(
+    conn: &Connection,
+    message_id: &MessageId,
+) -> Result<Option<Answer>, RowsError> {
+    let query = "SELECT message_id, attempt, source, text, text_sum, created_at FROM answer WHERE message_id = ?1";
+    sql::one(conn, query, [message_id.as_str()], read_answer)
+}
+
+pub(super) fn insert_answer(conn: &Connection, answer: &Answer) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "INSERT INTO answer (message_id, attempt, source, text, text_sum, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            answer.message_id.as_str(),
+            answer.attempt,
+            answer.source.as_str(),
+            answer.text,
+            sums::sum(&answer.text),
+            answer.created_at.0,
+        ],
+        || format!("new answer to {}", answer.message_id),
+    )
+}
+
+fn read_event(row: &Row<'_>) -> Result<ItemEvent, RowsError> {
+    let mut fields = Fields::of("event of", row);
+    Ok(ItemEvent {
+        message_id: fields.id(MessageId::new)?,
+        ordinal: fields.next()?,
+        attempt: fields.next()?,
+        kind: fields.word(EventKind::from_word)?,
+        text: fields.next()?,
+        at: fields.time()?,
+    })
+}
+
+pub(super) fn events(
+    conn: &Connection,
+    message_id: &MessageId,
+    after: u32,
+    limit: u32,
+) -> Result<Vec<ItemEvent>, RowsError> {
+    let query = "SELECT message_id, ordinal, attempt, kind, text, at FROM event \
+         WHERE message_id = ?1 AND ordinal > ?2 ORDER BY ordinal LIMIT ?3";
+    sql::many(
+        conn,
+        query,
+        (message_id.as_str(), after, page(limit)),
+        read_event,
+    )
+}
+
+pub(super) fn last_event(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
+    let query = "SELECT max(ordinal) FROM event WHERE message_id = ?1";
+    let last = sql::number(conn, query, [message_id.as_str()])?;
+    u32::try_from(last.unwrap_or(0)).map_err(|error| RowsError::Damaged {
+        what: format!("event of {message_id}"),
+        why: error.to_string(),
+    })
+}
+
+pub(super) fn insert_event(conn: &Connection, event: &ItemEvent) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "INSERT INTO event (message_id, ordinal, attempt, kind, text, at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            event.message_id.as_str(),
+            event.ordinal,
+            event.attempt,
+            event.kind.as_str(),
+            event.text,
+            event.at.0,
+        ],
+        || format!("new event {}/{}", event.message_id, event.ordinal),
+    )
 }

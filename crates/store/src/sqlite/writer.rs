@@ -1,10 +1,10 @@
 //! The one writer: a thread that owns the write connection and commits what waits in groups.
 //!
 //! A job that fails undoes only itself: the transaction is begun anew, and what the jobs before it decided is written
-//! again. Nobody hears of a result before the commit that holds it is on disk. What a job does is `job`'s business.
+//! again. No caller gets a result before its commit is on disk. What a job does is `job`'s business.
 
+use super::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use super::gauge::Gauge;
-use super::line::{Closed, Line, Outlet, line};
 use super::rows::{SqliteRows, Undo, Undone};
 use super::sql;
 use crate::key::LedgerKey;
@@ -25,10 +25,10 @@ const QUEUE_MAX: usize = 1024;
 /// Jobs in one commit: enough to share an fsync, few enough that the first does not wait long.
 const BATCH_MAX: usize = 256;
 
-/// So many jobs in one commit are a crowd, and whoever of it was answered comes back at once with the next step.
+/// With so many jobs in one commit, the next ones are expected at once: each caller goes on with its next step.
 const CROWD: usize = 8;
 
-/// How long the next job of a crowd is waited for, so that it shares the fsync: much shorter than one takes.
+/// How long the writer then waits for one more job to share the fsync: much shorter than an fsync takes.
 const MOMENT: Duration = Duration::from_micros(50);
 
 /// Quiet time after which the writer moves the log into the database.
@@ -42,18 +42,18 @@ pub(super) trait Job: Send {
     /// Writes what it decided once more, over the same rows: the transaction in which it ran was rolled back.
     fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError>;
 
-    /// The verdict, after the commit: the caller may know the result, or why there is none.
-    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>);
+    /// Passes the result to the caller, after the commit.
+    fn resolve(self: Box<Self>, result: Result<(), LedgerError>);
 }
 
-/// The way to the writer.
+/// Handle to the writer thread.
 #[derive(Debug)]
-pub(super) struct Writer {
-    jobs: Line<Box<dyn Job>>,
+pub(super) struct WriterHandle {
+    jobs: BoundedSender<Box<dyn Job>>,
     commits: Arc<AtomicU64>,
 }
 
-impl Writer {
+impl WriterHandle {
     /// Starts the thread over a connection that is set up and belongs to `epoch`.
     pub(super) fn start(
         conn: Connection,
@@ -61,9 +61,9 @@ impl Writer {
         epoch: Epoch,
         gauge: Gauge,
     ) -> std::io::Result<Self> {
-        let (jobs, outlet) = line(QUEUE_MAX);
+        let (jobs, receiver) = bounded(QUEUE_MAX);
         let commits = Arc::new(AtomicU64::new(0));
-        let service = BridgeService {
+        let service = WriterThread {
             conn,
             key,
             epoch,
@@ -72,13 +72,13 @@ impl Writer {
         };
         thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || service.serve(&outlet))?;
+            .spawn(move || service.serve(&receiver))?;
         Ok(Self { jobs, commits })
     }
 
-    /// Hands a job in. Once it is in, it runs, even if nobody waits for its verdict any more.
+    /// Queues a job. A queued job runs even if its caller has gone away.
     pub(super) async fn submit(&self, job: Box<dyn Job>) -> Result<(), LedgerError> {
-        self.jobs.put(job).await.map_err(|Closed| gone())
+        self.jobs.send(job).await.map_err(|Closed| gone())
     }
 
     pub(super) fn commits(&self) -> u64 {
@@ -86,7 +86,7 @@ impl Writer {
     }
 }
 
-/// What callers hear when the thread has ended.
+/// The error after the thread has ended.
 pub(super) fn gone() -> LedgerError {
     LedgerError::Unavailable {
         what: "its writer has ended; restart the daemon".to_owned(),
@@ -96,31 +96,31 @@ pub(super) fn gone() -> LedgerError {
 /// The jobs of one commit, in the order they run.
 struct Batch<'q> {
     jobs: Vec<Box<dyn Job>>,
-    /// Where more of a crowd come in while the first ones run; a job that came alone waits for nobody.
-    crowd: Option<&'q Outlet<Box<dyn Job>>>,
+    /// Queue from which more jobs join while the first ones run; `None` after a small batch.
+    crowd: Option<&'q BoundedReceiver<Box<dyn Job>>>,
 }
 
 impl<'q> Batch<'q> {
     /// What waits now.
-    fn of(first: Box<dyn Job>, outlet: &'q Outlet<Box<dyn Job>>, crowd: bool) -> Self {
+    fn of(first: Box<dyn Job>, receiver: &'q BoundedReceiver<Box<dyn Job>>, crowd: bool) -> Self {
         let mut jobs = vec![first];
         while jobs.len() < BATCH_MAX
-            && let Ok(job) = outlet.take_waiting()
+            && let Ok(job) = receiver.try_recv()
         {
             jobs.push(job);
         }
         Self {
             jobs,
-            crowd: crowd.then_some(outlet),
+            crowd: crowd.then_some(receiver),
         }
     }
 
-    /// The job with this number, which in a crowd may come within a moment.
+    /// The job with this number; in a crowd it may arrive within a moment.
     fn get(&mut self, number: usize) -> Option<&mut dyn Job> {
         if number >= self.jobs.len()
             && self.jobs.len() < BATCH_MAX
-            && let Some(outlet) = self.crowd
-            && let Ok(job) = outlet.take_within(MOMENT)
+            && let Some(receiver) = self.crowd
+            && let Ok(job) = receiver.recv_timeout(MOMENT)
         {
             self.jobs.push(job);
         }
@@ -128,11 +128,11 @@ impl<'q> Batch<'q> {
     }
 }
 
-/// What a job's caller may know.
-type Verdict = Result<(), LedgerError>;
+/// Result of one job of a batch.
+type JobResult = Result<(), LedgerError>;
 
 /// The thread's own state.
-struct BridgeService {
+struct WriterThread {
     conn: Connection,
     key: LedgerKey,
     epoch: Epoch,
@@ -140,15 +140,15 @@ struct BridgeService {
     gauge: Gauge,
 }
 
-impl BridgeService {
-    fn serve(self, jobs: &Outlet<Box<dyn Job>>) {
+impl WriterThread {
+    fn serve(self, jobs: &BoundedReceiver<Box<dyn Job>>) {
         let mut clean = true;
         let mut last = 0;
         loop {
             let first = if clean {
-                jobs.take().ok_or(RecvTimeoutError::Disconnected)
+                jobs.recv().ok_or(RecvTimeoutError::Disconnected)
             } else {
-                jobs.take_within(IDLE_AFTER)
+                jobs.recv_timeout(IDLE_AFTER)
             };
             match first {
                 Ok(first) => {
@@ -165,7 +165,7 @@ impl BridgeService {
         }
     }
 
-    /// Gives how many jobs it was.
+    /// Returns the number of jobs.
     fn batch(&self, mut batch: Batch<'_>) -> usize {
         self.gauge.commit_begins();
         let committed = self.commit(&mut batch);
@@ -173,18 +173,18 @@ impl BridgeService {
         let batch = batch.jobs;
         let jobs = batch.len();
         match committed {
-            Ok(verdicts) => {
-                for (job, verdict) in batch.into_iter().zip(verdicts) {
-                    if let Err(error) = &verdict {
-                        self.gauge.heard(error);
+            Ok(results) => {
+                for (job, result) in batch.into_iter().zip(results) {
+                    if let Err(error) = &result {
+                        self.gauge.received(error);
                     }
-                    job.resolve(verdict);
+                    job.resolve(result);
                 }
             }
             Err(error) => {
                 tracing::warn!(jobs, %error, "ledger batch failed; nothing of it was written");
                 self.roll_back();
-                self.gauge.heard(&error);
+                self.gauge.received(&error);
                 for job in batch {
                     job.resolve(Err(error.clone()));
                 }
@@ -193,29 +193,29 @@ impl BridgeService {
         jobs
     }
 
-    /// One verdict per job once the commit is on disk; an error when nothing was written.
-    fn commit(&self, batch: &mut Batch<'_>) -> Result<Vec<Verdict>, LedgerError> {
+    /// One result per job once the commit is on disk; an error when nothing was written.
+    fn commit(&self, batch: &mut Batch<'_>) -> Result<Vec<JobResult>, LedgerError> {
         self.begin()?;
-        let mut verdicts: Vec<Verdict> = Vec::with_capacity(batch.jobs.len());
+        let mut results: Vec<JobResult> = Vec::with_capacity(batch.jobs.len());
         let mut undo = Undo::Transaction;
-        while let Some(job) = batch.get(verdicts.len()) {
-            let (verdict, undone) = self.job(job, undo)?;
+        while let Some(job) = batch.get(results.len()) {
+            let (result, undone) = self.job(job, undo)?;
             if undone == Undone::NotYet {
-                // Whatever becomes of the batch, what this one met is known.
-                if let Err(error) = &verdict {
-                    self.gauge.heard(error);
+                // Recorded at once: the rest of the batch may fail too.
+                if let Err(error) = &result {
+                    self.gauge.received(error);
                 }
                 self.execute("ROLLBACK")?;
                 self.begin()?;
-                self.write_again(&batch.jobs, &verdicts)?;
+                self.write_again(&batch.jobs, &results)?;
                 // One that fails is rare, and two in a batch must not cost it twice.
                 undo = Undo::Savepoint;
             }
-            verdicts.push(verdict);
+            results.push(result);
         }
         self.execute("COMMIT")?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        Ok(verdicts)
+        Ok(results)
     }
 
     fn begin(&self) -> Result<(), LedgerError> {
@@ -224,7 +224,7 @@ impl BridgeService {
     }
 
     /// Runs one job. An error undoes the whole batch.
-    fn job(&self, job: &mut dyn Job, undo: Undo) -> Result<(Verdict, Undone), LedgerError> {
+    fn job(&self, job: &mut dyn Job, undo: Undo) -> Result<(JobResult, Undone), LedgerError> {
         let mut rows = SqliteRows::new(&self.conn, &self.key, undo);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
@@ -242,10 +242,14 @@ impl BridgeService {
         }
     }
 
-    /// What the jobs with a good verdict wrote, in their order.
-    fn write_again(&self, batch: &[Box<dyn Job>], verdicts: &[Verdict]) -> Result<(), LedgerError> {
-        for (job, verdict) in batch.iter().zip(verdicts) {
-            if verdict.is_ok() {
+    /// Repeats the writes of the jobs that succeeded, in their order.
+    fn write_again(
+        &self,
+        batch: &[Box<dyn Job>],
+        results: &[JobResult],
+    ) -> Result<(), LedgerError> {
+        for (job, result) in batch.iter().zip(results) {
+            if result.is_ok() {
                 let mut rows = SqliteRows::new(&self.conn, &self.key, Undo::Transaction);
                 let wrote = catch_unwind(AssertUnwindSafe(|| job.write_again(&mut rows)));
                 wrote.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))?;

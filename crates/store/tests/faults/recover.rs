@@ -7,7 +7,7 @@ use bridge_core::port::{HeadFilter, Read, RowsError};
 use bridge_core::step::ReserveSequence;
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{MessageId, Sandbox, TaskId, Timestamp};
-use bridge_store::sqlite::{RecoverError, Recovered, Report, Soundness, recover};
+use bridge_store::sqlite::{RecoverError, Recovered, RecoveryReport, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
 use std::fs;
@@ -20,7 +20,7 @@ fn run(path: &Path, backup: Option<&Path>) -> Result<Recovered, RecoverError> {
     recover(path, |_| Ok(key()), backup, Path::new("/work"), NOW)
 }
 
-fn report(path: &Path, backup: Option<&Path>) -> Report {
+fn report(path: &Path, backup: Option<&Path>) -> RecoveryReport {
     match run(path, backup).unwrap() {
         Recovered::Done(report) => *report,
         other => panic!("{other:?}"),
@@ -38,7 +38,7 @@ async fn sound() -> (Place, Vec<u8>) {
 }
 
 /// A recovered ledger opens, is sound, and no message in it could run that could not have run before.
-async fn expect_safe(path: &Path, before: &Messages, report: &Report) -> Messages {
+async fn expect_safe(path: &Path, before: &Messages, report: &RecoveryReport) -> Messages {
     let ledger = SqliteLedger::open(path, &key(), Options::default()).unwrap();
     assert_eq!(ledger.quick_check().await, Ok(Soundness::Sound));
     let after = messages(path);

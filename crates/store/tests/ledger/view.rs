@@ -85,7 +85,6 @@ impl View {
             self.add("a2a tasks", newest);
             let local = ChannelId::new("local");
             let since = now.plus_ms(-30_000);
-            self.add("spent", rows.spent(&local, owner, since)?);
             self.add("stored", rows.stored(&local, owner)?);
             let theirs = rows.unanswered_of_sender(owner, &[], None, PAGE_MAX)?;
             self.add("unanswered of sender", theirs);

@@ -2,9 +2,9 @@
 
 use super::MemoryRows;
 use super::apply::{found, guard};
-use super::facts::page;
+use super::derived::page;
 use bridge_core::budget::{DayBudget, Meter};
-use bridge_core::port::{RowsError, Spent, TaskQuery};
+use bridge_core::port::{RowsError, TaskQuery};
 use bridge_core::value::{
     A2aTask, ChannelId, MessageId, RequestId, StateName, TaskId, TaskInput, TaskInputKind,
     Timestamp,
@@ -207,14 +207,6 @@ impl MemoryRows {
         claimed.append(&mut turns);
         claimed.retain(|(at, _)| *at > since);
         claimed
-    }
-
-    pub(super) fn spent_by(&self, channel: &ChannelId, sender: &str, since: Timestamp) -> Spent {
-        let mut spent = Spent::default();
-        for (at, tokens) in self.costs(channel, sender, since) {
-            spent.add(at, tokens);
-        }
-        spent
     }
 
     pub(super) fn reached_by(

@@ -5,19 +5,15 @@
 
 mod a2a_task;
 mod apply;
-mod facts;
-mod figures;
-mod flight;
+mod derived;
 mod forget;
-mod heard;
 mod push;
 mod read;
 mod request;
 mod rows;
-mod stored;
+mod senders;
 mod table;
 mod task;
-mod tokens;
 
 pub use rows::MemoryRows;
 
@@ -29,12 +25,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A ledger that lives as long as its handles.
 #[derive(Clone, Debug)]
 pub struct MemoryLedger {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<MemoryState>>,
     epoch: Epoch,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct MemoryState {
     rows: MemoryRows,
     epoch: Epoch,
 }
@@ -51,7 +47,7 @@ impl MemoryLedger {
     pub fn over(rows: MemoryRows) -> Self {
         let epoch = Epoch(1);
         Self {
-            shared: Arc::new(Mutex::new(Shared { rows, epoch })),
+            shared: Arc::new(Mutex::new(MemoryState { rows, epoch })),
             epoch,
         }
     }
@@ -71,7 +67,7 @@ impl MemoryLedger {
         Ok(self.lock()?.rows.clone())
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, Shared>, LedgerError> {
+    fn lock(&self) -> Result<MutexGuard<'_, MemoryState>, LedgerError> {
         self.shared.lock().map_err(|_| LedgerError::Unavailable {
             what: "a transition panicked halfway; open a new memory ledger".to_owned(),
         })

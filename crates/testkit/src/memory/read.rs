@@ -2,13 +2,13 @@
 //!
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
-use super::facts::{page, parked_until, sent_at};
+use super::derived::{page, parked_until, sent_at};
 use super::request::standing;
-use super::{MemoryRows, figures};
+use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent, Standing,
-    StateCount, TaskQuery,
+    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Standing, StateCount,
+    TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
@@ -412,7 +412,7 @@ impl Read for MemoryRows {
     }
 
     fn figures(&self, since: Timestamp) -> Result<Figures, RowsError> {
-        Ok(figures::of(self, since))
+        Ok(derived::figures(self, since))
     }
 
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {
@@ -616,15 +616,6 @@ impl Read for MemoryRows {
 
     fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
         Ok(self.count_a2a_tasks(query))
-    }
-
-    fn spent(
-        &self,
-        channel: &ChannelId,
-        sender: &str,
-        since: Timestamp,
-    ) -> Result<Spent, RowsError> {
-        Ok(self.spent_by(channel, sender, since))
     }
 
     fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {

@@ -5,8 +5,8 @@
 //! never put back into the queue. Rows that belong to nothing are dropped and counted. The rows are in the newest
 //! version of the schema here.
 
-use super::report::{Notice, Report, TableReport};
-use super::salvage::{Found, Identity, SEQUENCE_LEAP};
+use super::salvage::{Identity, SEQUENCE_LEAP, SalvagedRows};
+use super::{RecoveryNotice, RecoveryReport, TableReport};
 use crate::key::LedgerKey;
 use crate::sqlite::{audit, sums};
 use bridge_core::port::RowsError;
@@ -15,8 +15,8 @@ use rusqlite::{Connection, Error, OptionalExtension, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What a recovery is told.
-pub(super) struct Setting<'a> {
+/// Input of a recovery.
+pub(super) struct RecoverSettings<'a> {
     pub(super) work_root: &'a Path,
     pub(super) now: Timestamp,
     pub(super) key: &'a LedgerKey,
@@ -50,12 +50,16 @@ const CHILDREN: [&str; 7] = [
 ];
 
 /// Brings the rows in order and says what was done.
-pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Result<Report, Error> {
+pub(super) fn mend(
+    new: &Connection,
+    found: SalvagedRows,
+    settings: &RecoverSettings<'_>,
+) -> Result<RecoveryReport, Error> {
     let mut mender = Mender {
         new,
-        setting,
-        report: Report::default(),
-        tallies: found.tallies,
+        settings,
+        report: RecoveryReport::default(),
+        counts: found.counts,
     };
     mender.tombstones(&found.identities)?;
     mender.lost(&found.identities)?;
@@ -77,9 +81,9 @@ pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Res
 
 struct Mender<'a> {
     new: &'a Connection,
-    setting: &'a Setting<'a>,
-    report: Report,
-    tallies: BTreeMap<String, TableReport>,
+    settings: &'a RecoverSettings<'a>,
+    report: RecoveryReport,
+    counts: BTreeMap<String, TableReport>,
 }
 
 impl Mender<'_> {
@@ -108,7 +112,7 @@ impl Mender<'_> {
                 seq,
                 channel,
                 external_id,
-                self.setting.now.0,
+                self.settings.now.0,
                 reason
             ])?;
             if made == 1 {
@@ -156,14 +160,14 @@ impl Mender<'_> {
     fn drop_rows(&mut self, table: &str, which: &str) -> Result<(), Error> {
         let delete = format!("DELETE FROM {table} WHERE {which}");
         let dropped = self.new.execute(&delete, [])? as u64;
-        if let Some(tally) = self.tallies.get_mut(table) {
-            tally.dropped += dropped;
-            tally.kept = tally.kept.saturating_sub(dropped);
+        if let Some(count) = self.counts.get_mut(table) {
+            count.dropped += dropped;
+            count.kept = count.kept.saturating_sub(dropped);
         }
         Ok(())
     }
 
-    /// A message whose conversation is lost keeps a conversation under a name that nobody uses.
+    /// A message whose conversation is lost gets a conversation under an unused name.
     fn conversations(&mut self) -> Result<(), Error> {
         let orphaned = "conversation_id NOT IN (SELECT conversation_id FROM conversation)";
         self.bury(
@@ -178,7 +182,7 @@ impl Mender<'_> {
                 "its conversation was lost",
             );
         }
-        let mut root = self.setting.work_root.display().to_string();
+        let mut root = self.settings.work_root.display().to_string();
         root.push('/');
         self.new.execute(
             &format!(
@@ -232,7 +236,7 @@ impl Mender<'_> {
 
     /// Rows that are older than what happened.
     fn stale(&mut self, stale: &BTreeSet<String>) -> Result<(), Error> {
-        if self.setting.log_broken {
+        if self.settings.log_broken {
             self.bury(
                 AWAITS,
                 "the newest entries of the ledger were lost, and this message may have been run meanwhile",
@@ -343,7 +347,7 @@ impl Mender<'_> {
         ))
     }
 
-    /// Senders of messages that were buried now hear of it. A lost row's sender is not known.
+    /// Queues a notice to the sender of each message that was buried. A lost row's sender is not known.
     fn notices(&mut self) -> Result<(), Error> {
         let read = "SELECT conversation_id, seq, reason, \
              coalesce((SELECT max(ordinal) + 1 FROM reply WHERE reply.message_id = message.message_id), 0) \
@@ -366,7 +370,7 @@ impl Mender<'_> {
             self.new.execute(
                 "INSERT INTO reply (message_id, ordinal, conversation_id, seq, reply_key, kind, state, \
                  tries, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 'notice', 'queued', 0, ?6)",
-                params![id, ordinal, conversation, seq, key.as_str(), self.setting.now.0],
+                params![id, ordinal, conversation, seq, key.as_str(), self.settings.now.0],
             )?;
             let text = format!(
                 "There is no answer to this message: {reason} (message {id}; it is kept and can be sent again)"
@@ -379,7 +383,7 @@ impl Mender<'_> {
         Ok(())
     }
 
-    /// Whoever opened the damaged ledger must stay fenced off.
+    /// An opening of the damaged ledger must stay fenced off.
     fn epoch(&mut self, seen: i64) -> Result<(), Error> {
         let set = "UPDATE instance SET epoch = max(?1, coalesce((SELECT max(epoch) FROM turn), 0))";
         self.new.execute(set, [seen]).map(drop)
@@ -387,8 +391,8 @@ impl Mender<'_> {
 
     fn audit(&mut self) -> Result<(), Error> {
         let report = &self.report;
-        let entry = |found: &audit::Salvaged| AuditEntry {
-            at: self.setting.now,
+        let entry = |found: &audit::SalvagedAudit| AuditEntry {
+            at: self.settings.now,
             actor: "operator".to_owned(),
             what: "recover".to_owned(),
             subject: "ledger".to_owned(),
@@ -404,7 +408,7 @@ impl Mender<'_> {
             ),
         };
         let failed = |error: RowsError| Error::ToSqlConversionFailure(error.into());
-        let found = audit::salvaged(self.new, self.setting.key, entry).map_err(failed)?;
+        let found = audit::salvaged(self.new, self.settings.key, entry).map_err(failed)?;
         self.report.audit_cuts = found.cuts;
         Ok(())
     }
@@ -417,7 +421,7 @@ impl Mender<'_> {
              WHERE {which} RETURNING message_id"
         );
         let mut bury = self.new.prepare(&bury)?;
-        let ids = bury.query_map(params![reason, self.setting.now.0], |row| row.get(0))?;
+        let ids = bury.query_map(params![reason, self.settings.now.0], |row| row.get(0))?;
         let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
         for id in ids {
             push(&mut self.report.buried, &id, reason);
@@ -431,18 +435,18 @@ impl Mender<'_> {
         ids.collect()
     }
 
-    fn finish(mut self) -> Result<Report, Error> {
+    fn finish(mut self) -> Result<RecoveryReport, Error> {
         let messages: i64 = self
             .new
             .query_row("SELECT count(*) FROM message", [], |row| row.get(0))?;
         self.report.messages = u64::try_from(messages).unwrap_or(0);
-        self.report.tables = self.tallies.into_values().collect();
+        self.report.tables = self.counts.into_values().collect();
         Ok(self.report)
     }
 }
 
-fn push(notices: &mut Vec<Notice>, message_id: &str, what: &str) {
-    notices.push(Notice {
+fn push(notices: &mut Vec<RecoveryNotice>, message_id: &str, what: &str) {
+    notices.push(RecoveryNotice {
         message_id: message_id.to_owned(),
         what: what.to_owned(),
     });

@@ -1,28 +1,84 @@
 //! Recovery of a damaged ledger: what can be read is brought over into a new one, what could run twice is made safe,
 //! and the damaged file is kept.
 //!
-//! Reading is in `salvage`, making safe in `mend`, the swap of files in `swap`. Nothing here writes to the damaged
+//! Reading is in `salvage`, making safe in `mend`. Nothing here writes to the damaged
 //! file. The caller holds the state directory: no daemon may run.
 
 mod mend;
-mod report;
 mod salvage;
-mod swap;
 
-pub use report::{Notice, Recovered, Report, TableReport};
-
-use super::check::{self, Soundness};
-use super::files::{beside, claim_scratch, log_of, name_new, remove_if_there};
-use super::inspect::{Depth, Inspection, inspect};
+use super::check::{self, Depth, Inspection, Soundness, inspect};
+use super::files::{
+    beside, claim_scratch, log_index_of, log_of, name_new, remove_if_there, stamp, sync_directory,
+};
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
 use super::open::{OpenError, expect_released, recovered_place};
 use crate::key::{AuditPublicKey, LedgerKey};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
-use salvage::{Origin, Salvage, Source};
-use std::io;
+use salvage::{RowOrigin, Salvage, SalvageSource};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// How a recovery ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// Nothing is wrong; nothing was done.
+    Sound {
+        /// How many messages the ledger holds.
+        messages: u64,
+    },
+    /// An earlier recovery had been cut at its very end, which is done now.
+    Finished {
+        /// Where the damaged ledger is.
+        damaged: Option<PathBuf>,
+    },
+    /// A new ledger is in place.
+    Done(Box<RecoveryReport>),
+}
+
+/// Outcome of a recovery that built a new ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Where the damaged ledger is; absent if there was none.
+    pub damaged: Option<PathBuf>,
+    /// What was wrong with it.
+    pub findings: Vec<String>,
+    /// Messages in the new ledger.
+    pub messages: u64,
+    /// Row by row, per table.
+    pub tables: Vec<TableReport>,
+    /// Messages that are dead letters now, because running them could have run something twice.
+    pub buried: Vec<RecoveryNotice>,
+    /// Messages that are kept with something missing.
+    pub incomplete: Vec<RecoveryNotice>,
+    /// Ids of messages that are known to have been there and are gone.
+    pub lost: Vec<String>,
+    /// Where the record of acts has holes.
+    pub audit_cuts: Vec<String>,
+}
+
+/// The rows of one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableReport {
+    pub table: String,
+    /// Rows that were brought over from the damaged ledger.
+    pub kept: u64,
+    /// Rows that only the backup had.
+    pub from_backup: u64,
+    /// Rows that could be read and do not fit: their message is lost, or their values can't be.
+    pub dropped: u64,
+    /// Whether parts of the table could not be read.
+    pub holes: bool,
+}
+
+/// A remark about one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryNotice {
+    pub message_id: String,
+    pub what: String,
+}
 
 /// Why there was no recovery. The damaged ledger is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +107,7 @@ pub enum RecoverError {
         /// What is wrong with it.
         findings: Vec<String>,
     },
-    /// The file system said no.
+    /// The file system refused.
     #[error("cannot {doing} {}: {source}; nothing was changed. Check its owner, its permissions and free space", path.display())]
     File {
         /// What was tried.
@@ -93,7 +149,7 @@ pub fn recover(
     backup.map(expect_released).transpose()?;
     let findings = match inspect(ledger, Depth::Thorough)? {
         Inspection::RecoveryCut => {
-            let damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
+            let damaged = put_in_place(ledger).map_err(file("put in place", ledger))?;
             return Ok(Recovered::Finished { damaged });
         }
         Inspection::Sound { messages } => return Ok(Recovered::Sound { messages }),
@@ -105,23 +161,23 @@ pub fn recover(
         Inspection::Damaged { findings } => findings,
     };
     let sources = open_sources(ledger, backup);
-    let signer = sources.iter().find_map(Source::signer);
+    let signer = sources.iter().find_map(SalvageSource::signer);
     let key = key(signer).map_err(|why| RecoverError::Key { why })?;
     let partial = beside(ledger, ".recovering");
-    let setting = mend::Setting {
+    let settings = mend::RecoverSettings {
         work_root,
         now,
         key: &key,
         log_broken: log_is_broken(ledger),
     };
-    let built = build(sources, &setting, backup.unwrap_or(ledger), &partial);
+    let built = build(sources, &settings, backup.unwrap_or(ledger), &partial);
     if built.is_err() {
         // What remains is ours and useless; the error says what happened.
         let _left = remove_if_there(&partial);
     }
     let mut report = built?;
     name_new(&partial, &recovered_place(ledger)).map_err(file("name", &partial))?;
-    report.damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
+    report.damaged = put_in_place(ledger).map_err(file("put in place", ledger))?;
     report.findings = findings;
     Ok(Recovered::Done(Box::new(report)))
 }
@@ -129,11 +185,11 @@ pub fn recover(
 /// Writes a whole new ledger at `partial`. The sources are closed with it: SQLite must not have the damaged ledger open
 /// when it is moved away.
 fn build(
-    sources: Vec<Source>,
-    setting: &mend::Setting<'_>,
+    sources: Vec<SalvageSource>,
+    settings: &mend::RecoverSettings<'_>,
     last: &Path,
     partial: &Path,
-) -> Result<Report, RecoverError> {
+) -> Result<RecoveryReport, RecoverError> {
     let scratch = claim_scratch(partial).map_err(file("write", partial))?;
     let version = sources
         .iter()
@@ -158,7 +214,7 @@ fn build(
         new.execute_batch(migration)?;
     }
     new.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-    let report = mend::mend(&new, found, setting)?;
+    let report = mend::mend(&new, found, settings)?;
     new.execute_batch("COMMIT")?;
     match check::thoroughly(&new) {
         Ok(Soundness::Sound) => {}
@@ -178,14 +234,14 @@ fn log_is_broken(ledger: &Path) -> bool {
 }
 
 /// The damaged ledger first, because its rows are newer; then the backup.
-fn open_sources(ledger: &Path, backup: Option<&Path>) -> Vec<Source> {
+fn open_sources(ledger: &Path, backup: Option<&Path>) -> Vec<SalvageSource> {
     [
-        Some((ledger, Origin::Ledger)),
-        backup.map(|path| (path, Origin::Backup)),
+        Some((ledger, RowOrigin::Ledger)),
+        backup.map(|path| (path, RowOrigin::Backup)),
     ]
     .into_iter()
     .flatten()
-    .filter_map(|(path, origin)| Source::open(path, origin))
+    .filter_map(|(path, origin)| SalvageSource::open(path, origin))
     .collect()
 }
 
@@ -196,4 +252,47 @@ fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecoverEr
         path,
         source,
     }
+}
+
+/// Puts the recovered ledger in the place of the damaged one and returns the new path of the damaged one, if there was
+/// one. Each step can be interrupted and repeated.
+///
+/// While the recovered file waits under its own name, nobody opens the ledger. The damaged file gets its new name before
+/// its old one is taken, and its log is moved before the new ledger appears: SQLite would replay an old log into a new
+/// file.
+fn put_in_place(ledger: &Path) -> io::Result<Option<PathBuf>> {
+    let recovered = recovered_place(ledger);
+    let made = fs::metadata(&recovered)?.modified()?;
+    let made = jiff::Timestamp::try_from(made).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let damaged = damaged_name(ledger, &stamp(made));
+    if ledger.exists() && !damaged.exists() {
+        set_aside(ledger, &damaged)?;
+    }
+    for side in [log_of, log_index_of] {
+        if side(ledger).exists() {
+            fs::rename(side(ledger), side(&damaged))?;
+        }
+    }
+    sync_directory(ledger)?;
+    fs::rename(&recovered, ledger)?;
+    sync_directory(ledger)?;
+    Ok(damaged.exists().then_some(damaged))
+}
+
+/// `ledger.damaged-<time>.db` beside `ledger.db`.
+fn damaged_name(ledger: &Path, stamp: &str) -> PathBuf {
+    let part = |part: Option<&std::ffi::OsStr>| {
+        part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
+    };
+    let (stem, extension) = (part(ledger.file_stem()), part(ledger.extension()));
+    ledger.with_file_name(format!("{stem}.damaged-{stamp}.{extension}"))
+}
+
+/// A second name for the damaged file; a copy where there are no second names.
+fn set_aside(ledger: &Path, damaged: &Path) -> io::Result<()> {
+    if fs::hard_link(ledger, damaged).is_ok() {
+        return Ok(());
+    }
+    fs::copy(ledger, damaged)?;
+    fs::File::open(damaged)?.sync_all()
 }

@@ -1,9 +1,9 @@
-//! Reads whatever can be read of a damaged database, row by row, into a new one.
+//! Copies every readable row of a damaged database into a new one.
 //!
 //! A table is walked from both ends; what lies between is found by halving ranges of row numbers, or by asking for
 //! the keys that other rows name. What the rows mean is `mend`'s business.
 
-use super::report::TableReport;
+use super::TableReport;
 use crate::key::AuditPublicKey;
 use crate::sqlite::audit;
 use crate::sqlite::migrate::MIGRATIONS;
@@ -27,12 +27,12 @@ const PROBES_MAX: u32 = 1_000_000;
 /// Row numbers that are looked for behind the last one that could be read, when the end of a table is damaged.
 const BEYOND_END: i64 = 10_000;
 
-/// How far numbers of news leap where it is not known which were given: more than anybody can have been told.
+/// Added to sequence numbers of task events where the last one is unknown: more than can have been published.
 pub(super) const SEQUENCE_LEAP: i64 = 1 << 40;
 
 /// Where rows come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum RowOrigin {
     /// The damaged ledger: what it says is the newest.
     Ledger,
     /// A backup: what it says may have changed since.
@@ -40,18 +40,18 @@ pub(super) enum Origin {
 }
 
 /// A database that rows are read from.
-pub(super) struct Source {
+pub(super) struct SalvageSource {
     conn: Connection,
-    origin: Origin,
-    /// Its schema's version, if it can be told.
+    origin: RowOrigin,
+    /// Its schema's version, if it can be read.
     pub(super) version: Option<usize>,
     /// Holds the copy that is read instead of a file whose header is destroyed.
-    _copy: Option<graft::Copy>,
+    _copy: Option<graft::GraftedCopy>,
 }
 
-impl Source {
+impl SalvageSource {
     /// Opens what can be opened; a file that SQLite refuses is read through a copy with parts of a new ledger.
-    pub(super) fn open(path: &Path, origin: Origin) -> Option<Self> {
+    pub(super) fn open(path: &Path, origin: RowOrigin) -> Option<Self> {
         if let Some(conn) = readable(path) {
             let version = conn
                 .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
@@ -70,7 +70,7 @@ impl Source {
             .into_iter()
             .flat_map(|graft| versions.clone().map(move |version| (graft, version)));
         tries.find_map(|(graft, version)| {
-            let copy = graft::Copy::of(path, graft, version)?;
+            let copy = graft::GraftedCopy::of(path, graft, version)?;
             Some(Self {
                 conn: readable(copy.path())?,
                 origin,
@@ -81,7 +81,7 @@ impl Source {
     }
 }
 
-impl Source {
+impl SalvageSource {
     /// Whose key signed its record, if that can be read.
     pub(super) fn signer(&self) -> Option<AuditPublicKey> {
         audit::named_signer(&self.conn).ok().flatten()
@@ -102,7 +102,7 @@ fn readable(path: &Path) -> Option<Connection> {
 
 /// A table of the new ledger.
 #[derive(Clone, Debug)]
-struct Table {
+struct SalvagedTable {
     name: String,
     columns: Vec<String>,
     keys: Vec<String>,
@@ -113,15 +113,15 @@ struct Table {
 /// What a recovery has so far.
 pub(super) struct Salvage<'n> {
     new: &'n Connection,
-    tables: Vec<Table>,
-    tallies: BTreeMap<String, TableReport>,
+    tables: Vec<SalvagedTable>,
+    counts: BTreeMap<String, TableReport>,
     stale: BTreeSet<String>,
     epoch: i64,
 }
 
-/// What was read, beside the rows that are in the new ledger now.
-pub(super) struct Found {
-    pub(super) tallies: BTreeMap<String, TableReport>,
+/// What was read beside the rows that are in the new ledger.
+pub(super) struct SalvagedRows {
+    pub(super) counts: BTreeMap<String, TableReport>,
     /// Messages whose newest row was lost and came from a backup.
     pub(super) stale: BTreeSet<String>,
     /// Messages that indexes of the damaged ledger name.
@@ -135,7 +135,7 @@ impl<'n> Salvage<'n> {
         Ok(Self {
             new,
             tables: tables(new)?,
-            tallies: BTreeMap::new(),
+            counts: BTreeMap::new(),
             stale: BTreeSet::new(),
             epoch: 0,
         })
@@ -143,42 +143,42 @@ impl<'n> Salvage<'n> {
 
     /// Whether nothing was read although something is there.
     pub(super) fn has_nothing(&self) -> bool {
-        let rows = |tally: &TableReport| tally.kept + tally.from_backup;
-        let holes = self.tallies.values().any(|tally| tally.holes);
-        holes && self.tallies.values().map(rows).sum::<u64>() == 0
+        let rows = |count: &TableReport| count.kept + count.from_backup;
+        let holes = self.counts.values().any(|count| count.holes);
+        holes && self.counts.values().map(rows).sum::<u64>() == 0
     }
 
     /// Brings over all tables of one source.
-    pub(super) fn take(&mut self, source: &Source) -> Result<(), Error> {
+    pub(super) fn take(&mut self, source: &SalvageSource) -> Result<(), Error> {
         let epoch = "SELECT epoch FROM instance";
         let epoch = source.conn.query_row(epoch, [], |row| row.get(0));
         self.epoch = self.epoch.max(epoch.unwrap_or(0));
         for table in self.tables.clone() {
-            let mut taking = Taking {
+            let mut taking = TableSalvage {
                 salvage: self,
                 source,
                 insert: insert_into(&table),
                 table: &table,
-                tally: TableReport::default(),
+                count: TableReport::default(),
             };
             taking.table()?;
-            let tally = taking.tally;
-            let sum = self.tallies.entry(table.name.clone()).or_default();
+            let count = taking.count;
+            let sum = self.counts.entry(table.name.clone()).or_default();
             sum.table.clone_from(&table.name);
-            sum.kept += tally.kept;
-            sum.from_backup += tally.from_backup;
-            sum.dropped += tally.dropped;
-            sum.holes |= tally.holes && source.origin == Origin::Ledger;
+            sum.kept += count.kept;
+            sum.from_backup += count.from_backup;
+            sum.dropped += count.dropped;
+            sum.holes |= count.holes && source.origin == RowOrigin::Ledger;
         }
         Ok(())
     }
 
-    pub(super) fn finish(self, sources: &[Source]) -> Result<Found, Error> {
+    pub(super) fn finish(self, sources: &[SalvageSource]) -> Result<SalvagedRows, Error> {
         let damaged = sources
             .iter()
-            .find(|source| source.origin == Origin::Ledger);
-        Ok(Found {
-            tallies: self.tallies,
+            .find(|source| source.origin == RowOrigin::Ledger);
+        Ok(SalvagedRows {
+            counts: self.counts,
             stale: self.stale,
             identities: damaged.map_or_else(Vec::new, |source| identity::read(&source.conn)),
             epoch: self.epoch,
@@ -186,7 +186,7 @@ impl<'n> Salvage<'n> {
     }
 }
 
-fn tables(new: &Connection) -> Result<Vec<Table>, Error> {
+fn tables(new: &Connection) -> Result<Vec<SalvagedTable>, Error> {
     let mut found = new.prepare(
         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
          AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name <> 'instance' ORDER BY name",
@@ -203,7 +203,7 @@ fn tables(new: &Connection) -> Result<Vec<Table>, Error> {
             .collect::<Result<_, _>>()?;
         let mut keys: Vec<_> = columns.iter().filter(|(_, key)| *key > 0).collect();
         keys.sort_by_key(|(_, key)| *key);
-        tables.push(Table {
+        tables.push(SalvagedTable {
             keys: keys.into_iter().map(|(name, _)| name.clone()).collect(),
             columns: columns.iter().map(|(name, _)| name.clone()).collect(),
             numbered: !without_row,
@@ -216,34 +216,34 @@ fn tables(new: &Connection) -> Result<Vec<Table>, Error> {
     Ok(tables)
 }
 
-fn insert_into(table: &Table) -> String {
+fn insert_into(table: &SalvagedTable) -> String {
     let places = vec!["?"; table.columns.len()].join(", ");
     let (name, columns) = (&table.name, table.columns.join(", "));
     format!("INSERT INTO {name} ({columns}) VALUES ({places})")
 }
 
 /// One table of one source on its way.
-struct Taking<'s, 'n> {
+struct TableSalvage<'s, 'n> {
     salvage: &'s mut Salvage<'n>,
-    source: &'s Source,
-    table: &'s Table,
+    source: &'s SalvageSource,
+    table: &'s SalvagedTable,
     insert: String,
-    tally: TableReport,
+    count: TableReport,
 }
 
 /// How far a walk came.
-struct Walk {
+struct TableScan {
     last: Option<Vec<Value>>,
     whole: bool,
 }
 
-impl Taking<'_, '_> {
+impl TableSalvage<'_, '_> {
     fn table(&mut self) -> Result<(), Error> {
         let up = self.walk(true)?;
         if up.whole {
             return Ok(());
         }
-        self.tally.holes = true;
+        self.count.holes = true;
         let down = self.walk(false)?;
         if self.table.numbered {
             self.halve(number(&up.last), number(&down.last))
@@ -258,7 +258,7 @@ impl Taking<'_, '_> {
     }
 
     /// Reads in key order until the end or the first damage. Keys that do not grow mean that pages point in circles.
-    fn walk(&mut self, up: bool) -> Result<Walk, Error> {
+    fn walk(&mut self, up: bool) -> Result<TableScan, Error> {
         let direction = if up { "" } else { " DESC" };
         let order: Vec<_> = self
             .table
@@ -272,7 +272,7 @@ impl Taking<'_, '_> {
         } else {
             Ordering::Less
         };
-        let mut walk = Walk {
+        let mut walk = TableScan {
             last: None,
             whole: false,
         };
@@ -293,7 +293,7 @@ impl Taking<'_, '_> {
                 Err(_) => return Ok(walk),
             };
             let Some(values) = values else {
-                self.tally.dropped += 1;
+                self.count.dropped += 1;
                 continue;
             };
             let key = self.key(&values);
@@ -391,7 +391,7 @@ impl Taking<'_, '_> {
             match rows.next() {
                 Ok(Some(row)) => match self.values(row) {
                     Some(values) => self.put(values)?,
-                    None => self.tally.dropped += 1,
+                    None => self.count.dropped += 1,
                 },
                 Ok(None) => return Ok(true),
                 Err(_) => return Ok(false),
@@ -403,20 +403,20 @@ impl Taking<'_, '_> {
     /// was read before, or is newer.
     fn put(&mut self, mut values: Vec<Value>) -> Result<(), Error> {
         let origin = self.source.origin;
-        if origin == Origin::Backup && self.table.name == "turn" {
+        if origin == RowOrigin::Backup && self.table.name == "turn" {
             self.set(&mut values, "touched", Value::Integer(1));
             // It is not what was stored any more, and we say so ourselves.
             self.set(&mut values, "row_sum", Value::Null);
         }
-        if origin == Origin::Backup && self.table.name == "a2a_task" {
+        if origin == RowOrigin::Backup && self.table.name == "a2a_task" {
             self.leap(&mut values);
         }
         if !self.is_as_stored(&values) {
-            self.tally.dropped += 1;
-            self.tally.holes = true;
+            self.count.dropped += 1;
+            self.count.holes = true;
             return Ok(());
         }
-        if origin == Origin::Backup && !self.belongs(&values) {
+        if origin == RowOrigin::Backup && !self.belongs(&values) {
             return Ok(());
         }
         let mut insert = self.salvage.new.prepare_cached(&self.insert)?;
@@ -424,16 +424,16 @@ impl Taking<'_, '_> {
             Ok(_) => {}
             Err(error) if is_taken(&error) => return Ok(()),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                self.tally.dropped += u64::from(origin == Origin::Ledger);
+                self.count.dropped += u64::from(origin == RowOrigin::Ledger);
                 return Ok(());
             }
             Err(error) => return Err(error),
         }
         match origin {
-            Origin::Ledger => self.tally.kept += 1,
-            Origin::Backup => self.tally.from_backup += 1,
+            RowOrigin::Ledger => self.count.kept += 1,
+            RowOrigin::Backup => self.count.from_backup += 1,
         }
-        if origin == Origin::Backup && self.table.name == "message" {
+        if origin == RowOrigin::Backup && self.table.name == "message" {
             let id = self
                 .table
                 .columns

@@ -7,7 +7,7 @@ use crate::sqlite::open::{Options, open};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-/// SQL as a job; the verdict arrives as it would for a transition.
+/// SQL as a job; the result arrives as it would for a transition.
 struct Sql(&'static str, oneshot::Sender<Result<(), LedgerError>>);
 
 impl Job for Sql {
@@ -21,23 +21,23 @@ impl Job for Sql {
         Ok(ran?)
     }
 
-    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
-        let _ = self.1.send(verdict);
+    fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
+        let _ = self.1.send(result);
     }
 }
 
-type Heard = oneshot::Receiver<Result<(), LedgerError>>;
+type ResultReceiver = oneshot::Receiver<Result<(), LedgerError>>;
 
-fn sql(statement: &'static str) -> (Box<dyn Job>, Heard) {
-    let (caller, verdict) = oneshot::channel();
-    (Box::new(Sql(statement, caller)), verdict)
+fn sql(statement: &'static str) -> (Box<dyn Job>, ResultReceiver) {
+    let (caller, result) = oneshot::channel();
+    (Box::new(Sql(statement, caller)), result)
 }
 
-fn service() -> (BridgeService, TempDir) {
+fn service() -> (WriterThread, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let opened = open(&path, &for_tests(), Options::default()).unwrap();
-    let service = BridgeService {
+    let service = WriterThread {
         key: for_tests(),
         conn: opened.writer,
         epoch: opened.epoch,
@@ -47,30 +47,32 @@ fn service() -> (BridgeService, TempDir) {
     (service, directory)
 }
 
-/// Jobs that wait in a line, and what becomes of them.
-fn handed_in(statements: impl Iterator<Item = &'static str>) -> (Outlet<Box<dyn Job>>, Vec<Heard>) {
-    let (jobs, outlet) = line(QUEUE_MAX);
-    let mut verdicts = Vec::new();
+/// Jobs that wait in a bounded, and what becomes of them.
+fn handed_in(
+    statements: impl Iterator<Item = &'static str>,
+) -> (BoundedReceiver<Box<dyn Job>>, Vec<ResultReceiver>) {
+    let (jobs, receiver) = bounded(QUEUE_MAX);
+    let mut results = Vec::new();
     for statement in statements {
-        let (job, verdict) = sql(statement);
-        verdicts.push(verdict);
-        let mut put = std::pin::pin!(jobs.put(job));
+        let (job, result) = sql(statement);
+        results.push(result);
+        let mut sent = std::pin::pin!(jobs.send(job));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(put.as_mut().poll(&mut context).is_ready());
+        assert!(sent.as_mut().poll(&mut context).is_ready());
     }
-    (outlet, verdicts)
+    (receiver, results)
 }
 
-/// Runs statements as one batch and gives each its verdict.
-fn batch(service: &BridgeService, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
-    let (outlet, verdicts) = handed_in(statements.iter().copied());
-    let first = outlet.take_waiting().unwrap();
-    service.batch(Batch::of(first, &outlet, false));
-    let got = verdicts.into_iter().map(|mut verdict| verdict.try_recv());
+/// Runs statements as one batch and gives each its result.
+fn batch(service: &WriterThread, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
+    let (receiver, results) = handed_in(statements.iter().copied());
+    let first = receiver.try_recv().unwrap();
+    service.batch(Batch::of(first, &receiver, false));
+    let got = results.into_iter().map(|mut result| result.try_recv());
     got.map(Result::unwrap).collect()
 }
 
-fn cursors(service: &BridgeService) -> i64 {
+fn cursors(service: &WriterThread) -> i64 {
     let count = super::sql::number(&service.conn, "SELECT count(*) FROM cursor", []);
     count.unwrap().unwrap()
 }
@@ -82,8 +84,8 @@ const BROKEN: &str =
 #[test]
 fn a_failing_job_undoes_only_itself() {
     let (service, _directory) = service();
-    let verdicts = batch(&service, &[GOOD, BROKEN, GOOD, BROKEN, GOOD]);
-    let good: Vec<bool> = verdicts.iter().map(Result::is_ok).collect();
+    let results = batch(&service, &[GOOD, BROKEN, GOOD, BROKEN, GOOD]);
+    let good: Vec<bool> = results.iter().map(Result::is_ok).collect();
     assert_eq!(good, [true, false, true, false, true]);
     assert_eq!(cursors(&service), 3);
     assert_eq!(service.commits.load(Ordering::Relaxed), 1);
@@ -93,31 +95,31 @@ fn a_failing_job_undoes_only_itself() {
 fn batch_admits_late_jobs_up_to_limit() {
     let (service, _directory) = service();
     let statements = [BROKEN].into_iter().chain(std::iter::repeat_n(GOOD, 299));
-    let (outlet, verdicts) = handed_in(statements);
-    let (first, verdict) = sql(GOOD);
+    let (receiver, results) = handed_in(statements);
+    let (first, result) = sql(GOOD);
     // None of the others was there when it began.
     let crowd = Batch {
         jobs: vec![first],
-        crowd: Some(&outlet),
+        crowd: Some(&receiver),
     };
     assert_eq!(service.batch(crowd), BATCH_MAX);
-    let good = |mut verdict: Heard| match verdict.try_recv() {
-        Ok(verdict) => Some(verdict.is_ok()),
+    let good = |mut result: ResultReceiver| match result.try_recv() {
+        Ok(result) => Some(result.is_ok()),
         Err(_not_yet) => None,
     };
-    assert_eq!(good(verdict), Some(true));
-    let heard: Vec<Option<bool>> = verdicts.into_iter().map(good).collect();
+    assert_eq!(good(result), Some(true));
+    let received: Vec<Option<bool>> = results.into_iter().map(good).collect();
     assert_eq!(
-        heard[0],
+        received[0],
         Some(false),
         "it came in behind the first and failed"
     );
     assert!(
-        heard[1..BATCH_MAX - 1]
+        received[1..BATCH_MAX - 1]
             .iter()
-            .all(|heard| *heard == Some(true))
+            .all(|received| *received == Some(true))
     );
-    assert!(heard[BATCH_MAX - 1..].iter().all(Option::is_none));
+    assert!(received[BATCH_MAX - 1..].iter().all(Option::is_none));
     assert_eq!(cursors(&service), i64::try_from(BATCH_MAX - 1).unwrap());
 }
 
@@ -134,19 +136,19 @@ impl Job for Falls {
         panic!("it did not run to its end")
     }
 
-    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
-        let _ = self.0.send(verdict);
+    fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
+        let _ = self.0.send(result);
     }
 }
 
 #[test]
 fn panicking_job_rolls_back_only_itself() {
     let (service, _directory) = service();
-    let (_jobs, outlet) = line(QUEUE_MAX);
+    let (_jobs, receiver) = bounded(QUEUE_MAX);
     let (caller, mut fell) = oneshot::channel();
     let (before, mut before_it) = sql(GOOD);
     let (behind, mut behind_it) = sql(GOOD);
-    let mut batch = Batch::of(before, &outlet, false);
+    let mut batch = Batch::of(before, &receiver, false);
     batch.jobs.push(Box::new(Falls(caller)));
     batch.jobs.push(behind);
     service.batch(batch);
@@ -162,9 +164,9 @@ fn failed_commit_fails_whole_batch() {
     let (service, _directory) = service();
     let orphan =
         "PRAGMA defer_foreign_keys = ON; INSERT INTO answer VALUES ('nobody', 1, 'live', '', 0, 1)";
-    let verdicts = batch(&service, &[GOOD, orphan, GOOD]);
-    for verdict in verdicts {
-        let error = verdict.unwrap_err();
+    let results = batch(&service, &[GOOD, orphan, GOOD]);
+    for result in results {
+        let error = result.unwrap_err();
         assert!(error.to_string().contains("FOREIGN KEY"), "{error}");
     }
     assert_eq!(cursors(&service), 0);
@@ -180,10 +182,10 @@ fn writes_resume_after_full_disk() {
         .execute_batch("PRAGMA max_page_count = 1")
         .unwrap();
     let big = "INSERT INTO cursor VALUES ('big', hex(randomblob(100000)), NULL, 0)";
-    let verdicts = batch(&service, &[GOOD, big, GOOD]);
-    let error = verdicts[1].clone().unwrap_err();
+    let results = batch(&service, &[GOOD, big, GOOD]);
+    let error = results[1].clone().unwrap_err();
     assert!(error.to_string().contains("full"), "{error}");
-    let kept = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
+    let kept = results.iter().filter(|result| result.is_ok()).count();
     assert_eq!(cursors(&service), i64::try_from(kept).unwrap());
     service
         .conn
@@ -195,12 +197,12 @@ fn writes_resume_after_full_disk() {
 #[test]
 fn rolled_back_transaction_fails_whole_batch() {
     let (service, _directory) = service();
-    let verdicts = batch(
+    let results = batch(
         &service,
         &[GOOD, "ROLLBACK; INSERT INTO nowhere VALUES (1)", GOOD],
     );
-    for verdict in verdicts {
-        assert!(verdict.is_err());
+    for result in results {
+        assert!(result.is_err());
     }
     assert_eq!(cursors(&service), 0);
     assert_eq!(batch(&service, &[GOOD]), [Ok(())]);
@@ -208,15 +210,15 @@ fn rolled_back_transaction_fails_whole_batch() {
 
 #[tokio::test]
 async fn callers_hear_that_the_writer_has_ended() {
-    let (jobs, outlet) = line(QUEUE_MAX);
-    let writer = Writer {
+    let (jobs, receiver) = bounded(QUEUE_MAX);
+    let writer = WriterHandle {
         jobs,
         commits: Arc::new(AtomicU64::new(0)),
     };
-    let (job, verdict) = sql(GOOD);
+    let (job, result) = sql(GOOD);
     writer.submit(job).await.unwrap();
-    drop(outlet);
-    assert!(verdict.await.is_err());
+    drop(receiver);
+    assert!(result.await.is_err());
     let (job, _verdict) = sql(GOOD);
     assert_eq!(writer.submit(job).await, Err(gone()));
 }

@@ -4,7 +4,7 @@ use crate::fixture::Fixture;
 use crate::given::{World, answered, attach, begin, claim, fail, message, text};
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::limits::{BUDGET_WINDOW_MS, HELD_AGE_MAX_MS};
-use bridge_core::port::{Ledger, Spent};
+use bridge_core::port::Ledger;
 use bridge_core::step::{Claim, ClaimOutcome, Fail, Receive};
 use bridge_core::value::{
     ChannelId, Class, MessageState, ReplyKind, Sandbox, Tier, Timestamp, Usage,
@@ -57,11 +57,27 @@ async fn answers<L: Ledger>(world: &World<L>, id: &str) {
     world.does(answered(id, "yes", None)).await;
 }
 
-async fn spent<L: Ledger>(world: &World<L>, since: Timestamp) -> Spent {
-    let local = ChannelId::new("local");
-    world
-        .reads(move |rows| rows.spent(&local, "ann", since))
-        .await
+/// Insists that ann's turns after a time are so many, used so many tokens, and began at `first`.
+async fn has_used<L: Ledger>(
+    world: &World<L>,
+    since: Timestamp,
+    (turns, tokens): (u64, u64),
+    first: Timestamp,
+) {
+    let reached = |turns, tokens| {
+        world.reads(move |rows| {
+            let budget = DayBudget {
+                turns,
+                tokens,
+                bytes: None,
+            };
+            rows.budget_reached(&ChannelId::new("local"), "ann", since, budget)
+        })
+    };
+    assert_eq!(reached(Some(turns), None).await, Some(first));
+    assert_eq!(reached(Some(turns + 1), None).await, None);
+    assert_eq!(reached(None, Some(tokens)).await, Some(first));
+    assert_eq!(reached(None, Some(tokens + 1)).await, None);
 }
 
 pub(super) async fn who_used_up_its_turns_waits_until_one_is_a_day_old<F: Fixture>() {
@@ -189,23 +205,10 @@ pub(super) async fn tokens_count_also_of_turns_without_an_answer<F: Fixture>() {
         ..fail("m2", Class::Permanent)
     };
     world.does(cut).await;
-    let used = spent(&world, start.plus_ms(-1)).await;
     let tokens = u64::try_from(i64::MAX).unwrap() + 20 + 10;
-    let first = Some(start);
-    assert_eq!(
-        used,
-        Spent {
-            turns: 2,
-            tokens,
-            first
-        }
-    );
-    let later = Spent {
-        turns: 1,
-        tokens: tokens - 10,
-        first: Some(start.plus_ms(1_000)),
-    };
-    assert_eq!(spent(&world, start).await, later);
+    has_used(&world, start.plus_ms(-1), (2, tokens), start).await;
+    let second = start.plus_ms(1_000);
+    has_used(&world, start, (1, tokens - 10), second).await;
     world.does(by("ann", "m3")).await;
     assert_eq!(claims(&world, &budgets).await, ClaimOutcome::Held);
     let next_due = Some(start.plus_ms(1_000 + BUDGET_WINDOW_MS));
@@ -223,8 +226,7 @@ pub(super) async fn what_is_claimed_counts_before_its_turn_begins<F: Fixture>() 
     takes(&world, &budgets, "m1").await;
     takes(&world, &budgets, "m2").await;
     assert_eq!(claims(&world, &budgets).await, ClaimOutcome::Held);
-    let used = spent(&world, Timestamp(0)).await;
-    assert_eq!((used.turns, used.tokens), (2, 0));
+    has_used(&world, Timestamp(0), (2, 0), world.now).await;
     // A budget of its own goes before that of the tier; other channels have other senders.
     let ann = |channel: &str, turns| {
         let turns = Some(turns);

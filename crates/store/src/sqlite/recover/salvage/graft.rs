@@ -28,17 +28,17 @@ pub(super) enum Graft {
     Contents,
 }
 
-pub(super) struct Copy {
+pub(super) struct GraftedCopy {
     path: PathBuf,
 }
 
-impl Copy {
+impl GraftedCopy {
     /// A copy with parts of a new ledger of this version; none if it can't be made, or the parts do not fit.
     pub(super) fn of(damaged: &Path, graft: Graft, version: usize) -> Option<Self> {
         let copy = Self {
             path: beside(damaged, ".recovering-copy"),
         };
-        let fresh = Fresh::of(version, &beside(damaged, ".recovering-fresh"))?;
+        let fresh = FreshLedger::of(version, &beside(damaged, ".recovering-fresh"))?;
         let mut bytes = fs::read(damaged).ok()?;
         let pages = match graft {
             Graft::Header => {
@@ -65,7 +65,7 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for GraftedCopy {
     fn drop(&mut self) {
         remove(&self.path);
     }
@@ -79,14 +79,14 @@ fn remove(path: &Path) {
 }
 
 /// A new ledger, and where its table of contents lies.
-struct Fresh {
+struct FreshLedger {
     bytes: Vec<u8>,
     contents: Vec<usize>,
     /// First pages of tables and indexes, with the kinds of page that may be there.
     roots: Vec<(usize, [u8; 2])>,
 }
 
-impl Fresh {
+impl FreshLedger {
     fn of(version: usize, scratch: &Path) -> Option<Self> {
         remove(scratch);
         let (migrations, _newer) = MIGRATIONS.split_at_checked(version)?;

@@ -1,4 +1,4 @@
-//! A bounded line from async callers to a thread: a full line makes callers wait, it never drops.
+//! A bounded queue from async callers to a thread: callers wait while it is full, nothing is dropped.
 //!
 //! The standard channel gives the thread its blocking ends; the semaphore lets callers wait without
 //! blocking a worker of their runtime.
@@ -14,65 +14,65 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct Closed;
 
 /// The callers' end.
-pub(super) struct Line<T> {
+pub(super) struct BoundedSender<T> {
     sender: SyncSender<(T, OwnedSemaphorePermit)>,
     places: Arc<Semaphore>,
 }
 
 /// The thread's end. Dropping it wakes everybody who waits for a place.
-pub(super) struct Outlet<T> {
+pub(super) struct BoundedReceiver<T> {
     receiver: Receiver<(T, OwnedSemaphorePermit)>,
     places: Arc<Semaphore>,
 }
 
-/// A line with room for `places` items.
-pub(super) fn line<T>(places: usize) -> (Line<T>, Outlet<T>) {
+/// A queue with room for `places` items.
+pub(super) fn bounded<T>(places: usize) -> (BoundedSender<T>, BoundedReceiver<T>) {
     let (sender, receiver) = sync_channel(places);
     let places = Arc::new(Semaphore::new(places));
-    let line = Line {
+    let handle = BoundedSender {
         sender,
         places: Arc::clone(&places),
     };
-    (line, Outlet { receiver, places })
+    (handle, BoundedReceiver { receiver, places })
 }
 
-impl<T> fmt::Debug for Line<T> {
+impl<T> fmt::Debug for BoundedSender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line")
+        f.debug_struct("BoundedSender")
             .field("free", &self.places.available_permits())
             .finish_non_exhaustive()
     }
 }
 
-impl<T> Line<T> {
+impl<T> BoundedSender<T> {
     /// Puts an item in, waiting for a place. An item whose future was dropped before is not in.
-    pub(super) async fn put(&self, item: T) -> Result<(), Closed> {
+    pub(super) async fn send(&self, item: T) -> Result<(), Closed> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_| Closed)?;
         self.sender.try_send((item, place)).map_err(|_| Closed)
     }
 }
 
-impl<T> Outlet<T> {
+impl<T> BoundedReceiver<T> {
     /// The next item; nothing when all callers are gone.
-    pub(super) fn take(&self) -> Option<T> {
+    pub(super) fn recv(&self) -> Option<T> {
         self.receiver.recv().ok().map(|(item, _place)| item)
     }
 
     /// The next item within `patience`.
-    pub(super) fn take_within(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+    pub(super) fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
         let (item, _place) = self.receiver.recv_timeout(patience)?;
         Ok(item)
     }
 
     /// An item that waits already.
-    pub(super) fn take_waiting(&self) -> Result<T, TryRecvError> {
+    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         let (item, _place) = self.receiver.try_recv()?;
         Ok(item)
     }
 }
 
-impl<T> Drop for Outlet<T> {
+impl<T> Drop for BoundedReceiver<T> {
     fn drop(&mut self) {
         self.places.close();
     }
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn full_queue_waits_closed_queue_refuses() {
-        let (line, outlet) = line(1);
+        let (sender, receiver) = bounded(1);
         let mut context = Context::from_waker(Waker::noop());
-        assert!(pin!(line.put(1)).poll(&mut context).is_ready());
-        let mut second = pin!(line.put(2));
+        assert!(pin!(sender.send(1)).poll(&mut context).is_ready());
+        let mut second = pin!(sender.send(2));
         assert!(second.as_mut().poll(&mut context).is_pending());
-        assert_eq!(outlet.take(), Some(1));
+        assert_eq!(receiver.recv(), Some(1));
         assert!(second.as_mut().poll(&mut context).is_ready());
-        let mut third = pin!(line.put(3));
+        let mut third = pin!(sender.send(3));
         assert!(third.as_mut().poll(&mut context).is_pending());
-        drop(outlet);
+        drop(receiver);
         assert!(matches!(
             third.as_mut().poll(&mut context),
             Poll::Ready(Err(Closed))

@@ -1,10 +1,10 @@
-//! Tokens in memory, and what changed lately.
+//! Tokens of the API, and what senders stored by the hour.
 
 use super::MemoryRows;
-use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::RowsError;
-use bridge_core::value::{MessageId, Timestamp, Token};
-use std::collections::BTreeSet;
+use bridge_core::limits::{PAGE_MAX, STORED_HOURS_READ};
+use bridge_core::port::{RowsError, StoredBytes};
+use bridge_core::storage::StoredHour;
+use bridge_core::value::{ChannelId, Timestamp, Token};
 
 impl MemoryRows {
     pub(super) fn all_tokens(&self) -> Vec<Token> {
@@ -44,18 +44,32 @@ impl MemoryRows {
         }
     }
 
-    pub(super) fn changed(&self, since: Timestamp, limit: usize) -> Vec<MessageId> {
-        let lately = |id: &MessageId| {
-            let message = self.messages.get(id);
-            let of_message = message.is_some_and(|message| {
-                message.life.updated_at >= since || message.life.state.name().in_flight()
+    pub(super) fn hours_stored(&self, channel: &ChannelId, sender: &str) -> Vec<StoredHour> {
+        let theirs = self
+            .stored
+            .iter()
+            .filter(|((on, name, _), _)| on == channel && name == sender)
+            .map(|((_, _, hour), bytes)| StoredHour {
+                hour: *hour,
+                bytes: *bytes,
             });
-            let mut events = self.events.range((id.clone(), 0)..=(id.clone(), u32::MAX));
-            of_message || events.any(|(_, event)| event.at >= since)
-        };
-        let ids: BTreeSet<_> = self.messages.iter().map(|(id, _)| id).collect();
-        let changed = ids.into_iter().filter(|id| lately(id));
-        changed.take(limit).cloned().collect()
+        let mut newest: Vec<_> = theirs.rev().take(STORED_HOURS_READ as usize).collect();
+        newest.reverse();
+        newest
+    }
+
+    pub(super) fn add_stored(&mut self, stored: &StoredBytes) {
+        let hour = (stored.channel.clone(), stored.sender.clone(), stored.hour);
+        let before = self.stored.get(&hour).copied().unwrap_or(0);
+        self.stored.put(hour, before.saturating_add(stored.bytes));
+    }
+
+    pub(super) fn forget_stored(&mut self, before: Timestamp) {
+        let old = self.stored.iter().map(|(key, _)| key);
+        let old: Vec<_> = old.filter(|(_, _, hour)| *hour < before).cloned().collect();
+        for key in old {
+            self.stored.remove(&key);
+        }
     }
 }
 

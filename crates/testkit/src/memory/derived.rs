@@ -1,0 +1,195 @@
+//! Reads that are derived from several tables: queues, turns in flight, what agents sent, and the counts of `status`.
+
+use super::MemoryRows;
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Figures, Flight, Heard, Workplace};
+use bridge_core::value::{
+    ChannelId, Class, ConversationId, Hold, Message, MessageId, MessageState, Reply, ReplyState,
+    SenderKind, Seq, StateName, Timestamp,
+};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) fn page(limit: u32) -> usize {
+    usize::try_from(limit.min(PAGE_MAX)).unwrap_or(usize::MAX)
+}
+
+impl MemoryRows {
+    pub(super) fn open_messages(&self) -> impl Iterator<Item = &Message> {
+        self.open
+            .iter()
+            .filter_map(|(id, ())| self.messages.get(id))
+    }
+
+    /// The first waiting message of each conversation with nothing in flight, and why it is held.
+    pub(super) fn first_waiting(&self) -> Vec<(&Message, Option<&Hold>)> {
+        let mut busy = BTreeSet::new();
+        let mut first: BTreeMap<&ConversationId, (&Message, Option<&Hold>)> = BTreeMap::new();
+        for message in self.open_messages() {
+            let conversation = &message.conversation_id;
+            if let MessageState::Received { hold } = &message.life.state {
+                let entry = first
+                    .entry(conversation)
+                    .or_insert((message, hold.as_ref()));
+                if message.seq < entry.0.seq {
+                    *entry = (message, hold.as_ref());
+                }
+            } else if message.life.state.name().awaits_answer() {
+                busy.insert(conversation);
+            }
+        }
+        first.retain(|conversation, _| !busy.contains(conversation));
+        first.into_values().collect()
+    }
+
+    pub(super) fn settled(&self, id: &MessageId) -> bool {
+        let all = (id.clone(), 0)..=(id.clone(), u32::MAX);
+        self.replies
+            .range(all)
+            .all(|(_, reply)| reply.state.settled())
+    }
+
+    pub(super) fn changed(&self, since: Timestamp, limit: usize) -> Vec<MessageId> {
+        let lately = |id: &MessageId| {
+            let message = self.messages.get(id);
+            let of_message = message.is_some_and(|message| {
+                message.life.updated_at >= since || message.life.state.name().in_flight()
+            });
+            let mut events = self.events.range((id.clone(), 0)..=(id.clone(), u32::MAX));
+            of_message || events.any(|(_, event)| event.at >= since)
+        };
+        let ids: BTreeSet<_> = self.messages.iter().map(|(id, _)| id).collect();
+        let changed = ids.into_iter().filter(|id| lately(id));
+        changed.take(limit).cloned().collect()
+    }
+
+    pub(super) fn turns_at_work(&self, workdirs: &[String]) -> Vec<Flight> {
+        let each = self
+            .open_messages()
+            .filter(|message| message.life.state.takes_place())
+            .filter_map(|message| {
+                let conversation = self.conversations.get(&message.conversation_id)?;
+                let at = workdirs.contains(&conversation.workdir).then(|| Workplace {
+                    workdir: conversation.workdir.clone(),
+                    tier: message.tier,
+                    given: self.given(&message.conversation_id),
+                });
+                Some(Flight {
+                    channel: message.channel.clone(),
+                    sender: message.sender.clone(),
+                    tier: message.tier,
+                    kind: message.kind,
+                    turns: 1,
+                    waiting: self.is_asked(&message.message_id).into(),
+                    suspects: message.life.suspect.into(),
+                    at,
+                })
+            });
+        Flight::gather(each)
+    }
+
+    pub(super) fn heard_of(&self, channel: &ChannelId, sender: &str, most: usize) -> Vec<Heard> {
+        let newest = self.arrivals.iter().rev();
+        let mut heard: Vec<Heard> = newest
+            .filter_map(|(_, id)| self.messages.get(id))
+            .filter(|message| is_of(message, channel, sender))
+            .map(Heard::of)
+            .collect();
+        heard.sort_by_key(|heard| Reverse(heard.said_at));
+        heard.truncate(most);
+        heard
+    }
+
+    pub(super) fn heard_within(
+        &self,
+        id: &ConversationId,
+        sender: &str,
+        most: usize,
+    ) -> Vec<Heard> {
+        let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
+        let said = self.seqs.range(all).rev();
+        said.filter_map(|(_, id)| self.messages.get(id))
+            .filter(|message| message.kind == SenderKind::Agent && message.sender == sender)
+            .map(Heard::of)
+            .take(most)
+            .collect()
+    }
+
+    pub(super) fn nth_said(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        nth: u32,
+    ) -> Option<Timestamp> {
+        let messages = self.messages.iter().map(|(_, message)| message);
+        let mut said: Vec<Timestamp> = messages
+            .filter(|message| is_of(message, channel, sender))
+            .map(|message| message.said_at)
+            .collect();
+        said.sort_by_key(|at| Reverse(*at));
+        let nth = usize::try_from(nth.saturating_sub(1)).unwrap_or(usize::MAX);
+        said.get(nth).copied()
+    }
+}
+
+pub(super) fn sent_at(reply: &Reply) -> Option<Timestamp> {
+    match reply.state {
+        ReplyState::Sent { at, .. } => at,
+        ReplyState::Queued { .. } | ReplyState::Sending | ReplyState::Dead { .. } => None,
+    }
+}
+
+pub(super) fn parked_until(message: &Message) -> Option<Timestamp> {
+    match &message.life.state {
+        MessageState::Parked { until, .. } => Some(*until),
+        _ => None,
+    }
+}
+
+fn is_of(message: &Message, channel: &ChannelId, sender: &str) -> bool {
+    message.kind == SenderKind::Agent && message.channel == *channel && message.sender == sender
+}
+
+pub(super) fn figures(rows: &MemoryRows, since: Timestamp) -> Figures {
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let unanswered = || {
+        rows.open_messages()
+            .filter(|message| message.life.state.name().awaits_answer())
+    };
+    let answered = rows.messages.iter().filter(|(_, message)| {
+        message.life.state.name() == StateName::Done && message.life.updated_at >= since
+    });
+    let retried = rows.replies.iter().filter(|(_, reply)| is_retried(reply));
+    let waiting = rows
+        .requests
+        .iter()
+        .filter(|(_, request)| request.state.waits());
+    Figures {
+        answered: count(answered.count()),
+        oldest_unanswered: unanswered().map(|message| message.received_at).min(),
+        suspects: count(unanswered().filter(|message| message.life.suspect).count()),
+        operator: count(
+            unanswered()
+                .filter(|message| needs_operator(message))
+                .count(),
+        ),
+        replies_retried: count(retried.count()),
+        requests_waiting: count(waiting.count()),
+    }
+}
+
+fn needs_operator(message: &Message) -> bool {
+    match &message.life.state {
+        MessageState::Received { hold: Some(hold) } => hold.failure.class == Class::Config,
+        _ => false,
+    }
+}
+
+/// A first send that is under way is no retry.
+fn is_retried(reply: &Reply) -> bool {
+    match reply.state {
+        ReplyState::Queued { .. } => reply.tries > 0,
+        ReplyState::Sending => reply.tries > 1,
+        ReplyState::Sent { .. } | ReplyState::Dead { .. } => false,
+    }
+}
