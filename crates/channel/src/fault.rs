@@ -87,3 +87,49 @@ pub(crate) fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class 
         _ => Class::Config,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    #[test]
+    fn retry_after_is_clamped() {
+        for (seconds, until) in [(7, 8_000), (-3, 1_000), (i64::MAX, 86_401_000)] {
+            let until = Some(Timestamp(until));
+            let class = capacity_after(Some(seconds), NOW);
+            assert_eq!(class, Class::Capacity { until });
+        }
+    }
+
+    #[test]
+    fn only_a_reply_is_ever_ambiguous() {
+        let refused = CallError::Unreached("connection refused".to_owned());
+        let class = |deed, error: &CallError| {
+            failure(deed, error, |refused| (of_status(deed, refused, NOW), "")).class
+        };
+        assert_eq!(class(Deed::Send, &refused), Class::Transient);
+        let status = |code: u16| {
+            CallError::Status(Refused {
+                status: StatusCode::from_u16(code).unwrap(),
+                retry_after: None,
+                json: true,
+                said: String::new(),
+            })
+        };
+        for error in [
+            CallError::Broken("timed out".to_owned()),
+            CallError::Unreadable("not JSON".to_owned()),
+            CallError::TooLong(7),
+            status(500),
+            status(503),
+            status(408),
+        ] {
+            assert_eq!(class(Deed::Send, &error), Class::Ambiguous, "{error}");
+            for harmless in [Deed::Upload, Deed::Probe, Deed::Fetch] {
+                assert_eq!(class(harmless, &error), Class::Transient, "{error}");
+            }
+        }
+    }
+}

@@ -46,6 +46,7 @@ pub(crate) fn request(state: RequestState) -> Request {
         digest: EffectDigest::of(&RequestKind::Command, "make"),
         payload: "{}".to_owned(),
         wants: Wants::Approval,
+        secret_answer: false,
         deciders: Deciders::Sender,
         state,
         created_at: Timestamp(0),

@@ -1,4 +1,4 @@
-//! The whole story of one message as JSON: every attempt, what Codex did, what was sent back, who acted on it.
+//! The history of one message as JSON: attempts, items, replies and operator actions.
 
 use crate::view::{EventView, MessageView};
 use bridge_core::value::{AuditEntry, EventKind, ItemEvent, Reply, ReplyKind, ReplyState, Turn};
@@ -78,7 +78,7 @@ pub struct ReplyView {
 pub struct ActEntryView {
     /// Milliseconds since the epoch.
     pub at: i64,
-    /// Who.
+    /// Who acted.
     pub by: String,
     /// `cancel`, `redrive` or `discard`.
     pub what: String,
@@ -95,7 +95,7 @@ pub struct AckView {
     pub state: String,
 }
 
-/// The rows that are in a story beside those of its [`MessageView`].
+/// The rows of a story beyond those of its [`MessageView`].
 pub(crate) struct StoryRows {
     pub(crate) turns: Vec<Turn>,
     pub(crate) events: Vec<ItemEvent>,

@@ -99,11 +99,13 @@ CREATE INDEX message_dead ON message (message_id) WHERE state = 'dead';
 CREATE INDEX message_agent ON message (channel, sender, sent_at) WHERE kind = 'agent';
 
 -- Apart from its message, which is rewritten at every transition. `files` is a JSON list, NULL where there are none.
+-- `of_message` repeats the message's id: a recovery can name a message whose row and indexes are destroyed.
 CREATE TABLE message_text (
-    row      INTEGER PRIMARY KEY REFERENCES message,
-    body     TEXT NOT NULL,
-    body_sum INTEGER NOT NULL,
-    files    TEXT
+    row        INTEGER PRIMARY KEY REFERENCES message,
+    of_message TEXT NOT NULL,
+    body       TEXT NOT NULL,
+    body_sum   INTEGER NOT NULL,
+    files      TEXT
 ) STRICT;
 
 CREATE INDEX message_files ON message_text (row) WHERE files IS NOT NULL;
@@ -203,6 +205,7 @@ CREATE TABLE request (
     digest      TEXT NOT NULL,
     payload     TEXT NOT NULL,
     answer_kind TEXT NOT NULL CHECK (answer_kind IN ('approval', 'visit', 'text', 'form')),
+    secret_answer INTEGER NOT NULL CHECK (secret_answer IN (0, 1)),
     deciders    TEXT NOT NULL CHECK (deciders IN ('owner', 'sender')),
     state       TEXT NOT NULL CHECK (state = 'open' OR state = 'orphaned' OR state = 'decided'
                              OR state = 'granted' OR state = 'withdrawn'),

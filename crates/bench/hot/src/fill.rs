@@ -53,7 +53,7 @@ const COPIED: [Copied; 7] = [
     Copied {
         table: "message_text",
         of: BY_ROW,
-        columns: &[("row", "n + 1")],
+        columns: &[("row", "n + 1"), ("of_message", MESSAGE_ID)],
     },
     Copied {
         table: "turn",

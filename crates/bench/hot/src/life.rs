@@ -5,8 +5,8 @@
 
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Claims, Confirm, Extras, MidTurn, Note,
-    Receive, Send, SendOutcome, Tend, Tended, Verdict,
+    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Claims, Confirm, ExpireOutcome,
+    ExpireRequests, Extras, MidTurn, Note, Receive, Send, SendOutcome, Verdict,
 };
 use bridge_core::value::{
     BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message, MessageId,
@@ -154,12 +154,12 @@ impl Lives {
             found.extend(claimed?);
         }
         if found.len() < times {
-            let tend = Tend {
+            let tend = ExpireRequests {
                 now: self.now(),
                 reminder_ms: None,
             };
             match self.commit(tend).await? {
-                Tended::Did(_) | Tended::Idle { .. } => {}
+                ExpireOutcome::Did(_) | ExpireOutcome::Idle { .. } => {}
             }
         }
         Ok(found)

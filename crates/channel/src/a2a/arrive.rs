@@ -6,6 +6,7 @@ use super::CHANNEL;
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// Ends the sender's own id in ours, and begins what is no id of theirs.
@@ -88,10 +89,7 @@ pub fn external_id(
 /// What stands for a key of a peer: a message and an answer to a question are known again alike.
 #[must_use]
 pub fn key_id(peer: &str, key: &str) -> ExternalId {
-    let digest: String = Sha256::digest(key.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = HEXLOWER.encode(&Sha256::digest(key.as_bytes()));
     ExternalId::new(format!("{END}key:{peer}:{digest}"))
 }
 

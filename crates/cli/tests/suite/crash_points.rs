@@ -2,18 +2,15 @@
 //! (rows K1 to K14 of the fault matrix). `begin.after` is the instant after the commit of `begin`, and so on.
 
 use crate::stand::{PROBEABLE, SOCKET, STDIO, Setup, Stand};
-use crate::world::within;
-use bridge_sim::history::Fact;
-use bridge_sim::{Call, Fault};
+use bridge_sim::molecule::MoleculeFault;
 
 /// A message whose way meets a death at `point`: afterwards it is answered once, and the model was asked once.
-async fn one_answer_after(setup: Setup, point: &str) -> Stand {
+async fn one_answer_after(setup: Setup, point: &str) {
     let stand = Stand::new(setup).await;
     let row = stand.post("a", "echo:one");
     stand.dies_at(point).await;
     stand.finishes(row).await;
     assert_eq!(stand.world.times_asked("echo:one"), 1, "{point}");
-    stand
 }
 
 #[tokio::test]
@@ -117,15 +114,9 @@ async fn k10_crash_before_receipt_shows_reply_once() {
     for setup in [SOCKET, PROBEABLE] {
         let stand = Stand::new(setup).await;
         let row = stand.post("a", "echo:one");
-        stand.platform.script(Call::Reply, [Fault::Withhold]);
+        stand.talks.script_replies([MoleculeFault::Withhold]);
         let daemon = stand.world.daemon().await;
-        let asked = |history: &[bridge_sim::history::Event]| {
-            history
-                .iter()
-                .any(|event| matches!(&event.fact, Fact::Visible { row: to, .. } if *to == row))
-        };
-        let seen = stand.platform.wait_for("the reply", asked);
-        within("the reply", seen).await.unwrap();
+        stand.replied(row).await;
         daemon.kill_9().await;
         stand.finishes(row).await;
         assert_eq!(stand.world.times_asked("echo:one"), 1, "{setup:?}");
@@ -136,6 +127,12 @@ async fn k10_crash_before_receipt_shows_reply_once() {
 async fn k11_crash_after_receipt_shows_reply_once() {
     one_answer_after(SOCKET, "confirm.before").await;
     one_answer_after(PROBEABLE, "confirm.before").await;
+}
+
+/// The reply is confirmed: nothing is left to do, and nothing is done again.
+#[tokio::test]
+async fn crash_after_confirmation_repeats_nothing() {
+    one_answer_after(SOCKET, "confirm.after").await;
 }
 
 /// Ten starts that die while they recover: the eleventh goes on as if there had been none.

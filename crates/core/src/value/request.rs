@@ -4,6 +4,7 @@
 //! decide what is in the rules, what a decision leads to in [`crate::step`].
 
 use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -37,8 +38,10 @@ pub struct Request {
     pub digest: EffectDigest,
     /// The whole payload as Codex sent it.
     pub payload: String,
-    /// What an accept must say beside yes; read from the payload by whoever knows its form.
+    /// What an accept must say beside yes.
     pub wants: Wants,
+    /// Answers must not be shown, logged or kept.
+    pub secret_answer: bool,
     /// Who may decide.
     pub deciders: Deciders,
     /// How far it is.
@@ -87,12 +90,7 @@ impl EffectDigest {
         hash.update(kind.as_str());
         hash.update([0]);
         hash.update(shown);
-        Self(
-            hash.finalize()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        )
+        Self(HEXLOWER.encode(&hash.finalize()))
     }
 
     /// One that was stored.

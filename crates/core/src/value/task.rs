@@ -3,6 +3,7 @@
 //! What it does is never stored here: it is derived from its messages and their questions.
 
 use super::{ApprovalPolicy, ConversationId, MessageId, Sandbox, TaskId, Timestamp};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// One task.
@@ -47,8 +48,7 @@ impl AskedDigest {
                 }
             }
         }
-        let sum = hash.finalize();
-        Self(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(HEXLOWER.encode(&hash.finalize()))
     }
 
     /// One that was stored.

@@ -305,7 +305,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::shape::read;
+    use crate::config::parse::read;
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();

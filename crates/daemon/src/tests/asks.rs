@@ -7,7 +7,7 @@ use bridge_core::rules::Effect;
 use bridge_core::step::{AnswerUndelivered, Authority, Decide, UndeliveredReason};
 use bridge_core::value::{
     IncarnationId, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
-    RequestVerdict, Timestamp,
+    RequestVerdict, Timestamp, Wants,
 };
 use bridge_testkit::fault::{Fault, Span};
 use std::collections::BTreeSet;
@@ -33,6 +33,9 @@ fn asks(command: &str) -> ApprovalRequest {
             ..Effect::default()
         },
         payload: "{}".to_owned(),
+        wants: Wants::Approval,
+        secret_answer: false,
+        tool_arguments: None,
     }
 }
 
@@ -63,9 +66,9 @@ impl Stage {
 
     /// What the turn waits for.
     fn waits_for(&self) -> BTreeSet<RequestId> {
-        let running = self.daemon.running.lock().unwrap();
+        let running = self.daemon.turns.running.lock();
         let turn = running.get(&message()).unwrap();
-        turn.questions.open()
+        turn.requests.open()
     }
 
     async fn says(&self, request_id: RequestId, decision: RequestDecision) {
@@ -171,7 +174,7 @@ async fn decision_before_reattach_becomes_grant() {
     stage
         .until("the question", || !stage.open().is_empty())
         .await;
-    let followed = stage.daemon.running.lock().unwrap().remove(&message());
+    let followed = stage.daemon.turns.running.lock().remove(&message());
     assert!(followed.is_some());
     stage.agent.hears(Responded::Gone);
     stage.accepts().await;
@@ -188,9 +191,8 @@ async fn f5_a_secret_is_kept_until_confirmed() {
     let mut question = asks("what is the password?");
     question.method = "item/tool/requestUserInput".to_owned();
     question.kind = RequestKind::UserInput;
-    question.payload = r#"{"threadId": "t", "turnId": "u", "itemId": "i", "isBlocking": true,
-        "questions": [{"id": "q", "question": "?", "isSecret": true}]}"#
-        .to_owned();
+    question.wants = Wants::Text;
+    question.secret_answer = true;
     let name = question.key.clone();
     stage.asked(vec![question]).await;
     stage

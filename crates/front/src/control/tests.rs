@@ -101,6 +101,7 @@ pub(super) fn asks(kind: RequestKind) -> Request {
             RequestKind::UserInput => Wants::Text,
             _ => Wants::Approval,
         },
+        secret_answer: kind == RequestKind::UserInput,
         digest: EffectDigest::of(&kind, "make"),
         kind,
         headline: "run make".to_owned(),

@@ -291,11 +291,13 @@ fn poll(world: &mut World, number: u64) {
 
 /// The source moves on, which may be lost; and it may show the row again although it was not.
 fn read(world: &mut World, row: RowId) {
-    let lost = world.fault(world.dials.rates.read_lost);
-    let again = world.now_ms + world.dice.between(20_000, 60_000);
-    let posted = world.platform.row_mut(row);
-    (posted.read, posted.show_at) = (!lost, again);
-    if !lost && world.fault(world.dials.rates.redelivered) {
+    if world.fault(world.dials.rates.read_lost) {
+        let again = world.now_ms + world.dice.between(20_000, 60_000);
+        world.platform.row_mut(row).show_at = again;
+        return;
+    }
+    world.platform.row_mut(row).read = true;
+    if world.fault(world.dials.rates.redelivered) {
         let at = world.now_ms + world.dice.between(1, 40_000);
         world.queue.push(at, Event::Redeliver(row));
     }

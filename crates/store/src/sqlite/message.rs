@@ -267,9 +267,10 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
     })?;
     sql::write(
         conn,
-        "INSERT INTO message_text (row, body, body_sum, files) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO message_text (row, of_message, body, body_sum, files) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![
             conn.last_insert_rowid(),
+            message.message_id.as_str(),
             message.body,
             sums::sum(&message.body),
             attached::text(&message.attachments),

@@ -286,22 +286,7 @@ fn json_of_senders(senders: &[(ChannelId, String)]) -> String {
 
 /// A JSON array of texts.
 fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = texts.map(quote).collect();
-    format!("[{}]", quoted.join(","))
-}
-
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+    texts.collect::<serde_json::Value>().to_string()
 }
 
 fn next_held(conn: &Connection, after: Timestamp) -> Result<Option<Timestamp>, RowsError> {

@@ -201,6 +201,7 @@ pub(crate) fn request(id: &str, request_id: &str) -> Request {
         digest: EffectDigest::of(&RequestKind::Command, "make\nin /work"),
         payload: r#"{"command":"make"}"#.to_owned(),
         wants: Wants::Approval,
+        secret_answer: false,
         deciders: Deciders::Sender,
         state: RequestState::Open,
         created_at: Timestamp(5),

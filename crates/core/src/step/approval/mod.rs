@@ -227,17 +227,7 @@ pub(super) fn line(request: &Request, verdict: &Verdict) -> String {
 
 /// A text as JSON: what a chat says to a question is one string, and only the edges know the question's own form.
 pub(super) fn json_text(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
-    json.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => json.extend(['\\', c]),
-            c if c < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => json.push(c),
-        }
-    }
-    json.push('"');
-    json
+    serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]

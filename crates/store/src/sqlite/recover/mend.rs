@@ -129,6 +129,9 @@ impl Mender<'_> {
             );
             lost.extend(self.ids(&query)?);
         }
+        let texts =
+            "SELECT of_message FROM message_text WHERE row NOT IN (SELECT row FROM message)";
+        lost.extend(self.ids(texts)?);
         let mut known = self
             .new
             .prepare("SELECT 1 FROM message WHERE message_id = ?1")?;
@@ -219,7 +222,8 @@ impl Mender<'_> {
         }
         self.new.execute(
             &format!(
-                "INSERT INTO message_text (row, body, body_sum) SELECT row, ?1, ?2 FROM message WHERE {textless}"
+                "INSERT INTO message_text (row, of_message, body, body_sum) \
+                 SELECT row, message_id, ?1, ?2 FROM message WHERE {textless}"
             ),
             params![LOST_TEXT, sums::sum(LOST_TEXT)],
         )?;
