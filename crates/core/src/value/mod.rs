@@ -43,8 +43,8 @@ pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use reply::{Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply};
 pub use request::{
-    DecidedBy, Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind,
-    RequestState, RequestStateName, Verdict as RequestVerdict, Wants,
+    DecidedBy, Deciders, EffectDigest, Request, RequestDecision, RequestKind, RequestState,
+    RequestStateName, RequestVerdict, Wants,
 };
 pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
 pub use task_input::{A2aTask, Push, PushState, TaskInput, TaskInputKind};
