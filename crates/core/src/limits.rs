@@ -157,7 +157,8 @@ pub const CLAIMS_AT_ONCE_MAX: usize = 16;
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 /// Tokens of the API that are good at the same time; every call is compared with all of them.
 pub const TOKENS_MAX: usize = 200;
-/// Approval requests that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever decides.
+/// Approval requests that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever
+/// decides.
 pub const REQUESTS_PER_MESSAGE_MAX: u32 = 1_000;
 /// What a chat is shown of an approval request; the whole of it is on the owner's surfaces.
 pub const SHOWN_IN_CHAT_MAX_CHARS: usize = 4_000;

@@ -1,4 +1,4 @@
-//! How a task stands, derived from the rows of its messages, their answers and approval requests. Pure, and the only place
+//! How a task stands, derived from the rows of its messages, their answers and questions. Pure, and the only place
 //! that says so: fronts and notifications show what this says.
 
 use crate::outcome::{self, Outcome};
@@ -124,7 +124,7 @@ pub fn repeated_input(
     Ok(inputs.find(|input| input.kind == kind))
 }
 
-/// The answer to an approval request that was given under this key.
+/// The answer to a question that was given under this key.
 #[must_use]
 pub fn answer_with_key<'w>(
     inputs: &'w [TaskInput],
@@ -183,7 +183,7 @@ impl TaskSnapshot {
         })
     }
 
-    /// The approval request that it waits for, if Codex asks. What the owner of the task may answer goes first: the owner of
+    /// The question that it waits for, if Codex asks. What the owner of the task may answer goes first: the owner of
     /// this machine is asked elsewhere too.
     #[must_use]
     pub fn question(&self) -> Option<Asked<'_>> {

@@ -1,7 +1,7 @@
 //! What the owner of a task is told as it goes on, one task_event after the other, derived from rows: what was told last
 //! is a mark in the owner's push configuration, and what comes behind it in this list is still to be told.
 //!
-//! Old task_events never move, so that a receiver that was away hears the rest in order. Only approval requests come and go: one
+//! Old task_events never move, so that a receiver that was away hears the rest in order. Only questions come and go: one
 //! that is settled is not told of any more.
 
 use crate::outcome::{self, Outcome};
@@ -151,7 +151,7 @@ pub fn behind<'t>(task_events: &'t [TaskEvent], mark: Option<&str>) -> Option<&'
     {
         return task_events.get(at + 1);
     }
-    // What it names is not so any more: an approval request was settled, or a dead letter was sent again. The work went on.
+    // What it names is not so any more: a question was settled, or a dead letter was sent again. The work went on.
     let message = mark.split('/').next().unwrap_or_default();
     let working = format!("{message}/{}", word(A2aState::Working));
     let resumed = task_events

@@ -1,4 +1,4 @@
-//! Task inputs: take one in, or the next input of one, together with its message; answer an approval request of Codex in one; and
+//! Task inputs: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
 //! reserve numbers for news of one. The rest of its life is that of its messages.
 
 use super::{
@@ -56,7 +56,7 @@ pub enum InputAccepted {
         /// As this message.
         message_id: MessageId,
     },
-    /// It was here before, with the same key, and answered an approval request.
+    /// It was here before, with the same key, and answered a question.
     KnownAnswer {
         /// Of this task.
         task: A2aTask,
@@ -173,7 +173,7 @@ pub(super) fn next_ordinal(inputs: &[TaskInput]) -> u32 {
         .map_or(1, |input| input.ordinal.saturating_add(1))
 }
 
-/// Answers an approval request of Codex with an input of a task's owner.
+/// Answers a question of Codex with an input of a task's owner.
 #[derive(Clone, Debug)]
 pub struct AnswerTask {
     pub decide: Decide,

@@ -1,6 +1,6 @@
 //! A task of the control surfaces: what was asked for, beside the conversation that it is.
 //!
-//! What it does is never stored here: it is derived from its messages and their approval requests.
+//! What it does is never stored here: it is derived from its messages and their questions.
 
 use super::{ApprovalPolicy, ConversationId, MessageId, Sandbox, TaskId, Timestamp};
 use data_encoding::HEXLOWER;

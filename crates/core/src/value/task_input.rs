@@ -1,7 +1,7 @@
 //! A task: one piece of work that another agent gave us, a chain of messages of one conversation; and where its
 //! owner wants to be told of it.
 //!
-//! How it stands is never stored here: [`crate::task`] derives it from its messages and their approval requests.
+//! How it stands is never stored here: [`crate::task`] derives it from its messages and their questions.
 
 use super::{ChannelId, ConversationId, ExternalId, MessageId, RequestId, TaskId, Timestamp};
 use std::fmt;
@@ -47,7 +47,7 @@ pub struct TaskInput {
 pub enum TaskInputKind {
     /// A message.
     Message(MessageId),
-    /// The answer to an approval request of Codex.
+    /// The answer to a question of Codex.
     Answer(RequestId),
     /// The end of the task, which waited for its owner's next word and gets none.
     End,
