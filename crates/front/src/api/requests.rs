@@ -2,9 +2,9 @@
 
 use super::extract::{Body, Params, Who};
 use super::{Context, ProblemResponse};
+use crate::BridgeService;
 use crate::control::Scope;
 use crate::view::ID_PREFIX_MIN_CHARS;
-use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -13,8 +13,7 @@ use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::requester::requester;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{
-    DecidedBy, Message, Request, RequestDecision, RequestId, RequestKind, RequestState,
-    RequestVerdict,
+    DecidedBy, Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
