@@ -30,7 +30,7 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
     }
 }
 
-/// A question of its turn, with an hour to decide.
+/// An approval request of its turn, with an hour to decide.
 pub(crate) fn request(state: RequestState) -> Request {
     Request {
         request_id: RequestId::new("k3v9qaxxxxxxxxxxxxxxxxxxxx"),

@@ -147,7 +147,7 @@ pub const EVENT_TEXT_MAX_CHARS: usize = 500;
 /// Longest reason stored with a failure.
 pub const REASON_MAX_CHARS: usize = 2_000;
 
-/// Longest payload of a question that is kept; Codex's own limit on a text.
+/// Longest payload of an approval request that is kept; Codex's own limit on a text.
 pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
 
 /// Claims that the scheduler asks for at the same time while it finds something each time.
@@ -157,9 +157,10 @@ pub const CLAIMS_AT_ONCE_MAX: usize = 16;
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 /// Tokens of the API that are good at the same time; every call is compared with all of them.
 pub const TOKENS_MAX: usize = 200;
-/// Questions that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever decides.
+/// Approval requests that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever
+/// decides.
 pub const REQUESTS_PER_MESSAGE_MAX: u32 = 1_000;
-/// What a chat is shown of a question; the whole of it is on the owner's surfaces.
+/// What a chat is shown of an approval request; the whole of it is on the owner's surfaces.
 pub const SHOWN_IN_CHAT_MAX_CHARS: usize = 4_000;
 /// Turns that wait for a person take no place of a working one, but so many times the places are never exceeded in all.
 pub const WAITING_TURNS_FACTOR: u32 = 4;

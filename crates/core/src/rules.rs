@@ -29,7 +29,7 @@ pub struct Effect {
     pub beyond: Option<String>,
 }
 
-/// One question, as rules see it.
+/// One approval request, as rules see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     /// Whose turn asks; from the channel, never from a text.
@@ -40,7 +40,7 @@ pub struct Case<'a> {
     pub effect: &'a Effect,
 }
 
-/// What happens to a question.
+/// What happens to an approval request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "config",
@@ -75,7 +75,7 @@ pub struct Rule {
     pub name: String,
     /// Whose turns; empty for all.
     pub tiers: Vec<Tier>,
-    /// Which questions; empty for all that the other conditions fit.
+    /// Which approval requests; empty for all that the other conditions fit.
     pub kinds: Vec<RequestKind>,
     /// Commands by their first words.
     pub commands: Vec<Prefix>,
@@ -96,7 +96,7 @@ pub struct Policy {
     pub rules: Vec<Rule>,
 }
 
-/// What happens to a question, and why.
+/// What happens to an approval request, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleEvaluation {
     /// What happens.
@@ -110,7 +110,7 @@ pub struct RuleEvaluation {
 }
 
 impl Policy {
-    /// What happens to a question.
+    /// What happens to an approval request.
     #[must_use]
     pub fn judge(&self, case: Case<'_>) -> RuleEvaluation {
         if let Some(why) = unanswerable(case.kind) {
@@ -146,7 +146,7 @@ impl Policy {
 }
 
 impl Rule {
-    /// Whether it says anything about this question.
+    /// Whether it says anything about this approval request.
     #[must_use]
     pub fn matches(&self, case: Case<'_>) -> bool {
         let tier = self.tiers.is_empty() || self.tiers.contains(&case.tier);
@@ -216,7 +216,7 @@ impl Rule {
         }
     }
 
-    /// Whether it gives more than the tier has by itself; then all of the question must fit it.
+    /// Whether it gives more than the tier has by itself; then all of the request must fit it.
     fn loosens(&self) -> bool {
         match (self.then, self.who) {
             (RuleDecision::Allow, _) | (RuleDecision::Ask, Some(Deciders::Sender)) => true,

@@ -30,7 +30,7 @@ const TAIL_CHARS: usize = 100_000;
 /// Hexadecimal digits of a hash that bind what is folded.
 const HASH_DIGITS: usize = 32;
 
-/// All that is decided about in a question of this kind.
+/// All that is decided about in an approval request of this kind.
 #[must_use]
 pub fn question(kind: &RequestKind, text: &str) -> String {
     if is_approval(kind) {

@@ -81,6 +81,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Err(LedgerError::Refused(refused)) => return Joined::Waits(refused.to_string()),
             Err(error) => {
                 tracing::error!(%error, %message_id, "a message could not be given to a running turn");
+                // It may be on disk all the same. A follower without its text must leave before the next one joins,
+                // or that one is answered first.
+                self.settle(Leave { message_id }).await;
                 return Joined::Waits(error.to_string());
             }
         };

@@ -283,7 +283,7 @@ pub struct Figures {
     pub operator: u64,
     /// Replies that were tried before and are not delivered yet.
     pub replies_retried: u64,
-    /// Questions of Codex that wait for somebody.
+    /// Approval requests of Codex that wait for somebody.
     pub requests_waiting: u64,
 }
 

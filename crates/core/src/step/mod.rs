@@ -145,7 +145,7 @@ pub enum Action {
     Interrupt { message_id: MessageId },
     /// A lane with something to send.
     Deliver { conversation_id: ConversationId },
-    /// A question of Codex was decided: tell Codex.
+    /// An approval request of Codex was decided: tell Codex.
     Answer { request_id: RequestId },
     /// Tell whoever watches this message that its rows changed.
     Announce { message_id: MessageId },

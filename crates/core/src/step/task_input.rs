@@ -1,4 +1,4 @@
-//! Errands: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
+//! Task inputs: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
 //! reserve numbers for news of one. The rest of its life is that of its messages.
 
 use super::{

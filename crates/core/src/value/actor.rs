@@ -1,5 +1,6 @@
-//! Who acts. Rights go by the name alone; the program is for the records.
+//! Who acts, and the tokens of the API. Rights go by the name alone; the program is for the records.
 
+use super::Timestamp;
 use std::fmt;
 
 /// Who does something by hand.
@@ -28,5 +29,31 @@ impl fmt::Display for Actor {
             Some(program) => write!(f, "{} ({program})", self.name),
             None => f.write_str(&self.name),
         }
+    }
+}
+
+/// A token of the API, as far as it is kept; the token itself is shown once and kept nowhere. What the words mean is the
+/// fronts' business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Who holds it, for people and the audit.
+    pub name: String,
+    /// Its SHA-256 in hexadecimal. Not the token: nobody can call with it.
+    pub hash: String,
+    /// What it is good for, one word each.
+    pub scopes: Vec<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last seen, within a minute or so.
+    pub last_used_at: Option<Timestamp>,
+    /// When it was revoked; it is never good again.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl Token {
+    /// Whether it is good for anything.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.revoked_at.is_none()
     }
 }

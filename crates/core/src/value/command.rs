@@ -2,7 +2,7 @@
 //!
 //! Whether whoever wrote it may do that is decided in [`crate::step`]; here it is only read.
 
-/// Characters of the code that stands for a question in a chat.
+/// Characters of the code that stands for an approval request in a chat.
 const CODE_CHARS: usize = 6;
 
 /// What a person may tell the bridge in a chat.
@@ -16,14 +16,14 @@ pub enum Command {
     Status,
     /// Let Codex do what it asks for, or not.
     Decide {
-        /// Which question.
+        /// Which approval request.
         code: String,
         /// Whether it may.
         accept: bool,
     },
-    /// Answer a question of Codex.
+    /// Answer an approval request of Codex.
     Answer {
-        /// Which question.
+        /// Which approval request.
         code: String,
         /// With what.
         text: String,
@@ -42,13 +42,13 @@ impl Command {
         }
     }
 
-    /// Reads only what is said to a question of Codex: for channels that have no other commands.
+    /// Reads only what is said to an approval request of Codex: for channels that have no other commands.
     #[must_use]
     pub fn read_word(text: &str) -> Option<Self> {
         Self::read_decision(text).or_else(|| Self::read_answer(text))
     }
 
-    /// Reads only the answer to a question: all that an agent may say to the bridge. An approval is none.
+    /// Reads only the answer to a user-input request: all that an agent may say to the bridge. An approval is none.
     #[must_use]
     pub fn read_answer(text: &str) -> Option<Self> {
         let (verb, rest) = text.trim().split_once(char::is_whitespace)?;

@@ -1,11 +1,10 @@
 //! A message and where it is in its life.
 //!
 //! The state carries what only that state needs, so an impossible combination does not compile. Who moves a
-//! message from which state to which is in [`crate::step`], one file per arrow.
+//! message from which state to which is in [`crate::step`].
 
 use super::{
-    Attachment, ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier,
-    Timestamp, TurnId,
+    ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier, Timestamp, TurnId,
 };
 
 /// One inbound message: what was said, by whom, and how far it is.
@@ -255,5 +254,36 @@ impl MessageState {
             Self::Received { hold } | Self::Unclear { hold } => hold.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// A file that travels with a message or a reply. The bytes are ours by then: stored, named by their content, and never
+/// by what a sender called them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// What its sender called it, cleaned: a label, unique within its message.
+    pub name: String,
+    /// What its first bytes say it is.
+    pub media_type: String,
+    /// Our own copy; an absolute path kept as text.
+    pub path: String,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+impl Attachment {
+    /// Whether the model can look at it.
+    #[must_use]
+    pub fn is_image(&self) -> bool {
+        matches!(
+            self.media_type.as_str(),
+            "image/png" | "image/jpeg" | "image/gif" | "image/webp"
+        )
+    }
+
+    /// Where Codex finds it, below the conversation's working directory.
+    #[must_use]
+    pub fn place(&self, message_id: &MessageId) -> String {
+        format!("attachments/{message_id}/{}", self.name)
     }
 }

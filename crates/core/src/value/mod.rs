@@ -7,13 +7,10 @@
 mod words;
 
 mod actor;
-mod answer;
-mod attachment;
 mod audit;
 mod class;
 mod command;
 mod conversation;
-mod event;
 mod ids;
 mod incarnation;
 mod message;
@@ -22,32 +19,31 @@ mod request;
 mod task;
 mod task_input;
 mod time;
-mod token;
 mod turn;
 
-pub use actor::Actor;
-pub use answer::{Answer, AnswerSource};
-pub use attachment::Attachment;
+pub use actor::{Actor, Token};
 pub use audit::{
     AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, RECORD_UNSIGNED,
 };
 pub use class::{Class, Failure};
 pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
-pub use event::{EventKind, ItemEvent};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
     MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
-pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
-pub use reply::{Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply};
+pub use message::{
+    Attachment, Hold, Life, Message, MessageState, NextInput, SenderKind, StateName,
+};
+pub use reply::{
+    Answer, AnswerSource, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
+};
 pub use request::{
-    DecidedBy, Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind,
-    RequestState, RequestStateName, Verdict as RequestVerdict, Wants,
+    DecidedBy, Deciders, EffectDigest, Request, RequestDecision, RequestKind, RequestState,
+    RequestStateName, RequestVerdict, Wants,
 };
 pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
 pub use task_input::{A2aTask, Push, PushState, TaskInput, TaskInputKind};
 pub use time::Timestamp;
-pub use token::Token;
-pub use turn::{CutPolicy, Turn, TurnState, Usage};
+pub use turn::{CutPolicy, EventKind, ItemEvent, Turn, TurnState, Usage};

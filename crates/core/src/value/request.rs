@@ -11,7 +11,7 @@ use std::fmt;
 /// Characters of a request's id that stand for it in a chat.
 const CODE_CHARS: usize = 6;
 
-/// One question of Codex.
+/// One approval request of Codex.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Known outside; unguessable.
@@ -26,7 +26,7 @@ pub struct Request {
     pub rpc_id: String,
     /// The item it is about.
     pub item_id: Option<ItemId>,
-    /// Codex's own name for this kind of question.
+    /// Codex's own name for this kind of request.
     pub method: String,
     /// What kind of answer it needs.
     pub kind: RequestKind,
@@ -71,7 +71,7 @@ impl Request {
 }
 
 impl RequestId {
-    /// What stands for it in a chat. It is looked up only among the open questions of that conversation.
+    /// What stands for it in a chat. It is looked up only among the open approval requests of that conversation.
     #[must_use]
     pub fn code(&self) -> &str {
         self.as_str().get(..CODE_CHARS).unwrap_or(self.as_str())
@@ -83,7 +83,7 @@ impl RequestId {
 pub struct EffectDigest(String);
 
 impl EffectDigest {
-    /// The digest of what a question of this kind shows.
+    /// The digest of what an approval request of this kind shows.
     #[must_use]
     pub fn of(kind: &RequestKind, shown: &str) -> Self {
         let mut hash = Sha256::new();
@@ -217,12 +217,12 @@ impl RequestKind {
 pub enum RequestState {
     /// Codex waits, and nobody has decided.
     Open,
-    /// Codex died while it asked. It can still be decided: the decision answers the same question once.
+    /// Codex died while it asked. It can still be decided: the decision answers the same request once.
     Orphaned,
     /// Decided; silence is never consent.
-    Decided(Verdict),
+    Decided(RequestVerdict),
     /// Decided while it was orphaned, and not used yet.
-    Granted(Verdict),
+    Granted(RequestVerdict),
     /// It is not asked any more.
     Withdrawn { why: String },
 }
@@ -265,7 +265,7 @@ impl RequestState {
 
     /// What was decided.
     #[must_use]
-    pub fn verdict(&self) -> Option<&Verdict> {
+    pub fn verdict(&self) -> Option<&RequestVerdict> {
         match self {
             Self::Decided(verdict) | Self::Granted(verdict) => Some(verdict),
             Self::Open | Self::Orphaned | Self::Withdrawn { .. } => None,
@@ -275,9 +275,9 @@ impl RequestState {
 
 /// A decision, by whom and from where.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RequestVerdict {
     /// What was decided.
-    pub decision: Decision,
+    pub decision: RequestDecision,
     /// What a question or a form was answered with, as JSON.
     pub answers: Option<String>,
     /// Who decided.
@@ -287,7 +287,7 @@ pub struct Verdict {
     pub at: Timestamp,
 }
 
-impl Verdict {
+impl RequestVerdict {
     /// From where a decision comes that nobody made in time.
     pub const DEADLINE: &'static str = "deadline";
     /// From where a decision comes that was made while Codex was dead.
@@ -295,7 +295,7 @@ impl Verdict {
 
     /// A decision of the bridge itself.
     #[must_use]
-    pub fn own(decision: Decision, via: &str, at: Timestamp) -> Self {
+    pub fn own(decision: RequestDecision, via: &str, at: Timestamp) -> Self {
         Self {
             decision,
             answers: None,
@@ -359,9 +359,9 @@ impl fmt::Display for DecidedBy {
 }
 
 /// Answers may be secret, and are not for logs.
-impl fmt::Debug for Verdict {
+impl fmt::Debug for RequestVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verdict")
+        f.debug_struct("RequestVerdict")
             .field("decision", &self.decision)
             .field("answers", &self.answers.as_ref().map(|_| "(given)"))
             .field("by", &self.by)
@@ -373,7 +373,7 @@ impl fmt::Debug for Verdict {
 
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum RequestDecision {
     /// Do it, once.
     Accept,
     /// Do it, and the same again in this session.
@@ -384,14 +384,14 @@ pub enum Decision {
     Cancel,
 }
 
-words!(Decision {
+words!(RequestDecision {
     Accept => "accept",
     AcceptForSession => "acceptForSession",
     Decline => "decline",
     Cancel => "cancel",
 });
 
-impl Decision {
+impl RequestDecision {
     /// Whether it lets Codex do what it asked for.
     #[must_use]
     pub fn accepts(self) -> bool {

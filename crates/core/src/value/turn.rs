@@ -1,6 +1,6 @@
 //! One attempt's turn: the intent that is on disk before Codex hears of it, and what became of it.
 //!
-//! Written by `step::begin`, `attach`, `note`, `answer`, `fail`, `lose` and `reconcile`.
+//! Written by `step::turn`.
 
 use super::{
     BootId, ClientId, Epoch, IncarnationId, MessageId, Sandbox, ThreadId, Timestamp, TurnId,
@@ -90,3 +90,43 @@ pub struct Usage {
     /// Tokens the model wrote.
     pub output_tokens: i64,
 }
+
+/// One thing that happened while a message was worked on, kept so that people can read it later. Deltas are no events:
+/// they are lossy, shown live and never stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemEvent {
+    /// Whose turn it happened in.
+    pub message_id: MessageId,
+    /// Its place among the events of the message, without gaps, from 1.
+    pub ordinal: u32,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What kind of thing.
+    pub kind: EventKind,
+    /// One line for people; raw text, escaped where it is shown.
+    pub text: String,
+    pub at: Timestamp,
+}
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Codex began something.
+    Started,
+    /// Codex finished something.
+    Completed,
+    /// Codex or the bridge tries something again.
+    Retrying,
+    /// Codex asked, or was answered.
+    Asked,
+    /// Said by the bridge.
+    Bridge,
+}
+
+words!(EventKind {
+    Started => "item/started",
+    Completed => "item/completed",
+    Retrying => "turn/retrying",
+    Asked => "request",
+    Bridge => "bridge",
+});

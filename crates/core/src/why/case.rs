@@ -84,17 +84,7 @@ impl Case {
 fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept>, RowsError> {
     let due = match &message.life.state {
         MessageState::Received { hold } => hold.as_ref().is_none_or(|hold| hold.until <= claim.now),
-        MessageState::Claimed
-        | MessageState::Starting
-        | MessageState::Running { .. }
-        | MessageState::Unclear { .. }
-        | MessageState::Steered { .. }
-        | MessageState::Parked { .. }
-        | MessageState::Answered
-        | MessageState::Sending
-        | MessageState::Done
-        | MessageState::Dead { .. }
-        | MessageState::Cancelled { .. } => false,
+        _ => false,
     };
     let conversation = if due {
         rows.conversation(&message.conversation_id)?

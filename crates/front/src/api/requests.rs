@@ -2,19 +2,18 @@
 
 use super::extract::{Body, Params, Who};
 use super::{Context, ProblemResponse};
+use crate::BridgeService;
 use crate::control::Scope;
 use crate::view::ID_PREFIX_MIN_CHARS;
-use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::requester::{requester, sent_by};
+use bridge_core::requester::requester;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{
-    DecidedBy, Message, Request, RequestDecision, RequestId, RequestKind, RequestState,
-    RequestVerdict,
+    DecidedBy, Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -350,8 +349,10 @@ pub(super) async fn decide<D: BridgeService>(
         return Err(ProblemResponse::bad_request(detail));
     };
     let found = find(&context.service, id).await;
-    if decision.accepts() && !caller.may(Scope::Approve) {
-        may_answer(&context.service, &caller, found.as_ref().ok()).await?;
+    let authority = caller.authority();
+    if decision.accepts() && authority != Authority::Owner {
+        let request_id = found.as_ref().ok().cloned();
+        may_accept(&context.service, &authority, decision, request_id).await?;
     }
     let request_id = found?;
     let decide = Decide {
@@ -363,7 +364,7 @@ pub(super) async fn decide<D: BridgeService>(
             via: caller.via.as_str().to_owned(),
             at: context.service.now(),
         },
-        authority: Authority::Owner,
+        authority,
     };
     let outcome = match context.service.decide(decide).await? {
         DecideOutcome::Applied => "applied",
@@ -376,36 +377,36 @@ pub(super) async fn decide<D: BridgeService>(
     }))
 }
 
-/// Accepting needs the scope `approve`. Without it a caller may only answer questions about messages that it sent, since
-/// such answers grant nothing.
-async fn may_answer<D: BridgeService>(
+/// Refuses an accept for the lack of its scope before anything is said of the request.
+async fn may_accept<D: BridgeService>(
     service: &D,
-    caller: &Caller,
-    request_id: Option<&RequestId>,
+    authority: &Authority,
+    decision: RequestDecision,
+    request_id: Option<RequestId>,
 ) -> Result<(), ProblemResponse> {
-    let own = match request_id.cloned() {
-        Some(id) => {
-            let sender = service.ledger().read(move |rows| {
-                let asked = rows.request(&id)?;
-                let question = asked.filter(|asked| asked.kind == RequestKind::UserInput);
-                match question {
-                    Some(question) => rows.message(&question.message_id),
-                    None => Ok(None),
-                }
-            });
-            let message = sender.await?;
-            message.is_some_and(|message| sent_by(&message, &caller.name))
-        }
-        None => false,
-    };
-    if own {
-        Ok(())
-    } else {
-        Err(ProblemResponse::forbidden(
-            "this token may decline what Codex asks, not accept it: make one with `--scope approve`",
-        )
-        .needing(Scope::Approve))
+    let asked = service.ledger().read(move |rows| {
+        let request = match request_id {
+            Some(id) => rows.request(&id)?,
+            None => None,
+        };
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        let message = rows.message(&request.message_id)?;
+        Ok(message.map(|message| (request, message)))
+    });
+    let asked = asked.await?;
+    let allowed = asked.is_some_and(|(request, message)| {
+        let checked = authority.check(decision, &request, &message, None);
+        checked.is_ok()
+    });
+    if allowed {
+        return Ok(());
     }
+    Err(ProblemResponse::forbidden(
+        "this token may decline what Codex asks, not accept it: make one with `--scope approve`",
+    )
+    .needing(Scope::Approve))
 }
 
 fn refused(refusal: &DecideRefusal) -> ProblemResponse {

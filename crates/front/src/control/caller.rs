@@ -2,6 +2,7 @@
 
 pub use bridge_core::requester::ANONYMOUS;
 use bridge_core::requester::LOCAL_OWNER;
+use bridge_core::step::Authority;
 use bridge_core::value::Actor;
 
 /// Who calls.
@@ -61,6 +62,17 @@ impl Caller {
         match &self.grants {
             Grants::LocalOwner => true,
             Grants::Scopes(scopes) => scopes.contains(&scope),
+        }
+    }
+
+    /// By what right they decide approval requests.
+    #[must_use]
+    pub fn authority(&self) -> Authority {
+        if self.may(Scope::Approve) {
+            return Authority::Owner;
+        }
+        Authority::Caller {
+            name: self.name.clone(),
         }
     }
 }

@@ -5,7 +5,6 @@ use super::rows::TaskRows;
 use super::service::{Done, permit, unavailable};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
-use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{DecidedBy, Request, RequestDecision, RequestKind, RequestVerdict};
 use serde_json::{Value, json};
@@ -43,7 +42,7 @@ impl<D: BridgeService> TaskService<D> {
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,
-            authority: Authority::Owner,
+            authority: caller.authority(),
         };
         let message = match self.service.decide(decide).await.map_err(unavailable)? {
             DecideOutcome::Applied => "The decision counts; Codex is told.",
@@ -105,17 +104,18 @@ fn unsaid(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision
     }
 }
 
-/// Whoever gave Codex the work may answer what Codex asks about it: an answer gives no rights.
+/// Whether the caller may accept it without the scope to approve.
 fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool {
-    let started = rows.task.as_ref().map(|task| &task.starter);
-    let sent = rows
-        .messages
-        .iter()
-        .map(|rows| &rows.message)
-        .find(|message| message.message_id == request.message_id)
-        .is_some_and(|message| sent_by(message, &caller.name));
-    let own = sent || started == Some(&caller.name);
-    own && request.kind == RequestKind::UserInput
+    let authority = Authority::Caller {
+        name: caller.name.clone(),
+    };
+    let starter = rows.task.as_ref().map(|task| task.starter.as_str());
+    let mut messages = rows.messages.iter().map(|rows| &rows.message);
+    let asking = messages.find(|message| message.message_id == request.message_id);
+    asking.is_some_and(|message| {
+        let checked = authority.check(RequestDecision::Accept, request, message, starter);
+        checked.is_ok()
+    })
 }
 
 /// By its id, or by its code.

@@ -1,7 +1,7 @@
 //! A turn that is followed, and a message that is given to it while it runs.
 
 use crate::codex::{Stage, Text, number};
-use crate::daemon::{commit, settle};
+use crate::daemon::{Setback, commit, settle};
 use crate::queue::{Duty, Settling};
 use crate::work::fail;
 use crate::world::World;
@@ -90,8 +90,11 @@ pub(crate) fn join(world: &mut World, message_id: MessageId) {
     let join = Join {
         message_id: message_id.clone(),
     };
-    if let Ok(Some(steer)) = commit(world, join) {
-        world.soon(Duty::Tell { message_id, steer });
+    match commit(world, join) {
+        Ok(Some(steer)) => world.soon(Duty::Tell { message_id, steer }),
+        // It may be on disk all the same, and its text was not given.
+        Err(Setback::Unavailable) => settle(world, Settling::Leave(Leave { message_id }), 0, None),
+        Ok(None) | Err(Setback::Refused | Setback::Died) => {}
     }
 }
 

@@ -30,7 +30,7 @@ pub enum DecideOutcome {
 /// Why a decision does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecideRefusal {
-    /// There is no such question.
+    /// There is no such approval request.
     #[error("there is no such question")]
     Unknown,
     /// Somebody was first.
@@ -49,7 +49,7 @@ pub enum DecideRefusal {
     /// Somebody else must decide.
     #[error("only {who} may decide that")]
     NotYours { who: &'static str },
-    /// The answer does not fit the question.
+    /// The answer does not fit the request.
     #[error("the answer does not fit: {why}")]
     Unfit { why: String },
 }

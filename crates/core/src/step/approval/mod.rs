@@ -225,7 +225,8 @@ pub(super) fn line(request: &Request, verdict: &Verdict) -> String {
     )
 }
 
-/// A text as JSON: what a chat says to a question is one string, and only the edges know the question's own form.
+/// A text as JSON: what a chat says to an approval request is one string, and only the edges know the request's own
+/// form.
 pub(super) fn json_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -172,8 +172,8 @@ impl Stop<'_> {
 }
 
 /// Stops the next messages of a sender, a batch at a time: what has not begun is cancelled, and what runs is interrupted
-/// where that is wanted. Doing it again is harmless: what is over is not looked at, and a stopped turn is only interrupted
-/// again.
+/// where that is wanted. Doing it again is harmless: finished messages are skipped, and a stopped turn is only
+/// interrupted again.
 #[derive(Clone, Debug)]
 pub struct StopSender {
     pub sender: String,

@@ -94,8 +94,8 @@ fn queue_replies_again(tx: &mut Tx<'_>, message: &Message) -> Result<(), RowsErr
     Ok(())
 }
 
-/// Gives a message fresh budgets. Its next input stays: a turn that may have touched the world is still asked to check first,
-/// because a person's word does not change the world.
+/// Gives a message fresh budgets. Its next input stays: a turn that may have touched the world is still asked to check
+/// first, because a person's word does not change the world.
 fn send_again(
     tx: &mut Tx<'_>,
     message: &Message,
