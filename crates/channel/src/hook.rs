@@ -98,7 +98,7 @@ impl Hook {
             StatusCode::GONE => Class::Permanent,
             status if status.is_client_error() && self.patient => Class::Config,
             status if status.is_client_error() => Class::Permanent,
-            // A repeat carries the same id, so doubt costs nothing.
+            // A repeat carries the same id, so an unknown outcome costs nothing.
             _ => Class::Transient,
         };
         Failure::new(class, said)

@@ -46,7 +46,6 @@ impl fmt::Debug for Receiver<'_> {
 pub struct Pushed<'a> {
     /// Stable for what is told.
     pub id: &'a str,
-    /// JSON.
     pub body: &'a str,
 }
 

@@ -52,7 +52,6 @@ pub struct Found {
 }
 
 impl Molecule {
-    /// Looks.
     pub async fn examine(&self) -> Examined {
         let mut found = Examined::default();
         let client = &self.0.client;
@@ -95,7 +94,7 @@ impl Molecule {
         let page = self.0.client.feed(&Feed::default(), PAGE_ROWS).await;
         let rows = page.map(|page| page.rows).unwrap_or_default();
         let marked: Vec<bool> = rows.iter().filter_map(is_marked).collect();
-        // Only the oldest editions can be told by their rows: a newer one shows unmarked ones of `/a2a/inbound` too.
+        // Unmarked rows prove only the oldest editions: a newer one has them from `/a2a/inbound` too.
         let oldest = rows.iter().all(|row| row.seq().is_none());
         match (marked.contains(&true), marked.is_empty()) {
             (true, _) => Marks::Seen,

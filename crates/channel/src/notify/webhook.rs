@@ -21,7 +21,6 @@ pub struct Webhook {
 pub struct Delivery<'a> {
     /// Stable for what is told.
     pub id: &'a str,
-    /// JSON.
     pub body: &'a str,
 }
 

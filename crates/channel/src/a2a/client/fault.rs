@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AgentCallError {
     /// Its address is one that is not called.
     #[error("the agent was not called: its address {0}")]
     Address(#[from] Refusal),
@@ -38,7 +38,7 @@ pub enum Fault {
     Late(Duration),
 }
 
-impl Fault {
+impl AgentCallError {
     /// Whether the same call is worth another try. Where it may have been heard, only if hearing it twice is hearing
     /// it once.
     pub(super) fn is_passing(&self, repeatable: bool) -> bool {
@@ -63,7 +63,7 @@ impl Fault {
     }
 }
 
-impl From<CallError> for Fault {
+impl From<CallError> for AgentCallError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Unreached(why) => Self::Unreached(why),
