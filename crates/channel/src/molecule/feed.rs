@@ -354,6 +354,7 @@ impl Molecule {
         }
         let ready = std::mem::take(&mut sorted.ready);
         if !sorted.is_ready() {
+            // The cursor must not pass a message that waits for a file, so it moves in a commit of its own, last.
             self.commit(inbox, reader, ready, None).await?;
             let taken = self.take_waiting(inbox, reader, sorted).await;
             reader.owed.pay(&self.0.client).await;
@@ -365,6 +366,7 @@ impl Molecule {
             self.commit(inbox, reader, ready, moved).await?;
             reader.owed.pay(&self.0.client).await;
         }
+        // Last, because a row that is marked as seen is never read again.
         ids.into_iter().for_each(|id| reader.seen.add(id));
         self.answer_notices(&notices).await;
         Ok(())
@@ -441,6 +443,7 @@ impl Molecule {
         if received.contains(&Received::Full) {
             return Err(Trouble::Full);
         }
+        // Only after the commit: rows of a page that failed or did not fit are read again by the next look.
         ids.into_iter().for_each(|id| reader.seen.add(id));
         if let Some(cursor) = moved {
             self.learn(cursor.edition);

@@ -159,6 +159,7 @@ impl Molecule {
             }
         }
         if presence.beat_is_due(activity, Instant::now()) {
+            // An error leaves `reported` as it was, so the same activity is due again.
             self.beat(presence, activity).await?;
             self.note_reported(presence);
             presence.beaten(activity.clone(), Instant::now());
@@ -347,6 +348,7 @@ impl Presence {
     fn beaten(&mut self, activity: Activity, now: Instant) {
         self.reported = Some(activity);
         self.beat_due = after(now, BEAT_EVERY);
+        // A change is due at once, so this alone keeps a busy turn from flooding the platform.
         self.not_before = after(now, BEAT_GAP);
     }
 

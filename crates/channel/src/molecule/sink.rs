@@ -80,6 +80,7 @@ impl Molecule {
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
         let uploaded = upload_all(&self.0.client, reply).await;
         let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Upload, &error))?;
+        // Held until the bubble is noted as ours: a look for an equal text meanwhile would take it for its own.
         let alone = self.0.bubbles.alone(&text).await;
         let shown = self.0.client.notify(&text, &attachments).await;
         shown.map_err(|error| fault(Deed::Send, &error))?;

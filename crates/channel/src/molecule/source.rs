@@ -198,6 +198,7 @@ impl Molecule {
     async fn rest(&self, pace: &mut Pace) -> LookReason {
         tokio::select! {
             () = sleep_until(pace.due) => return LookReason::Due,
+            // An event that came while the feed was read left a permit here, so it is not missed.
             () = self.0.bell.notified() => {}
         }
         sleep_until(pace.due.min(pace.looks.next(Instant::now()))).await;
