@@ -20,5 +20,5 @@ mod poll;
 mod router;
 pub mod task;
 
-pub use inbox::{Activity, Arrival, Assigned, Inbox, Page, Refusal, Standing};
+pub use inbox::{Activity, Arrival, Inbox, Page, Refusal, Standing};
 pub use router::Channels;

@@ -83,14 +83,6 @@ impl Sink for Channels {
         }
     }
 
-    async fn acknowledge(&self, message: &Message) -> Result<(), SinkFault> {
-        match self.way(&message.channel) {
-            Way::Local => LocalSink.acknowledge(message).await,
-            Way::Molecule(molecule) => molecule.acknowledge(message).await,
-            Way::Gone => Err(gone(message)),
-        }
-    }
-
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
         match self.way(&message.channel) {
             Way::Molecule(molecule) => molecule.hint(message, text).await,

@@ -5,7 +5,7 @@
 use crate::cli::{Common, OutputArgs};
 use anyhow::anyhow;
 use bridge_channel::{local, task};
-use bridge_core::rules::{Case, Effect, Judgement, Ruling, accept_means, quote};
+use bridge_core::rules::{Case, Effect, RuleDecision, RuleEvaluation, accept_means, quote};
 use bridge_core::show;
 use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
 use bridge_daemon::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
@@ -155,12 +155,12 @@ fn explained(
     tier: Tier,
     kind: RequestKind,
     effect: Effect,
-    judged: Judgement,
+    judged: RuleEvaluation,
 ) -> Explained {
     let (sandbox, policy) = power(config, tier);
     Explained {
         ruling: judged.ruling.as_str(),
-        who: (judged.ruling == Ruling::Ask).then(|| judged.who.as_str()),
+        who: (judged.ruling == RuleDecision::Ask).then(|| judged.who.as_str()),
         rule: judged.because,
         why: judged.why,
         tier: tier.as_str(),
@@ -264,10 +264,10 @@ fn in_words(said: &Explained) -> String {
         format!("{}, approval policy {}", said.sandbox, said.approval_policy),
     );
     say("asked", said.asked.to_owned());
-    if said.ruling != Ruling::Deny.as_str() {
+    if said.ruling != RuleDecision::Deny.as_str() {
         say("an accept", said.accept_means.to_owned());
     }
-    if said.ruling == Ruling::Ask.as_str() {
+    if said.ruling == RuleDecision::Ask.as_str() {
         say(
             "silence",
             format!("is a decline after {} s", said.deadline_secs),

@@ -58,7 +58,6 @@ impl A2aState {
 /// All that is shown of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSnapshot {
-    /// The task.
     pub task: A2aTask,
     /// The key of its conversation.
     pub context: String,
@@ -73,9 +72,7 @@ pub struct TaskSnapshot {
 /// One message of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskMessage {
-    /// The message.
     pub message: Message,
-    /// Its answer.
     pub answer: Option<Answer>,
     /// The files of its answer.
     pub files: Vec<Attachment>,
@@ -88,7 +85,6 @@ pub struct TaskMessage {
 /// What Codex asks in a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'v> {
-    /// The question.
     pub request: &'v Request,
     /// The message whose turn asks.
     pub of: &'v TaskMessage,
@@ -245,10 +241,7 @@ impl TaskSnapshot {
                     };
                     return (state, hold.as_ref().map(reason).map(told));
                 }
-                MessageState::Answered
-                | MessageState::Sending
-                | MessageState::Replied
-                | MessageState::Done => one.said(),
+                MessageState::Answered | MessageState::Sending | MessageState::Done => one.said(),
                 MessageState::Dead { reason } => one.died(reason),
                 MessageState::Cancelled { reason } => (A2aState::Canceled, Some(told(reason))),
             };

@@ -27,7 +27,6 @@ pub struct TaskEvent {
 pub enum What {
     /// How the task stood.
     Stood {
-        /// Where.
         state: A2aState,
         /// Since when.
         at: Timestamp,
@@ -41,7 +40,6 @@ pub enum What {
 /// A task with all that its task_events are derived from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// The task.
     pub view: TaskSnapshot,
     /// When the first turn of its first message began; not known where no turn of its first attempt was.
     pub began: Option<Timestamp>,

@@ -217,11 +217,6 @@ impl Sink for Molecule {
         })
     }
 
-    /// Nothing is owed message by message: the source tells the platform what it has read.
-    async fn acknowledge(&self, _message: &Message) -> Result<(), SinkFault> {
-        Ok(())
-    }
-
     /// Only the canvas gets hints: an agent would answer one, and in other chats each text counts.
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
         match Recipient::of(message) {

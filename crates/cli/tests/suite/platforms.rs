@@ -32,7 +32,6 @@ impl Served {
         assert_eq!(self.daemon.stop().await, Some(0));
         let promises = Promises {
             seen_once: true,
-            ack_after_reply: false,
             single_piece: true,
         };
         let history = self.stand.talks.history();

@@ -1,7 +1,7 @@
 //! The one notification of a task: its intent is on disk before it is sent, a failed one is tried again as replies are,
 //! and a task that is over is told of once.
 
-use super::{Decision, Refused, Transition};
+use super::{Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
@@ -12,7 +12,6 @@ use crate::value::{
 /// Begins to send a notification.
 #[derive(Clone, Debug)]
 pub struct NotifyBegin {
-    /// Of which task.
     pub task_id: TaskId,
     /// Who asked for it: one that was given up is tried again then, and a pause is not kept.
     pub asked: Option<String>,
@@ -34,7 +33,7 @@ pub enum NotifyStep {
     Nothing,
 }
 
-impl Transition for NotifyBegin {
+impl Staged for NotifyBegin {
     type View = Option<(Task, bool)>;
     type Outcome = NotifyStep;
     const NAME: &'static str = "notify_begin";
@@ -125,7 +124,6 @@ fn nobody(task: Task) -> Decision<NotifyStep> {
 /// Journals what became of a send.
 #[derive(Clone, Debug)]
 pub struct NotifyEnd {
-    /// Of which task.
     pub task_id: TaskId,
     /// Why it was not taken.
     pub failure: Option<Failure>,
@@ -133,7 +131,7 @@ pub struct NotifyEnd {
     pub jitter: u16,
 }
 
-impl Transition for NotifyEnd {
+impl Staged for NotifyEnd {
     type View = Option<Task>;
     /// How far the notification is now.
     type Outcome = Option<NotifyState>;

@@ -3,7 +3,7 @@
 
 use super::note::event;
 use super::notify::next_try;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::task_events::{FROM_NOW, TaskEvent, Timeline, behind};
@@ -15,7 +15,6 @@ pub struct PutPush {
     /// The configuration. Without a mark everything is told, with [`FROM_NOW`] what comes from now on; one that takes
     /// the place of another goes on where that one was.
     pub push: Push,
-    /// Who asks.
     pub by: String,
 }
 
@@ -44,7 +43,7 @@ pub struct PutView {
     held: u64,
 }
 
-impl Transition for PutPush {
+impl Staged for PutPush {
     type View = PutView;
     type Outcome = PushStored;
     const NAME: &'static str = "put_push";
@@ -105,15 +104,12 @@ impl Transition for PutPush {
 /// Forgets a configuration.
 #[derive(Clone, Debug)]
 pub struct DropPush {
-    /// Of which task.
     pub task_id: TaskId,
-    /// Which.
     pub config_id: String,
-    /// Who asks.
     pub by: String,
 }
 
-impl Transition for DropPush {
+impl Staged for DropPush {
     type View = (bool, bool);
     /// Whether `by` has such a task; a configuration that is not there is fine.
     type Outcome = bool;
@@ -142,7 +138,6 @@ impl Transition for DropPush {
 /// Begins to tell the next thing.
 #[derive(Clone, Debug)]
 pub struct PushBegin {
-    /// Of which task.
     pub task_id: TaskId,
     /// Through which configuration.
     pub config_id: String,
@@ -164,13 +159,11 @@ pub enum PushStep {
 pub struct Telling {
     /// Where to, with the try counted.
     pub push: Push,
-    /// What.
     pub task_event: TaskEvent,
-    /// Of what.
     pub timeline: Timeline,
 }
 
-impl Transition for PushBegin {
+impl Staged for PushBegin {
     type View = Option<(Push, Timeline)>;
     type Outcome = PushStep;
     const NAME: &'static str = "push_begin";
@@ -261,7 +254,6 @@ fn quiet(timeline: &Timeline) -> PushState {
 /// Journals what became of a send.
 #[derive(Clone, Debug)]
 pub struct PushEnd {
-    /// Of which task.
     pub task_id: TaskId,
     /// Through which configuration.
     pub config_id: String,
@@ -281,7 +273,7 @@ pub struct EndView {
     last_event: u32,
 }
 
-impl Transition for PushEnd {
+impl Staged for PushEnd {
     type View = EndView;
     /// How far the configuration is now; nothing when its owner put another one there, or took it away.
     type Outcome = Option<PushState>;

@@ -1,8 +1,8 @@
 //! Tasks: start one (its row and its first message together), and tell a task more. A task is a conversation, so the
 //! rest of its life is that of its messages.
 
-use super::{Action, Decision, Receive, Received, Refused, Transition};
-use crate::port::{Change, Read, RowsError};
+use super::{MidTurn, Receive, Received, Refused, RunError, Transition, Tx};
+use crate::port::Change;
 use crate::storage::OverBudget;
 use crate::value::{MessageId, Task, Timestamp};
 
@@ -30,51 +30,27 @@ pub enum TaskStarted {
     Revoked,
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct StartView {
-    receive: <Receive as Transition>::View,
-    known: Option<Task>,
-}
-
 impl Transition for StartTask {
-    type View = StartView;
     type Outcome = TaskStarted;
     const NAME: &'static str = "start_task";
 
-    fn load(&self, rows: &dyn Read) -> Result<StartView, RowsError> {
-        let receive = &self.receive;
-        let message = rows.message_by_external(&receive.channel, &receive.external_id)?;
-        Ok(StartView {
-            known: match message {
-                Some(message) => rows.task_of(&message.conversation_id)?,
-                None => None,
-            },
-            receive: self.receive.load(rows)?,
-        })
-    }
-
-    fn decide(self, view: StartView, now: Timestamp) -> Result<Decision<TaskStarted>, Refused> {
-        let message_id = self.receive.message_id.clone();
-        let received = self.receive.decide(view.receive, now)?;
-        let (mut changes, actions) = (received.changes, received.actions);
-        let outcome = match (received.outcome, view.known) {
-            (Received::New(_), _) => {
-                changes.push(Change::NewTask(self.task.clone()));
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TaskStarted, RunError> {
+        let own_id = self.receive.message_id.clone();
+        Ok(match self.receive.apply(tx, now)? {
+            Received::New(_) => {
+                tx.change(Change::NewTask(self.task.clone()))?;
                 TaskStarted::New(self.task)
             }
-            (Received::Duplicate(_), Some(known)) => TaskStarted::Known(known),
-            (Received::Duplicate(_), None) => {
-                return Err(Refused::new(Self::NAME, &message_id, None));
+            Received::Duplicate(message_id) => {
+                let known = tx.existing(Self::NAME, &message_id)?;
+                match tx.task_of(&known.conversation_id)? {
+                    Some(known) => TaskStarted::Known(known),
+                    None => return Err(Refused::new(Self::NAME, &own_id, None).into()),
+                }
             }
-            (Received::Full, _) => TaskStarted::Full,
-            (Received::OverBudget(over), _) => TaskStarted::OverBudget(over),
-            (Received::Revoked, _) => TaskStarted::Revoked,
-        };
-        Ok(Decision {
-            changes,
-            actions,
-            outcome,
+            Received::Full => TaskStarted::Full,
+            Received::OverBudget(over) => TaskStarted::OverBudget(over),
+            Received::Revoked => TaskStarted::Revoked,
         })
     }
 }
@@ -82,7 +58,6 @@ impl Transition for StartTask {
 /// Tells a task more: a message of its conversation, while it is not over.
 #[derive(Clone, Debug)]
 pub struct SteerTask {
-    /// The message.
     pub receive: Receive,
 }
 
@@ -91,7 +66,6 @@ pub struct SteerTask {
 pub enum SteerStored {
     /// It is on disk. Whoever asked gives it to the running turn if there is one.
     Stored {
-        /// Its message.
         message_id: MessageId,
         /// A turn runs that may be given it.
         running: bool,
@@ -107,48 +81,34 @@ pub enum SteerStored {
 }
 
 impl Transition for SteerTask {
-    type View = (<Receive as Transition>::View, bool);
     type Outcome = SteerStored;
     const NAME: &'static str = "steer_task";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let receive = &self.receive;
-        let conversation = rows.conversation_by_key(&receive.channel, &receive.external_key)?;
-        let alive = match conversation {
-            Some(conversation) => !rows
-                .unanswered_of(&conversation.conversation_id, 1)?
-                .is_empty(),
-            None => false,
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<SteerStored, RunError> {
+        let mut receive = self.receive;
+        let conversation = tx.conversation_by_key(&receive.channel, &receive.external_key)?;
+        let Some(conversation) = conversation else {
+            return Ok(SteerStored::Over);
         };
-        Ok((self.receive.load(rows)?, alive))
-    }
-
-    fn decide(
-        self,
-        (view, alive): Self::View,
-        now: Timestamp,
-    ) -> Result<Decision<SteerStored>, Refused> {
-        if !alive {
-            return Ok(Decision::nothing(SteerStored::Over));
+        let id = &conversation.conversation_id;
+        if tx.unanswered_of(id, 1)?.is_empty() {
+            return Ok(SteerStored::Over);
         }
-        let received = self.receive.decide(view, now)?;
-        let join = |action: &Action| matches!(action, Action::Join { .. });
-        let running = received.actions.iter().any(join);
-        Ok(Decision {
-            changes: received.changes,
-            // The caller joins it, and waits for the agent's word.
-            actions: received.actions.into_iter().filter(|a| !join(a)).collect(),
-            outcome: match received.outcome {
-                Received::New(message_id) | Received::Duplicate(message_id) => {
-                    SteerStored::Stored {
-                        message_id,
-                        running,
-                    }
-                }
-                Received::Full => SteerStored::Full,
-                Received::OverBudget(over) => SteerStored::OverBudget(over),
-                Received::Revoked => SteerStored::Revoked,
+        let running = receive.joins(&**tx, id)?;
+        // The caller joins it, and waits for the agent's word.
+        receive.mid_turn = MidTurn::Queue;
+        Ok(match receive.apply(tx, now)? {
+            Received::New(message_id) => SteerStored::Stored {
+                message_id,
+                running,
             },
+            Received::Duplicate(message_id) => SteerStored::Stored {
+                message_id,
+                running: false,
+            },
+            Received::Full => SteerStored::Full,
+            Received::OverBudget(over) => SteerStored::OverBudget(over),
+            Received::Revoked => SteerStored::Revoked,
         })
     }
 }

@@ -77,7 +77,6 @@ fn usual(state: StateName) -> TaskMessage {
         }
         StateName::Answered => (MessageState::Answered, 1, Some("yes")),
         StateName::Sending => (MessageState::Sending, 1, Some("yes")),
-        StateName::Replied => (MessageState::Replied, 1, Some("yes")),
         StateName::Done => (MessageState::Done, 1, Some("yes")),
         StateName::Dead => (MessageState::Dead { reason: reason() }, 1, None),
         StateName::Cancelled => (MessageState::Cancelled { reason: reason() }, 0, None),
@@ -97,7 +96,6 @@ fn message_state_maps_to_task_state() {
         (StateName::Parked, AuthRequired, AuthRequired),
         (StateName::Answered, Completed, Completed),
         (StateName::Sending, Completed, Completed),
-        (StateName::Replied, Completed, Completed),
         (StateName::Done, Completed, Completed),
         (StateName::Dead, Failed, Failed),
         (StateName::Cancelled, Canceled, Canceled),

@@ -3,6 +3,7 @@
 //! What it does is never stored here: it is derived from its messages and their questions.
 
 use super::{ApprovalPolicy, ConversationId, MessageId, Sandbox, TaskId, Timestamp};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// One task.
@@ -47,8 +48,7 @@ impl AskedDigest {
                 }
             }
         }
-        let sum = hash.finalize();
-        Self(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(HEXLOWER.encode(&hash.finalize()))
     }
 
     /// One that was stored.
@@ -123,7 +123,6 @@ pub struct Notification {
     pub target: Option<String>,
     /// How far it is.
     pub state: NotifyState,
-    /// Sends begun.
     pub tries: u32,
     /// When the first one began.
     pub first_try_at: Option<Timestamp>,
@@ -144,15 +143,9 @@ pub enum NotifyState {
     /// A send was begun; its outcome is not known.
     Sending,
     /// It was taken.
-    Sent {
-        /// When.
-        at: Timestamp,
-    },
+    Sent { at: Timestamp },
     /// It was given up.
-    Failed {
-        /// When.
-        at: Timestamp,
-    },
+    Failed { at: Timestamp },
 }
 
 impl NotifyState {

@@ -56,7 +56,6 @@ pub enum TaskInputKind {
 /// Where the owner of a task wants to be told how it stands.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Push {
-    /// Of which task.
     pub task_id: TaskId,
     /// The owner's, or our own, name for it.
     pub config_id: String,
@@ -110,10 +109,7 @@ pub enum PushState {
     /// The end was told; nothing more comes.
     Closed,
     /// It was given up.
-    Dead {
-        /// When.
-        at: Timestamp,
-    },
+    Dead { at: Timestamp },
 }
 
 impl PushState {

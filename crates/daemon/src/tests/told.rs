@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use bridge_core::port::Read;
 use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
 use bridge_core::value::{
-    AckMode, ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, MessageId,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, MessageId,
     Notification, NotifyState, ReadAccess, Sandbox, SenderKind, StateName, Task, TaskId, TaskTerms,
     Tier, Timestamp,
 };
@@ -54,7 +54,6 @@ impl Stage {
             sender: "ann".to_owned(),
             tier: Tier::Tool,
             body: name.to_owned(),
-            ack: AckMode::None,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: Extras::default(),

@@ -191,7 +191,6 @@ fn progress(rows: &TaskRows, standing: Standing) -> Value {
         | MessageState::Steered { .. }
         | MessageState::Answered
         | MessageState::Sending
-        | MessageState::Replied
         | MessageState::Done => None,
     });
     let newest = rows.events.last();
@@ -218,7 +217,6 @@ fn progress(rows: &TaskRows, standing: Standing) -> Value {
         | MessageState::Parked { .. }
         | MessageState::Answered
         | MessageState::Sending
-        | MessageState::Replied
         | MessageState::Done
         | MessageState::Dead { .. }
         | MessageState::Cancelled { .. } => false,

@@ -83,10 +83,9 @@ impl TaskRows {
             MessageState::Running { .. } | MessageState::Steered { .. } => Standing::Working,
             MessageState::Unclear { .. } => Standing::Unclear,
             MessageState::Parked { .. } => Standing::Parked,
-            MessageState::Answered
-            | MessageState::Sending
-            | MessageState::Replied
-            | MessageState::Done => Standing::Completed,
+            MessageState::Answered | MessageState::Sending | MessageState::Done => {
+                Standing::Completed
+            }
             // An answer that could not be delivered is an answer.
             MessageState::Dead { .. } if present.answer.is_some() => Standing::Completed,
             MessageState::Dead { .. } => Standing::Failed,

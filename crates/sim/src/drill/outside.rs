@@ -85,7 +85,6 @@ impl Outside {
     pub(super) fn judge(&self) -> Verdict {
         let promises = Promises {
             seen_once: true,
-            ack_after_reply: true,
             single_piece: true,
         };
         judge(&self.events, promises)

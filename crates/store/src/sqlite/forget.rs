@@ -8,7 +8,7 @@ use bridge_core::value::{MessageId, StateName};
 use rusqlite::Connection;
 
 /// What hangs on a message, children before parents.
-const OF_MESSAGE: [&str; 9] = [
+const OF_MESSAGE: [&str; 8] = [
     "DELETE FROM task WHERE message_id = ?1",
     "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
     "DELETE FROM reply WHERE message_id = ?1",
@@ -16,7 +16,6 @@ const OF_MESSAGE: [&str; 9] = [
     "DELETE FROM request WHERE message_id = ?1",
     "DELETE FROM answer WHERE message_id = ?1",
     "DELETE FROM turn WHERE message_id = ?1",
-    "DELETE FROM ack WHERE message_id = ?1",
     "DELETE FROM message_text WHERE row = (SELECT row FROM message WHERE message_id = ?1)",
 ];
 

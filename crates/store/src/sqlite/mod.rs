@@ -4,7 +4,6 @@
 //! are the tables' own, one file per table; nothing outside this folder knows a column.
 
 mod a2a_task;
-mod ack;
 mod answer;
 mod attached;
 mod audit;

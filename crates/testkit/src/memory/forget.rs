@@ -70,7 +70,6 @@ impl MemoryRows {
         self.forget_input(id)?;
         self.forget_task(id);
         self.answers.remove(id);
-        self.acks.remove(id);
         self.messages.remove(id);
         Ok(())
     }

@@ -7,9 +7,9 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    A2aTask, Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request,
-    RequestId, Round, Seq, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request, RequestId, Round,
+    Seq, Task, TaskId, TaskInput, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -27,7 +27,6 @@ pub struct MemoryRows {
     pub(super) arrivals: Table<u64, MessageId>,
     /// Those that are not finished.
     pub(super) open: Table<MessageId, ()>,
-    pub(super) acks: Table<MessageId, Ack>,
     pub(super) turns: Table<(MessageId, u32), Turn>,
     pub(super) answers: Table<MessageId, Answer>,
     pub(super) replies: Table<(MessageId, u32), Reply>,
@@ -94,7 +93,6 @@ impl MemoryRows {
             seqs,
             arrivals,
             open,
-            acks,
             turns,
             answers,
             replies,
@@ -115,7 +113,7 @@ impl MemoryRows {
             pushes,
             stored,
         } = self;
-        let tables: [&mut dyn Transactional; 27] = [
+        let tables: [&mut dyn Transactional; 26] = [
             conversations,
             conversation_keys,
             messages,
@@ -123,7 +121,6 @@ impl MemoryRows {
             seqs,
             arrivals,
             open,
-            acks,
             turns,
             answers,
             replies,
