@@ -4,8 +4,8 @@
 use crate::cli::CallArgs;
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
-    AgentCallError, AgentClient, AgentQuestion, Ask, AskOutcome, AskProgress, File, FileLocation,
-    Patience, State, Trust,
+    AgentCallError, AgentClient, AgentQuestion, Ask, AskOutcome, AskPatience, AskProgress, File,
+    FileLocation, State, Trust,
 };
 use bridge_daemon::term::{self, Paint, escape, escape_line};
 use serde_json::{Value, json};
@@ -65,11 +65,11 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     }
 }
 
-fn patience(args: &CallArgs) -> Patience {
+fn patience(args: &CallArgs) -> AskPatience {
     if args.no_wait {
-        Patience::Taken
+        AskPatience::Taken
     } else {
-        Patience::For(Duration::from_secs(args.wait))
+        AskPatience::For(Duration::from_secs(args.wait))
     }
 }
 

@@ -19,7 +19,7 @@ const VIEW_MAX_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
     /// What the platform says of the workspace, or why it says nothing.
-    pub workspace: Option<Found>,
+    pub workspace: Option<ExaminedWorkspace>,
     /// Why the platform can't be asked.
     pub unreached: Option<String>,
     /// Why its feed can't be read; absent when it can.
@@ -44,7 +44,7 @@ pub enum Marks {
 
 /// What the platform says of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ExaminedWorkspace {
     /// Its name.
     pub name: String,
     /// Its status there, such as `online`.
@@ -65,7 +65,7 @@ impl Molecule {
                 };
                 match view {
                     Ok(view) => {
-                        found.workspace = Some(Found {
+                        found.workspace = Some(ExaminedWorkspace {
                             name: view.name.unwrap_or_default(),
                             status: view.status.unwrap_or_default(),
                         });
@@ -74,7 +74,7 @@ impl Molecule {
                 }
             }
             Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
-                found.workspace = Some(Found {
+                found.workspace = Some(ExaminedWorkspace {
                     name: String::new(),
                     status: "removed".to_owned(),
                 });

@@ -8,7 +8,7 @@ use super::back::Search;
 use super::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
 use super::cursor::{Cursor, Edition, Seen};
 use super::custody::Sorted;
-use super::files::{Later, Patience};
+use super::files::{FilePatience, Later};
 use super::identity;
 use super::order::{Edge, FeedRound, Trail, places};
 use super::origin::Origin;
@@ -65,7 +65,7 @@ pub(super) struct FeedReader {
     pub(super) lost: Option<Stamp>,
     unkept: Unkept,
     /// How often files of rows did not come.
-    pub(super) patience: Patience,
+    pub(super) patience: FilePatience,
     /// Uploads whose messages are on disk.
     pub(super) owed: Owed,
     /// The log has said that unmarked messages are those of peers.

@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How the address of an upload to a workspace begins.
 const PENDING: &str = "platform-pending:";
 /// When the message is taken in without a file that does not come: after five failures that are the file's own, or
-/// ten (about five minutes) that may be about the token, a limit or the connection. See [`Patience::note`].
+/// ten (about five minutes) that may be about the token, a limit or the connection. See [`FilePatience::note`].
 const PATIENCE_MAX: u32 = 10;
 /// Rows that are remembered.
 const ROWS_MAX: usize = 1_000;
@@ -98,7 +98,7 @@ pub(super) fn with_note(text: &str, note: &str) -> String {
 
 /// How often files of a row did not come, and when they are asked for again. Not kept: a restart begins anew.
 #[derive(Debug, Default)]
-pub(super) struct Patience(VecDeque<Wait>);
+pub(super) struct FilePatience(VecDeque<Wait>);
 
 #[derive(Debug)]
 struct Wait {
@@ -109,7 +109,7 @@ struct Wait {
     again: Instant,
 }
 
-impl Patience {
+impl FilePatience {
     /// How the files of a row are asked for now.
     pub(super) fn effort(&self, row: &ExternalId) -> Effort {
         let wait = self.0.iter().find(|wait| wait.row == *row);
@@ -460,7 +460,7 @@ mod tests {
             (refused(429, None), 10),
             (CallError::Unreached(String::new()), 10),
         ] {
-            let mut patience = Patience::default();
+            let mut patience = FilePatience::default();
             for _ in 0..tries {
                 assert!(!patience.effort(&row).give_up, "{error}");
                 patience.note(&row, &error);
@@ -472,7 +472,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn file_retries_back_off_with_longer_deadlines() {
-        let mut patience = Patience::default();
+        let mut patience = FilePatience::default();
         let row = ExternalId::new("r1");
         let mut seen = Vec::new();
         for _ in 0..5 {

@@ -37,7 +37,7 @@ mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
-pub use examine::{Examined, Found, Marks};
+pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
 pub use origin::{Origin, Origins};
 pub use token::{Secret, TokenError, TokenSource};

@@ -225,7 +225,6 @@ impl Letter<'_> {
                 sender,
                 tier,
                 body,
-                // What was read is told by sequence number, by the source itself.
                 verdict,
                 extras,
             },

@@ -55,7 +55,7 @@ impl AgentQuestion {
 
 /// How long an answer is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum AskPatience {
     /// Until the other side has it.
     Taken,
     /// Until it ended or waits for somebody, or for so long.
@@ -109,16 +109,16 @@ impl Ask {
     /// Says it, and waits. Dropping this leaves the other side at work; see [`Ask::cancel`].
     pub async fn run(
         &mut self,
-        patience: Patience,
+        patience: AskPatience,
         watch: AskWatch<'_>,
     ) -> Result<AskOutcome, AgentCallError> {
         match patience {
-            Patience::Taken => {
+            AskPatience::Taken => {
                 self.begin(Saying::Once, watch).await?;
                 Ok(self.tale.outcome())
             }
-            Patience::For(time) | Patience::Through(time) => {
-                self.through = patience == Patience::Through(time);
+            AskPatience::For(time) | AskPatience::Through(time) => {
+                self.through = patience == AskPatience::Through(time);
                 match tokio::time::timeout(time, self.pursue(watch)).await {
                     Ok(outcome) => outcome,
                     Err(_) => Err(AgentCallError::Late(time)),

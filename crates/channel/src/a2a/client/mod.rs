@@ -13,7 +13,7 @@ mod sse;
 mod tale;
 mod wire;
 
-pub use ask::{AgentQuestion, Ask, AskProgress, Patience};
+pub use ask::{AgentQuestion, Ask, AskPatience, AskProgress};
 pub use fault::AgentCallError;
 pub use read::{File, FileLocation, State};
 pub use tale::AskOutcome;

@@ -132,7 +132,7 @@ impl Agent {
 
     async fn ask(&self) -> Result<AskOutcome, AgentCallError> {
         let mut ask = Ask::new(self.peer().await?, question());
-        ask.run(Patience::For(Duration::from_secs(60)), &mut |_| {})
+        ask.run(AskPatience::For(Duration::from_secs(60)), &mut |_| {})
             .await
     }
 
@@ -332,7 +332,7 @@ async fn auth_required_is_awaited_on_request() {
     assert_eq!(agent.calls(), ["SendStreamingMessage"]);
     let agent = Agent::start(rpc1(true), answers()).await;
     let mut ask = Ask::new(agent.peer().await.unwrap(), question());
-    let patience = Patience::Through(Duration::from_secs(60));
+    let patience = AskPatience::Through(Duration::from_secs(60));
     let outcome = ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(
         (outcome.state, outcome.text.as_str()),
@@ -478,7 +478,7 @@ async fn quoted_token_is_redacted_from_errors() {
         let agent = Agent::start(rpc1(streams), vec![quotes(streams)]).await;
         let client = AgentClient::new(&agent.url, &trust, Some(file.clone())).unwrap();
         let mut ask = Ask::new(client.look_up().await.unwrap(), question());
-        let patience = Patience::For(Duration::from_secs(60));
+        let patience = AskPatience::For(Duration::from_secs(60));
         let refused = ask.run(patience, &mut |_| {}).await.unwrap_err();
         assert!(
             matches!(refused, AgentCallError::Refused { .. }),
@@ -509,7 +509,7 @@ async fn token_is_sent_but_never_exposed() {
     let peer = client.look_up().await.unwrap();
     assert!(!format!("{client:?} {peer:?}").contains("s3cret"));
     let mut ask = Ask::new(peer, question());
-    let patience = Patience::For(Duration::from_secs(60));
+    let patience = AskPatience::For(Duration::from_secs(60));
     ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(agent.seen()[0].headers["authorization"], "Bearer s3cret");
     let clear = AgentClient::new("http://agents.example/", &own, Some(file.clone())).unwrap();

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::term::escape_line;
 use crate::turn::follow::Followed;
 use bridge_channel::a2a::client::{
-    AgentCallError, AgentClient, AgentQuestion, Ask, AskProgress, Patience, Peer, State, Trust,
+    AgentCallError, AgentClient, AgentQuestion, Ask, AskPatience, AskProgress, Peer, State, Trust,
     token_in,
 };
 use bridge_channel::guard::check_origin;
@@ -275,7 +275,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::info!(message_id = %cause, agent, "codex asks another agent");
         let mut unwatched = |_: AskProgress<'_>| {};
         let outcome = tokio::select! {
-            outcome = ask.run(Patience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
+            outcome = ask.run(AskPatience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
             () = over.cancelled() => None,
         };
         if matches!(outcome, None | Some(Err(AgentCallError::Late(_))))
