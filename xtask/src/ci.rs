@@ -132,7 +132,7 @@ fn count(root: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// Plays the simulation of `bridge-sim` at full speed.
+/// Plays the simulation of `bridge-core` at full speed.
 pub fn simulate(root: &Path, schedules: Schedules) -> anyhow::Result<()> {
     let (name, number, test) = match schedules {
         Schedules::Many(seeds) => ("SEEDS", seeds, "every_seed_keeps_every_promise"),
@@ -140,7 +140,7 @@ pub fn simulate(root: &Path, schedules: Schedules) -> anyhow::Result<()> {
     };
     let mut command = cargo(root);
     command
-        .args(["test", "--release", "--package", "bridge-sim"])
+        .args(["test", "--release", "--package", "bridge-core"])
         .args(["--test", "simulation", "--", "--exact", test, "--nocapture"])
         .env(name, number.to_string());
     run_command(&mut command)

@@ -36,7 +36,7 @@ impl Deed {
     }
 
     /// The class of "it may have happened": it matters only where happening twice is seen.
-    pub(crate) fn in_doubt(self) -> Class {
+    pub(crate) fn if_unknown(self) -> Class {
         match self {
             Self::Send => Class::Ambiguous,
             Self::Upload | Self::Probe | Self::Fetch => Class::Transient,
@@ -44,19 +44,19 @@ impl Deed {
     }
 }
 
-/// A failed call in the core's words. `told` says what a channel knows about the platform's own answers: their class
+/// A failed call in the core's words. `class_of` says what a channel knows about the platform's own answers: their class
 /// and what to do.
 pub(crate) fn failure(
     deed: Deed,
     error: &CallError,
-    told: impl FnOnce(&Refused) -> (Class, &'static str),
+    class_of: impl FnOnce(&Refused) -> (Class, &'static str),
 ) -> Failure {
     let (class, remedy) = match error {
         CallError::Unreached(_) => (Class::Transient, ""),
         CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_) => {
-            (deed.in_doubt(), "")
+            (deed.if_unknown(), "")
         }
-        CallError::Status(refused) => told(refused),
+        CallError::Status(refused) => class_of(refused),
     };
     Failure::new(class, format!("{}: {error}{remedy}", deed.words()))
 }
@@ -80,9 +80,9 @@ pub(crate) fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class 
     match refused.status {
         StatusCode::TOO_MANY_REQUESTS => capacity(refused, now),
         StatusCode::UNAUTHORIZED => Class::Config,
-        StatusCode::REQUEST_TIMEOUT => deed.in_doubt(),
+        StatusCode::REQUEST_TIMEOUT => deed.if_unknown(),
         status if status.is_client_error() => Class::Permanent,
-        status if status.is_server_error() => deed.in_doubt(),
+        status if status.is_server_error() => deed.if_unknown(),
         // Redirects are not followed: a reply goes where the configuration says.
         _ => Class::Config,
     }

@@ -24,7 +24,7 @@ const ADDRESSES_MAX: usize = 64;
 
 /// Why an address is not called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AddressRefusal {
     /// It is no address.
     #[error("is no URL ({0})")]
     Form(String),
@@ -88,12 +88,12 @@ impl fmt::Debug for Guard {
 }
 
 /// Reads an origin that the operator exempts: scheme, host and port, and nothing else.
-pub fn check_origin(text: &str) -> Result<Url, Refusal> {
-    let url = Url::parse(text.trim()).map_err(|error| Refusal::Form(error.to_string()))?;
+pub fn check_origin(text: &str) -> Result<Url, AddressRefusal> {
+    let url = Url::parse(text.trim()).map_err(|error| AddressRefusal::Form(error.to_string()))?;
     let bare = url.path() == "/" && url.query().is_none() && nothing_hidden(&url);
     match (bare, url.scheme()) {
         (true, "http" | "https") => Ok(url),
-        _ => Err(Refusal::Unfit),
+        _ => Err(AddressRefusal::Unfit),
     }
 }
 
@@ -124,23 +124,24 @@ impl Guard {
 
     /// Judges an address by its form; what its name stands for is judged when it is called, each time anew. A host
     /// that is written as a number is an address here, however it is written.
-    pub fn check(&self, text: &str) -> Result<Url, Refusal> {
+    pub fn check(&self, text: &str) -> Result<Url, AddressRefusal> {
         if text.chars().nth(URL_MAX_CHARS).is_some() {
             let why = format!("it is longer than {URL_MAX_CHARS} characters");
-            return Err(Refusal::Form(why));
+            return Err(AddressRefusal::Form(why));
         }
-        let url = Url::parse(text.trim()).map_err(|error| Refusal::Form(error.to_string()))?;
+        let url =
+            Url::parse(text.trim()).map_err(|error| AddressRefusal::Form(error.to_string()))?;
         if !nothing_hidden(&url) {
-            return Err(Refusal::Unfit);
+            return Err(AddressRefusal::Unfit);
         }
         if self.exempts(&url) {
             return Ok(url);
         }
         if url.scheme() != "https" {
-            return Err(Refusal::Unfit);
+            return Err(AddressRefusal::Unfit);
         }
         match literal(&url) {
-            Some(address) if !is_public(address) => Err(Refusal::NotPublic { address }),
+            Some(address) if !is_public(address) => Err(AddressRefusal::NotPublic { address }),
             Some(_) | None => Ok(url),
         }
     }
@@ -173,7 +174,7 @@ impl Guard {
 
 /// The refusal that a failed call was stopped by, if it was one.
 #[must_use]
-pub fn refusal(error: &reqwest::Error) -> Option<&Refusal> {
+pub fn refusal(error: &reqwest::Error) -> Option<&AddressRefusal> {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(inner) = cause {
         if let Some(refusal) = inner.downcast_ref() {
@@ -199,12 +200,12 @@ impl Resolve for Public {
 }
 
 /// One address that is not public spoils the name: somebody chose it.
-fn judge(found: Vec<IpAddr>) -> Result<Vec<IpAddr>, Refusal> {
+fn judge(found: Vec<IpAddr>) -> Result<Vec<IpAddr>, AddressRefusal> {
     if found.len() > ADDRESSES_MAX {
-        return Err(Refusal::TooMany);
+        return Err(AddressRefusal::TooMany);
     }
     match found.iter().find(|address| !is_public(**address)) {
-        Some(address) => Err(Refusal::NotPublic { address: *address }),
+        Some(address) => Err(AddressRefusal::NotPublic { address: *address }),
         None => Ok(found),
     }
 }
@@ -335,7 +336,7 @@ mod tests {
         ] {
             let said = guard.check(written);
             assert!(
-                matches!(said, Err(Refusal::NotPublic { .. })),
+                matches!(said, Err(AddressRefusal::NotPublic { .. })),
                 "{written}: {said:?}"
             );
         }
@@ -347,11 +348,14 @@ mod tests {
             "https://user:pass@example.com/",
             "https://example.com/#x",
         ] {
-            assert_eq!(guard.check(unfit), Err(Refusal::Unfit), "{unfit}");
+            assert_eq!(guard.check(unfit), Err(AddressRefusal::Unfit), "{unfit}");
         }
-        assert!(matches!(guard.check("example.com"), Err(Refusal::Form(_))));
+        assert!(matches!(
+            guard.check("example.com"),
+            Err(AddressRefusal::Form(_))
+        ));
         let long = format!("https://example.com/{}", "x".repeat(URL_MAX_CHARS));
-        assert!(matches!(guard.check(&long), Err(Refusal::Form(_))));
+        assert!(matches!(guard.check(&long), Err(AddressRefusal::Form(_))));
         assert!(guard.check("https://hooks.example.com:8443/a?b=c").is_ok());
     }
 
@@ -405,7 +409,10 @@ mod tests {
             let call = guard.client(&url).unwrap().post(url.clone()).send();
             let error = call.await.unwrap_err();
             let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            assert_eq!(refusal(&error), Some(&Refusal::NotPublic { address }));
+            assert_eq!(
+                refusal(&error),
+                Some(&AddressRefusal::NotPublic { address })
+            );
         }
         let nobody = futures_util::FutureExt::now_or_never(listener.accept());
         assert!(nobody.is_none(), "somebody connected");

@@ -3,7 +3,7 @@
 //! it is ours, is the caller's business.
 
 use crate::fault::capacity_after;
-use crate::guard::{Guard, Refusal, refusal};
+use crate::guard::{AddressRefusal, Guard, refusal};
 use crate::http::root_cause;
 use crate::poll::now;
 use bridge_core::value::{Class, Failure};
@@ -71,7 +71,7 @@ impl Hook {
         format!("{} could not be called: {why}", self.what)
     }
 
-    fn refused(&self, refusal: &Refusal) -> String {
+    fn refused(&self, refusal: &AddressRefusal) -> String {
         format!("{}'s address {refusal}", self.what)
     }
 
@@ -98,7 +98,7 @@ impl Hook {
             StatusCode::GONE => Class::Permanent,
             status if status.is_client_error() && self.patient => Class::Config,
             status if status.is_client_error() => Class::Permanent,
-            // A repeat carries the same id, so doubt costs nothing.
+            // A repeat carries the same id, so an unknown outcome costs nothing.
             _ => Class::Transient,
         };
         Failure::new(class, said)

@@ -20,7 +20,7 @@ const QUOTE_MAX_CHARS: usize = 200;
 /// How a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
-    /// Nobody was there; nothing left this machine's hands.
+    /// Nobody was there; nothing was sent.
     #[error("it can't be reached ({0})")]
     Unreached(String),
     /// It broke off somewhere on the way.
@@ -42,7 +42,6 @@ pub(crate) enum CallError {
 #[error("it answered {status}{}", quoted(said))]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
-    /// Seconds.
     pub(crate) retry_after: Option<i64>,
     /// Whether its words are JSON. If not, somebody in front of the platform may have spoken.
     pub(crate) json: bool,

@@ -4,7 +4,8 @@
 use crate::cli::CallArgs;
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
-    Ask, Client, Fault, File, Outcome, Patience, Place, Progress, Question, State, Trust,
+    AgentCallError, AgentClient, AgentQuestion, Ask, AskOutcome, AskPatience, AskProgress, File,
+    FileLocation, State, Trust,
 };
 use bridge_daemon::term::{self, Paint, escape, escape_line};
 use serde_json::{Value, json};
@@ -42,17 +43,17 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     };
     let mut ask = match begun {
         Ok(ask) => ask,
-        Err(fault @ Fault::Address(_)) => bail!("{fault}{hint}"),
+        Err(fault @ AgentCallError::Address(_)) => bail!("{fault}{hint}"),
         Err(fault) => bail!("{fault}"),
     };
-    let mut watch = |progress: Progress<'_>| show.progress(&progress);
+    let mut watch = |progress: AskProgress<'_>| show.progress(&progress);
     let end = tokio::select! {
         ended = ask.run(patience, &mut watch) => Some(ended),
         () = interrupted => None,
     };
     match end {
         Some(Ok(outcome)) => report(&outcome, json, &show),
-        Some(Err(fault @ Fault::Late(_))) => {
+        Some(Err(fault @ AgentCallError::Late(_))) => {
             goes_on(&ask, &fault.to_string());
             Ok(ExitCode::from(EXIT_OPEN))
         }
@@ -64,11 +65,11 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     }
 }
 
-fn patience(args: &CallArgs) -> Patience {
+fn patience(args: &CallArgs) -> AskPatience {
     if args.no_wait {
-        Patience::Taken
+        AskPatience::Taken
     } else {
-        Patience::For(Duration::from_secs(args.wait))
+        AskPatience::For(Duration::from_secs(args.wait))
     }
 }
 
@@ -82,15 +83,15 @@ fn trust(private: bool) -> Trust {
 
 /// Whether the address is refused for what the flag is for, and for nothing else.
 fn private_would_do(url: &str, allowed: bool) -> bool {
-    let taken = |private| Client::new(url, &trust(private), None).is_ok();
+    let taken = |private| AgentClient::new(url, &trust(private), None).is_ok();
     !taken(allowed) && taken(true)
 }
 
-async fn begin(args: CallArgs, text: String, show: &CallOutput) -> Result<Ask, Fault> {
-    let client = Client::new(&args.url, &trust(args.allow_private), args.token_file)?;
+async fn begin(args: CallArgs, text: String, show: &CallOutput) -> Result<Ask, AgentCallError> {
+    let client = AgentClient::new(&args.url, &trust(args.allow_private), args.token_file)?;
     let peer = client.look_up().await?;
     show.line("→", peer.name());
-    let mut question = Question::new(text, Uuid::now_v7().to_string());
+    let mut question = AgentQuestion::new(text, Uuid::now_v7().to_string());
     question.context = args.context;
     question.task = args.task;
     Ok(Ask::new(peer, question))
@@ -110,16 +111,16 @@ impl CallOutput {
         }
     }
 
-    fn progress(&self, progress: &Progress<'_>) {
+    fn progress(&self, progress: &AskProgress<'_>) {
         match progress {
-            Progress::Task(task) => self.line("·", &format!("task {task}")),
-            Progress::State(state, Some(said)) => {
+            AskProgress::Task(task) => self.line("·", &format!("task {task}")),
+            AskProgress::State(state, Some(said)) => {
                 self.line("·", &format!("{}: {said}", state.as_str()));
             }
-            Progress::State(state, None) => self.line("·", state.as_str()),
+            AskProgress::State(state, None) => self.line("·", state.as_str()),
             // It is printed whole at the end.
-            Progress::Text(_) => {}
-            Progress::Lost(fault) => self.line("!", &fault.to_string()),
+            AskProgress::Text(_) => {}
+            AskProgress::Lost(fault) => self.line("!", &fault.to_string()),
         }
     }
 }
@@ -132,7 +133,7 @@ fn goes_on(ask: &Ask, why: &str) {
     term::complain(&escape_line(&format!("{why}: {known}")));
 }
 
-fn report(outcome: &Outcome, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
+fn report(outcome: &AskOutcome, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
     let printed = if json {
         term::print(&as_json(outcome).to_string())
     } else {
@@ -151,7 +152,7 @@ fn report(outcome: &Outcome, json: bool, show: &CallOutput) -> anyhow::Result<Ex
     })
 }
 
-fn print(outcome: &Outcome, show: &CallOutput) -> std::io::Result<()> {
+fn print(outcome: &AskOutcome, show: &CallOutput) -> std::io::Result<()> {
     if !outcome.text.is_empty() {
         term::print(&escape(&outcome.text))?;
     }
@@ -176,7 +177,7 @@ fn print(outcome: &Outcome, show: &CallOutput) -> std::io::Result<()> {
 }
 
 /// The task that waits for our input. An authorisation on the other side is not ours to give.
-fn answerable(outcome: &Outcome) -> Option<&str> {
+fn answerable(outcome: &AskOutcome) -> Option<&str> {
     let asks = outcome.state == State::InputRequired;
     outcome.task.as_deref().filter(|_| asks)
 }
@@ -185,19 +186,19 @@ fn listed(file: &File) -> String {
     let name = file.name.as_deref().unwrap_or("a file");
     let kind = file.media_type.as_deref().unwrap_or("unknown type");
     match &file.place {
-        Place::Inline(size) => format!("{name} ({kind}, {size} characters of base64)"),
-        Place::Url(url) => format!("{name} ({kind}) at {url}"),
+        FileLocation::Inline(size) => format!("{name} ({kind}, {size} characters of base64)"),
+        FileLocation::Url(url) => format!("{name} ({kind}) at {url}"),
     }
 }
 
-fn as_json(outcome: &Outcome) -> Value {
+fn as_json(outcome: &AskOutcome) -> Value {
     let files: Vec<Value> = outcome
         .files
         .iter()
         .map(|file| {
             let (size, url) = match &file.place {
-                Place::Inline(size) => (Some(size), None),
-                Place::Url(url) => (None, Some(url)),
+                FileLocation::Inline(size) => (Some(size), None),
+                FileLocation::Url(url) => (None, Some(url)),
             };
             json!({"name": file.name, "media_type": file.media_type, "base64_chars": size, "url": url})
         })
@@ -244,14 +245,14 @@ mod tests {
         let file = dir.path().join("token");
         std::fs::write(&file, "s3cret-s3cret").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let client = Client::new("http://192.0.2.1:9/", &trust(true), Some(file)).unwrap();
+        let client = AgentClient::new("http://192.0.2.1:9/", &trust(true), Some(file)).unwrap();
         let refused = client.look_up().await.unwrap_err();
-        assert!(matches!(refused, Fault::Token(_)), "{refused}");
+        assert!(matches!(refused, AgentCallError::Token(_)), "{refused}");
     }
 
     #[test]
     fn only_input_required_task_is_answerable() {
-        let outcome = |state| Outcome {
+        let outcome = |state| AskOutcome {
             state,
             text: String::new(),
             remark: None,

@@ -58,12 +58,7 @@ pub enum Fact {
         /// Whether it ends the wait.
         word: Word,
     },
-    /// The daemon said that it is done with a message.
-    Acked {
-        /// Which message.
-        row: RowId,
-    },
-    /// The platform forgot that, and shows the message again.
+    /// The platform shows a message again.
     Redelivered {
         /// Which message.
         row: RowId,
@@ -283,10 +278,7 @@ fn note<'a>(
     event: &'a Event,
 ) -> Option<Violation> {
     match &event.fact {
-        Fact::Posted { .. }
-        | Fact::Shown { .. }
-        | Fact::Acked { .. }
-        | Fact::Redelivered { .. } => None,
+        Fact::Posted { .. } | Fact::Shown { .. } | Fact::Redelivered { .. } => None,
         Fact::Visible {
             row: id,
             ordinal,

@@ -7,7 +7,7 @@ use bridge_core::value::{Class, Failure};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 
-/// What a 1.0 receiver is told that the body is.
+/// The content type of a body for a 1.0 receiver.
 const MEDIA_TYPE: &str = "application/a2a+json";
 /// Carries the token of the receiver's own making.
 const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
@@ -44,9 +44,8 @@ impl fmt::Debug for Receiver<'_> {
 /// One piece of news.
 #[derive(Clone, Copy, Debug)]
 pub struct Pushed<'a> {
-    /// Stable for what is told.
+    /// The same for every try of one notification.
     pub id: &'a str,
-    /// JSON.
     pub body: &'a str,
 }
 

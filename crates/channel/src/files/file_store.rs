@@ -35,7 +35,6 @@ pub enum FileStoreError {
     /// Our own disk.
     #[error("keep a file in {}: {source}", path.display())]
     Io {
-        /// Where.
         path: PathBuf,
         /// What the system says.
         source: io::Error,

@@ -25,7 +25,7 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
 
 /// A directory, held open.
 #[derive(Debug)]
-pub(super) struct Ground(OwnedFd);
+pub(super) struct HeldDirectory(OwnedFd);
 
 /// What lies under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) enum Lies {
     Other,
 }
 
-impl Ground {
+impl HeldDirectory {
     /// Opens a directory that the operator or the daemon named: that name may be a link.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(File::open(path).and_then(|file| {

@@ -7,7 +7,7 @@
 
 use super::clean;
 use super::file_store::{Bundle, FileStore};
-use super::ground::{Ground, Lies};
+use super::ground::{HeldDirectory, Lies};
 use super::kind::claim_of;
 use bridge_core::secrets::{Scan, Secrets};
 use bridge_core::value::{Attachment, ConversationId, MessageId};
@@ -69,7 +69,7 @@ impl Outbox {
 
     /// Sets aside for a message what is there, and tells of all that was set aside and is still there.
     pub fn set_aside(&self, message_id: &MessageId, attempt: u32) -> io::Result<Vec<Aside>> {
-        let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
+        let Some(all) = HeldDirectory::open(&self.workdir)?.below(OUTBOX)? else {
             return Ok(Vec::new());
         };
         let id = self.conversation_id.as_str();
@@ -104,7 +104,7 @@ impl Outbox {
         Ok(aside.collect())
     }
 
-    /// Whether something is where Codex was told to put it, however one gets there.
+    /// Whether there is anything in the outbox that Codex was given, however one gets there.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let id = self.conversation_id.as_str();
@@ -121,7 +121,7 @@ impl Outbox {
     ) -> io::Result<Gathered> {
         let mut bundle = Bundle::default();
         let mut refused = Refused::default();
-        let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
+        let Some(all) = HeldDirectory::open(&self.workdir)?.below(OUTBOX)? else {
             return Ok(Gathered::default());
         };
         for Aside { name, message_id } in aside {
@@ -150,7 +150,7 @@ impl Outbox {
     /// Throws away what was set aside for answers that are written down. What can't be thrown away (a tree that
     /// nobody may write in, more than was looked at) is put by as a whole, so that it is in the way of no later answer.
     pub fn clear(&self, aside: &[Aside]) -> io::Result<()> {
-        let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
+        let Some(all) = HeldDirectory::open(&self.workdir)?.below(OUTBOX)? else {
             return Ok(());
         };
         for Aside { name, message_id } in aside {
@@ -167,7 +167,7 @@ impl Outbox {
 }
 
 /// Files beside the outboxes. Conversations may share a working directory, so nobody knows whose these are.
-fn stray_files(all: &Ground, names: &[OsString]) -> io::Result<usize> {
+fn stray_files(all: &HeldDirectory, names: &[OsString]) -> io::Result<usize> {
     let mut stray = 0;
     for name in names {
         stray += usize::from(matches!(all.look(name)?, Some(Lies::File { .. })));
@@ -175,7 +175,7 @@ fn stray_files(all: &Ground, names: &[OsString]) -> io::Result<usize> {
     Ok(stray)
 }
 
-fn empty(all: &Ground, name: &str) -> io::Result<()> {
+fn empty(all: &HeldDirectory, name: &str) -> io::Result<()> {
     let Some(directory) = all.below(name)? else {
         return Ok(());
     };
@@ -186,7 +186,7 @@ fn empty(all: &Ground, name: &str) -> io::Result<()> {
 }
 
 fn take(
-    directory: &Ground,
+    directory: &HeldDirectory,
     name: &OsStr,
     file_store: &FileStore,
     bundle: &mut Bundle,

@@ -3,7 +3,7 @@
 //! They are copies, never links to our own: what Codex does to them must not change what was received. A file that
 //! is there already stays as it is, because the turn that is continued may have worked on it.
 
-use super::ground::{Ground, Lies};
+use super::ground::{HeldDirectory, Lies};
 use bridge_core::value::{Attachment, MessageId};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,7 +22,6 @@ pub enum PlaceError {
         path.display()
     )]
     Ground {
-        /// Where.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -50,7 +49,7 @@ pub fn place(
         path: workdir.join(ATTACHMENTS).join(message_id.as_str()),
         source,
     };
-    let directory = Ground::open(workdir)
+    let directory = HeldDirectory::open(workdir)
         .and_then(|workdir| workdir.make_below(ATTACHMENTS))
         .and_then(|all| all.make_below(message_id.as_str()))
         .map_err(ground)?;
@@ -71,7 +70,7 @@ fn open_copy(file: &Attachment) -> io::Result<File> {
         .open(&file.path)
 }
 
-fn put(directory: &Ground, name: &str, copy: &mut File) -> io::Result<()> {
+fn put(directory: &HeldDirectory, name: &str, copy: &mut File) -> io::Result<()> {
     match directory.look(name)? {
         Some(Lies::File { .. }) => return Ok(()),
         Some(Lies::Other) => directory.remove(name)?,

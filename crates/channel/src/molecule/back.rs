@@ -4,8 +4,8 @@
 use super::Molecule;
 use super::client::Feed;
 use super::cursor::Cursor;
-use super::feed::{Holds, Reader, Size, Span, Trouble, id_of, step_back};
-use super::order::{Round, places};
+use super::feed::{FeedReader, Holds, Size, Span, Trouble, id_of, step_back};
+use super::order::{FeedRound, places};
 use super::wire::{FeedPage, Row, Stamp};
 use crate::inbox::Inbox;
 use crate::poll::now;
@@ -32,12 +32,12 @@ pub(super) struct Search {
 }
 
 impl Molecule {
-    /// Looks back for rows that became visible behind the cursor; what is before it is read by every look. Pages come
+    /// Looks back for rows that appeared behind the cursor; what is before it is read by every look. Pages come
     /// newest first and are taken in oldest first, so that what came late keeps its order.
     pub(super) async fn sweep<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
     ) -> Result<(), Trouble> {
         let Some(until) = reader.cursor.as_ref().map(|cursor| cursor.at) else {
             return Ok(());
@@ -52,7 +52,7 @@ impl Molecule {
     }
 
     /// The pages of a sweep, newest first, that show rows which were not read.
-    async fn unread(&self, reader: &mut Reader, until: Stamp) -> Result<Vec<Feed>, Trouble> {
+    async fn unread(&self, reader: &mut FeedReader, until: Stamp) -> Result<Vec<Feed>, Trouble> {
         let mut feed = Feed {
             since_secs: Some(SWEEP_SECS),
             ..Feed::default()
@@ -88,7 +88,7 @@ impl Molecule {
     pub(super) async fn find_place<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
     ) -> Result<(), Trouble> {
         loop {
             let feed = Feed {
@@ -139,10 +139,10 @@ impl Molecule {
     async fn take_all<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         mut page: FeedPage,
     ) -> Result<(), Trouble> {
-        let mut round = Round::default();
+        let mut round = FeedRound::default();
         round.cut(&mut page, reader.seen.newest());
         let places = places(&page.rows);
         self.take(inbox, reader, page, Holds::FOLLOWING).await?;
@@ -156,7 +156,7 @@ impl Molecule {
     async fn read_from_start<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         oldest: Option<(Uuid, Stamp)>,
     ) -> Result<(), Trouble> {
         let Some((row, at)) = oldest else {
@@ -166,7 +166,7 @@ impl Molecule {
             before: Some(at.plus_us(1)),
             ..Feed::default()
         };
-        let round = Round::since(reader.seen.newest());
+        let round = FeedRound::since(reader.seen.newest());
         let (page, _) = self.page(reader, Size::Usual, &feed).await?;
         self.take(inbox, reader, page, Holds::FOLLOWING).await?;
         self.go_on(inbox, reader, row, Holds::FOLLOWING, round)
@@ -188,7 +188,7 @@ impl Molecule {
     }
 
     /// Says what may be missing after the platform has forgotten the row that was read last.
-    fn tell_gap(&self, reader: &mut Reader, oldest: Option<Stamp>) {
+    fn tell_gap(&self, reader: &mut FeedReader, oldest: Option<Stamp>) {
         let Some(last) = reader.lost.take() else {
             return;
         };
@@ -202,7 +202,7 @@ impl Molecule {
     }
 }
 
-fn cursor_at(reader: &Reader, floor: Stamp) -> Cursor {
+fn cursor_at(reader: &FeedReader, floor: Stamp) -> Cursor {
     match &reader.cursor {
         Some(cursor) => cursor.clone(),
         None => Cursor::begin(floor),

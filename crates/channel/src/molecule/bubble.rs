@@ -60,7 +60,7 @@ pub(super) struct Bubble {
     pub(super) at: Stamp,
 }
 
-/// Replies that were confirmed in this life, so that two that are in doubt at once do not both take one bubble.
+/// Replies confirmed since the start, so that two replies of unknown outcome never claim the same bubble.
 #[derive(Debug, Default)]
 pub(super) struct Bubbles {
     confirmed: Mutex<VecDeque<(Uuid, Twin)>>,

@@ -132,6 +132,7 @@ impl Seen {
             (_, _) => false,
         };
         let watched = self.since.get(id);
+        // The second clause is for a quiet feed, where no newer row ever comes.
         passed || watched.is_some_and(|since| since.elapsed() >= HOLD_BACK)
     }
 

@@ -4,8 +4,8 @@
 //! How a file is fetched is the business of `files`.
 
 use super::Molecule;
-use super::feed::{Reader, Trouble};
-use super::files::{Later, bring, uploads_of_known, with_told};
+use super::feed::{FeedReader, Trouble};
+use super::files::{Later, bring, uploads_of_known, with_note};
 use super::row::Incoming;
 use crate::inbox::{Arrival, Inbox, Standing};
 use bridge_core::value::Command;
@@ -54,7 +54,7 @@ impl Molecule {
     pub(super) async fn take_waiting<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         sorted: Sorted,
     ) -> Result<(), Trouble> {
         let (mut stuck, mut held) = (None, Vec::<String>::new());
@@ -84,7 +84,7 @@ impl Molecule {
     async fn custody<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         incoming: Incoming,
     ) -> Result<(Arrival, Vec<Uuid>), Trouble> {
         let Incoming { mut arrival, files } = incoming;
@@ -113,7 +113,7 @@ impl Molecule {
             }
             Later::Early | Later::Disk(_) => {}
         })?;
-        arrival.body = with_told(&arrival.body, &brought.told);
+        arrival.body = with_note(&arrival.body, &brought.missing);
         arrival.extras.attachments = brought.files;
         Ok((arrival, brought.uploads))
     }

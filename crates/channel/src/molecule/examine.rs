@@ -19,7 +19,7 @@ const VIEW_MAX_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
     /// What the platform says of the workspace, or why it says nothing.
-    pub workspace: Option<Found>,
+    pub workspace: Option<ExaminedWorkspace>,
     /// Why the platform can't be asked.
     pub unreached: Option<String>,
     /// Why its feed can't be read; absent when it can.
@@ -44,7 +44,7 @@ pub enum Marks {
 
 /// What the platform says of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ExaminedWorkspace {
     /// Its name.
     pub name: String,
     /// Its status there, such as `online`.
@@ -52,7 +52,6 @@ pub struct Found {
 }
 
 impl Molecule {
-    /// Looks.
     pub async fn examine(&self) -> Examined {
         let mut found = Examined::default();
         let client = &self.0.client;
@@ -66,7 +65,7 @@ impl Molecule {
                 };
                 match view {
                     Ok(view) => {
-                        found.workspace = Some(Found {
+                        found.workspace = Some(ExaminedWorkspace {
                             name: view.name.unwrap_or_default(),
                             status: view.status.unwrap_or_default(),
                         });
@@ -75,7 +74,7 @@ impl Molecule {
                 }
             }
             Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
-                found.workspace = Some(Found {
+                found.workspace = Some(ExaminedWorkspace {
                     name: String::new(),
                     status: "removed".to_owned(),
                 });
@@ -95,7 +94,7 @@ impl Molecule {
         let page = self.0.client.feed(&Feed::default(), PAGE_ROWS).await;
         let rows = page.map(|page| page.rows).unwrap_or_default();
         let marked: Vec<bool> = rows.iter().filter_map(is_marked).collect();
-        // Only the oldest editions can be told by their rows: a newer one shows unmarked ones of `/a2a/inbound` too.
+        // Unmarked rows prove only the oldest editions: a newer one has them from `/a2a/inbound` too.
         let oldest = rows.iter().all(|row| row.seq().is_none());
         match (marked.contains(&true), marked.is_empty()) {
             (true, _) => Marks::Seen,

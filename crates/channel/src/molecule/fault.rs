@@ -18,7 +18,7 @@ const MOVED: &str = "; redirects are not followed: check the platform's address"
 
 /// A failed call in the core's words.
 pub(super) fn failure(deed: Deed, error: &CallError) -> Failure {
-    fault::failure(deed, error, |refused| told(deed, refused))
+    fault::failure(deed, error, |refused| class_of(deed, refused))
 }
 
 pub(super) fn fault(deed: Deed, error: &CallError) -> SinkFault {
@@ -27,7 +27,7 @@ pub(super) fn fault(deed: Deed, error: &CallError) -> SinkFault {
     }
 }
 
-fn told(deed: Deed, refused: &Refused) -> (Class, &'static str) {
+fn class_of(deed: Deed, refused: &Refused) -> (Class, &'static str) {
     match refused.status {
         StatusCode::UNAUTHORIZED => (Class::Config, TOKEN),
         status if status.is_redirection() => (Class::Config, MOVED),

@@ -1,5 +1,5 @@
-//! Reading the feed forward: from the cursor, or from nearer the newest row when something was heard. Every row goes into
-//! the ledger before anything is moved.
+//! Reading the feed forward: from the cursor, or from nearer the newest row after an event. Every row goes into the
+//! ledger before the cursor moves.
 //!
 //! Reading backward is in `back`. When the feed is read, and what happens when it can't be, is `source`'s business.
 
@@ -8,13 +8,12 @@ use super::back::Search;
 use super::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
 use super::cursor::{Cursor, Edition, Seen};
 use super::custody::Sorted;
-use super::edge::Edge;
-use super::files::{Later, Patience};
+use super::files::{FilePatience, Later};
 use super::identity;
-use super::order::{Round, Trail, places};
+use super::order::{Edge, FeedRound, Trail, places};
 use super::origin::Origin;
 use super::owed::Owed;
-use super::row::{self, Ground, Reading};
+use super::row::{self, Reading, RowContext};
 use super::wire::{FeedPage, Row, Stamp};
 use crate::http::CallError;
 use crate::inbox::{Arrival, Inbox, Page, check_key};
@@ -50,7 +49,7 @@ pub(super) enum Trouble {
 
 /// What a reader of the feed remembers between two looks.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct FeedReader {
     /// As the ledger has it.
     pub(super) cursor: Option<Cursor>,
     /// Where a quick look begins.
@@ -66,14 +65,14 @@ pub(super) struct Reader {
     pub(super) lost: Option<Stamp>,
     unkept: Unkept,
     /// How often files of rows did not come.
-    pub(super) patience: Patience,
+    pub(super) patience: FilePatience,
     /// Uploads whose messages are on disk.
     pub(super) owed: Owed,
     /// The log has said that unmarked messages are those of peers.
     warned_of_unmarked: bool,
 }
 
-impl From<Option<Cursor>> for Reader {
+impl From<Option<Cursor>> for FeedReader {
     fn from(cursor: Option<Cursor>) -> Self {
         Self {
             cursor,
@@ -138,7 +137,7 @@ impl Molecule {
     pub(super) async fn look<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
     ) -> Result<(), Trouble> {
         let Some(row) = reader.cursor.as_ref().and_then(|cursor| cursor.row) else {
             return self.find_place(inbox, reader).await;
@@ -154,11 +153,11 @@ impl Molecule {
         }
     }
 
-    /// Reads what may be new: one call for what was just heard of.
+    /// Reads what may be new after an event: one call.
     pub(super) async fn look_ahead<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
     ) -> Result<(), Trouble> {
         match reader.trail.start() {
             Some(start) => match self.forward(inbox, reader, start, Holds::Aside).await {
@@ -176,11 +175,11 @@ impl Molecule {
     pub(super) async fn forward<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         from: Uuid,
         holds: Holds,
     ) -> Result<(), Trouble> {
-        self.go_on(inbox, reader, from, holds, Round::default())
+        self.go_on(inbox, reader, from, holds, FeedRound::default())
             .await
     }
 
@@ -189,10 +188,10 @@ impl Molecule {
     pub(super) async fn go_on<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         from: Uuid,
         holds: Holds,
-        mut round: Round,
+        mut round: FeedRound,
     ) -> Result<(), Trouble> {
         let (mut after, mut asked_again, mut asked_newest, mut rounds) = (from, false, false, 0);
         let size = match holds {
@@ -235,7 +234,7 @@ impl Molecule {
                         return Ok(());
                     }
                 }
-                (round, asked_again) = (Round::default(), false);
+                (round, asked_again) = (FeedRound::default(), false);
                 continue;
             }
             match (edge, last) {
@@ -294,7 +293,7 @@ impl Molecule {
     /// A page that the reader knows the times of.
     pub(super) async fn page(
         &self,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         size: Size,
         feed: &Feed,
     ) -> Result<(FeedPage, bool), CallError> {
@@ -315,7 +314,7 @@ impl Molecule {
     pub(super) async fn take<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         mut page: FeedPage,
         holds: Holds,
     ) -> Result<(), Trouble> {
@@ -355,6 +354,7 @@ impl Molecule {
         }
         let ready = std::mem::take(&mut sorted.ready);
         if !sorted.is_ready() {
+            // The cursor must not pass a message that waits for a file, so it moves in a commit of its own, last.
             self.commit(inbox, reader, ready, None).await?;
             let taken = self.take_waiting(inbox, reader, sorted).await;
             reader.owed.pay(&self.0.client).await;
@@ -366,13 +366,14 @@ impl Molecule {
             self.commit(inbox, reader, ready, moved).await?;
             reader.owed.pay(&self.0.client).await;
         }
+        // Last, because a row that is marked as seen is never read again.
         ids.into_iter().for_each(|id| reader.seen.add(id));
         self.answer_notices(&notices).await;
         Ok(())
     }
 
     /// Where the cursor goes over a page, if it does.
-    fn moved(&self, reader: &Reader, rows: &[Row], holds: Holds) -> Option<Cursor> {
+    fn moved(&self, reader: &FeedReader, rows: &[Row], holds: Holds) -> Option<Cursor> {
         let (mut cursor, before) = match holds {
             Holds::Following { before } => (reader.cursor.clone()?, before),
             Holds::Aside => return None,
@@ -397,7 +398,7 @@ impl Molecule {
     pub(super) async fn store<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         cursor: Cursor,
     ) -> Result<(), Trouble> {
         if reader.cursor.as_ref() == Some(&cursor) {
@@ -409,7 +410,7 @@ impl Molecule {
     pub(super) async fn commit<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         arrivals: Vec<Arrival>,
         moved: Option<Cursor>,
     ) -> Result<(), Trouble> {
@@ -442,6 +443,7 @@ impl Molecule {
         if received.contains(&Received::Full) {
             return Err(Trouble::Full);
         }
+        // Only after the commit: rows of a page that failed or did not fit are read again by the next look.
         ids.into_iter().for_each(|id| reader.seen.add(id));
         if let Some(cursor) = moved {
             self.learn(cursor.edition);
@@ -451,7 +453,7 @@ impl Molecule {
     }
 
     /// Says once where the operator trusts the canvas and the platform does not mark it.
-    fn warn_of_unmarked(&self, reader: &mut Reader, arrival: &Arrival) {
+    fn warn_of_unmarked(&self, reader: &mut FeedReader, arrival: &Arrival) {
         let origins = &self.0.settings.origins;
         let unsaid = !origins.tiers.contains_key(&Origin::Unmarked);
         let trusted = origins.tier(Origin::Canvas) == Tier::Owner;
@@ -462,8 +464,8 @@ impl Molecule {
         }
     }
 
-    fn ground(&self) -> Ground<'_> {
-        Ground {
+    fn ground(&self) -> RowContext<'_> {
+        RowContext {
             own: self.0.client.workspace_id(),
             channel: self.channel(),
             origins: &self.0.settings.origins,
@@ -471,7 +473,7 @@ impl Molecule {
     }
 }
 
-impl Reader {
+impl FeedReader {
     fn asks_for(&self, size: Size) -> usize {
         match size {
             Size::Usual => self.limit.rows,

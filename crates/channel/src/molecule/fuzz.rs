@@ -2,7 +2,7 @@
 //! Each returns what was read in words, so that two readings can be compared. No part of the daemon calls them.
 
 use super::origin::{Origin, Origins};
-use super::row::{Ground, Reading, read};
+use super::row::{Reading, RowContext, read};
 use super::wake::Lines;
 use super::wire::Row;
 use crate::http::parse;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 /// The workspace that reads.
 pub const OWN: &str = "2a481319-a8c5-4c0a-90b6-aa3367a34a5a";
 
-/// What one row of a page became.
+/// What one row of a page was read as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowRead {
     /// Everything that was read, in words.
@@ -30,7 +30,7 @@ pub struct RowRead {
 pub fn page(bytes: &[u8]) -> Result<Vec<RowRead>, String> {
     let channel = ChannelId::new("molecule:fuzz");
     let origins = Origins::of([Origin::Canvas], Tier::Owner);
-    let ground = Ground {
+    let ground = RowContext {
         own: OWN,
         channel: &channel,
         origins: &origins,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// What a channel does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelState {
-    /// Nothing was heard of the platform yet.
+    /// No call to the platform has succeeded yet.
     Starting,
     /// The platform shows its messages.
     Receiving,
@@ -33,7 +33,6 @@ impl ChannelState {
 /// How a channel is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelHealth {
-    /// Which.
     pub channel: ChannelId,
     /// What it does now.
     pub state: ChannelState,
@@ -52,7 +51,7 @@ impl Health {
         Self(Mutex::new(ChannelHealth {
             channel,
             state: ChannelState::Starting,
-            detail: "the platform was not heard yet".to_owned(),
+            detail: "the platform was not reached yet".to_owned(),
             since: now(),
         }))
     }

@@ -13,7 +13,6 @@ mod bubble;
 mod client;
 mod cursor;
 mod custody;
-mod edge;
 mod examine;
 mod fault;
 mod feed;
@@ -22,7 +21,6 @@ mod files;
 pub mod fuzz;
 mod health;
 mod identity;
-mod notice;
 mod order;
 mod origin;
 mod outage;
@@ -39,7 +37,7 @@ mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
-pub use examine::{Examined, Found, Marks};
+pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
 pub use origin::{Origin, Origins};
 pub use token::{Secret, TokenError, TokenSource};
@@ -121,10 +119,7 @@ pub enum OpenError {
     Token(#[from] TokenError),
     /// Something can't be sent in a header.
     #[error("{what} can't be sent in a header: remove the characters that are not plain ASCII")]
-    Header {
-        /// What.
-        what: &'static str,
-    },
+    Header { what: &'static str },
     /// No client can be made.
     #[error("open the Molecule channel: {0}")]
     Client(String),
@@ -132,10 +127,10 @@ pub enum OpenError {
 
 /// The channel of one workspace. A clone is another handle of the same channel.
 #[derive(Clone, Debug)]
-pub struct Molecule(Arc<Inner>);
+pub struct Molecule(Arc<ChannelInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ChannelInner {
     client: Client,
     settings: Settings,
     channel: ChannelId,
@@ -159,7 +154,7 @@ impl Molecule {
             .to_string();
         let client = Client::new(&settings, &workspace)?;
         let channel = ChannelId::new(format!("{PREFIX}{workspace}"));
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(ChannelInner {
             client,
             settings,
             health: Health::new(channel.clone()),

@@ -5,7 +5,11 @@
 //! snapshot: if it shows a sender's row, it shows the earlier ones too, provided that it begins before them. So a look
 //! begins some time behind the newest row; and of a look that takes several pages, each a snapshot of its own, only
 //! rows that were begun before the first page was read are taken in. See ADR 0057.
+//!
+//! Older platforms order rows by time alone and show what is younger than a row, so rows of one moment that a page's
+//! edge divides would never be shown by going on from its last row: [`Edge`] says where to go on.
 
+use super::feed::{Span, id_of};
 use super::wire::{FeedPage, Row, Stamp};
 use std::collections::VecDeque;
 use uuid::Uuid;
@@ -56,12 +60,12 @@ impl Trail {
 
 /// The pages that are read one after the other from one start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
+pub(super) struct FeedRound {
     /// A time of the platform that had come when the first page was read; absent before that.
     as_of: Option<Stamp>,
 }
 
-impl Round {
+impl FeedRound {
     /// A round of which something was read already, at this time of the platform or later.
     pub(super) fn since(as_of: Option<Stamp>) -> Self {
         Self { as_of }
@@ -93,10 +97,42 @@ impl Round {
 
 /// The rows of a page that a look can begin after.
 pub(super) fn places(rows: &[Row]) -> Vec<(Uuid, Stamp)> {
-    let places = rows
-        .iter()
-        .filter_map(|row| Some((super::feed::id_of(row)?, row.at()?)));
+    let places = rows.iter().filter_map(|row| Some((id_of(row)?, row.at()?)));
     places.collect()
+}
+
+/// How a page ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edge {
+    /// Nothing of its last moment can be missing.
+    Whole,
+    /// Its last moment is read again, from the last row before it.
+    Divided { from: Uuid, moment: Stamp },
+    /// All of it is one moment.
+    Moment,
+}
+
+impl Edge {
+    pub(super) fn of(page: &FeedPage, whole: bool) -> Self {
+        if whole || page.rows.iter().any(|row| row.seq().is_some()) {
+            return Self::Whole;
+        }
+        let Some(span) = Span::of(page) else {
+            return Self::Whole;
+        };
+        let rows = page
+            .rows
+            .iter()
+            .filter_map(|row| Some((id_of(row)?, row.at()?)));
+        let before = rows.filter(|(_, at)| *at < span.newest);
+        match before.max_by_key(|(_, at)| *at) {
+            Some((from, _)) => Self::Divided {
+                from,
+                moment: span.newest,
+            },
+            None => Self::Moment,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +186,7 @@ mod tests {
 
     #[test]
     fn d3_later_pages_wait_for_next_round() {
-        let mut round = Round::default();
+        let mut round = FeedRound::default();
         let mut first = page(&[10, 20, 30]);
         assert!(!round.cut(&mut first, Some(Stamp(30_000))));
         assert_eq!(first.rows.len(), 3);
@@ -161,5 +197,41 @@ mod tests {
             .map(|(row, _)| row)
             .collect();
         assert_eq!(kept, [id(25), id(30)]);
+    }
+
+    /// A page of rows with these numbers, from these microseconds.
+    fn page_of(rows: &[(u128, u32)], numbered: bool) -> FeedPage {
+        let row = |(id, micro): &(u128, u32)| {
+            let at = format!("2026-11-15T20:00:00.{micro:06}Z");
+            let id = Uuid::from_u128(*id).hyphenated().to_string();
+            let row = if numbered {
+                json!({"id": id, "created_at": at, "seq": 1})
+            } else {
+                json!({"id": id, "created_at": at})
+            };
+            Row::split(&serde_json::value::RawValue::from_string(row.to_string()).unwrap())
+        };
+        FeedPage {
+            rows: rows.iter().map(row).collect(),
+            date: None,
+        }
+    }
+
+    #[test]
+    fn full_page_rereads_its_last_timestamp() {
+        let rows = [(1, 5), (2, 6), (3, 7), (4, 7)];
+        let full = page_of(&rows, false);
+        let divided = Edge::Divided {
+            from: Uuid::from_u128(2),
+            moment: full.rows[3].at().unwrap(),
+        };
+        assert_eq!(Edge::of(&full, false), divided);
+        assert_eq!(Edge::of(&full, true), Edge::Whole);
+        assert_eq!(Edge::of(&page_of(&rows, true), false), Edge::Whole);
+        assert_eq!(
+            Edge::of(&page_of(&[(1, 5), (2, 5)], false), false),
+            Edge::Moment
+        );
+        assert_eq!(Edge::of(&page_of(&[], false), false), Edge::Whole);
     }
 }

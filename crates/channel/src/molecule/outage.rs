@@ -28,7 +28,7 @@ const TIME_MAX_CHARS: usize = 40;
 
 /// Why data is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum TokenRefusal {
     /// There is a new token already.
     NewToken,
     /// The platform's database is away.
@@ -39,7 +39,7 @@ pub(super) enum Refusal {
     Removed(String),
 }
 
-impl Refusal {
+impl TokenRefusal {
     /// What `status` says.
     pub(super) fn health(&self) -> (ChannelState, String) {
         match self {
@@ -60,16 +60,16 @@ impl Refusal {
 
 impl Molecule {
     /// Asks why data is refused.
-    pub(super) async fn why_refused(&self) -> Refusal {
+    pub(super) async fn why_refused(&self) -> TokenRefusal {
         let client = &self.0.client;
         let unreadable = match client.look_for_token() {
-            Ok(true) => return Refusal::NewToken,
+            Ok(true) => return TokenRefusal::NewToken,
             Ok(false) => None,
             Err(error) => Some(error.to_string()),
         };
         let described = match client.workspace().await {
             Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
-                return Refusal::Removed(removal(&refused.said));
+                return TokenRefusal::Removed(removal(&refused.said));
             }
             workspace => workspace.is_ok(),
         };
@@ -79,13 +79,13 @@ impl Molecule {
         };
         match client.heartbeat(&beat).await {
             Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
-                unreadable.map_or_else(|| self.wrong_token(), Refusal::Token)
+                unreadable.map_or_else(|| self.wrong_token(), TokenRefusal::Token)
             }
             // The database may have come back since the feed was refused.
             Ok(()) if described && self.feed_is_refused().await => {
-                unreadable.map_or_else(|| self.revoked_token(), Refusal::Token)
+                unreadable.map_or_else(|| self.revoked_token(), TokenRefusal::Token)
             }
-            Ok(()) | Err(_) => Refusal::Outage,
+            Ok(()) | Err(_) => TokenRefusal::Outage,
         }
     }
 
@@ -99,17 +99,17 @@ impl Molecule {
     }
 
     /// The workspace has no token that counts.
-    fn revoked_token(&self) -> Refusal {
+    fn revoked_token(&self) -> TokenRefusal {
         let place = self.0.client.token_place();
-        Refusal::Token(format!(
+        TokenRefusal::Token(format!(
             "it was revoked; take a new one from the canvas, Tokens tab, and put it into {place}; it is read again by itself"
         ))
     }
 
     /// The token itself is to blame.
-    pub(super) fn wrong_token(&self) -> Refusal {
+    pub(super) fn wrong_token(&self) -> TokenRefusal {
         let place = self.0.client.token_place();
-        Refusal::Token(format!(
+        TokenRefusal::Token(format!(
             "copy the new one from the canvas, Tokens tab, to {place}; it is read again by itself"
         ))
     }

@@ -1,5 +1,5 @@
-//! Uploads that are kept and of which the platform was not told yet. It is only a courtesy: the platform forgets
-//! uploads by itself, so nothing waits for it for long and nothing is told for ever.
+//! Acks of uploads that are stored here. They are a courtesy: the platform forgets uploads by itself, so nothing waits
+//! long for an ack and none is repeated for ever.
 
 use super::client::Client;
 use super::upload::refuses;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-/// How long telling the platform may take at once: the feed is not read meanwhile.
+/// Deadline of one round of acks: the feed is not read meanwhile.
 const PAY_DEADLINE: Duration = Duration::from_secs(5);
-/// How long nothing is told after a failure.
+/// Pause after a failed ack.
 const PAY_PAUSE: Duration = Duration::from_secs(30);
-/// How often the platform is told of one upload.
+/// Tries per upload.
 const PAY_TRIES_MAX: u32 = 5;
 /// Uploads that are remembered.
 const UPLOADS_MAX: usize = 1_000;
@@ -33,7 +33,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    /// To be told; the oldest are let go when there are too many.
+    /// Queues acks; drops the oldest beyond [`UPLOADS_MAX`].
     pub(super) fn add(&mut self, files: Vec<Uuid>) {
         for file in files {
             if self.debts.iter().all(|debt| debt.file != file) {
@@ -45,24 +45,25 @@ impl Owed {
         }
     }
 
-    /// Tells the platform, each upload at most once: one that it will not hear of holds up no other.
+    /// Acks each upload at most once: one that the platform refuses holds up no other.
     pub(super) async fn pay(&mut self, client: &Client) {
         if self.not_before.is_some_and(|at| at > Instant::now()) {
             return;
         }
         let all = self.debts.len();
-        let told = timeout(PAY_DEADLINE, async {
+        let round = timeout(PAY_DEADLINE, async {
             let mut failed = false;
             for _ in 0..all {
                 failed |= self.pay_one(client).await;
             }
             failed
         });
-        let failed = told.await.unwrap_or(true);
+        let failed = round.await.unwrap_or(true);
         self.not_before = failed.then(|| after(Instant::now(), PAY_PAUSE));
     }
 
-    /// Tells of the first; `true` if that failed. It is counted and put last before the call, which may be cut.
+    /// Acks the first; `true` if that failed. The try is counted and the upload put last before the call, because the
+    /// round's deadline may cut the call.
     async fn pay_one(&mut self, client: &Client) -> bool {
         let Some(debt) = self.debts.pop_front() else {
             return false;
@@ -81,7 +82,7 @@ impl Owed {
             }
             Err(error) => {
                 let reason = error.to_string().escape_debug().to_string();
-                tracing::debug!(%file, reason, tries, "the platform was not told that an upload is kept");
+                tracing::debug!(%file, reason, tries, "the ack of an upload failed");
                 true
             }
         }
@@ -93,7 +94,7 @@ async fn acknowledge(client: &Client, file: Uuid) -> Result<(), CallError> {
     let call = client.post(&["pending-uploads", &file, "ack"]);
     match accept(call.timeout(PAY_DEADLINE)).await {
         Ok(_) => Ok(()),
-        // The older platform does not know an upload any more that it was told of.
+        // The older platform deletes an upload with its ack, so a repeated ack is refused.
         Err(error) if refuses(&error) => Ok(()),
         Err(error) => Err(error),
     }

@@ -241,8 +241,8 @@ mod tests {
             {"raw": "aGk=", "filename": "b.txt"},
             {"url": "https://x.test/c", "filename": "c"},
         ]));
-        let told = "GitHub issue_comment\nand more\n```json\n{\"a\":1}\n```";
-        assert_eq!(content.body(), told);
+        let text = "GitHub issue_comment\nand more\n```json\n{\"a\":1}\n```";
+        assert_eq!(content.body(), text);
         assert_eq!(
             content.files,
             [

@@ -4,8 +4,10 @@
 //!
 //! It proves nothing about the feed: the platform takes heartbeats for a workspace that was removed. How the channel
 //! is, is said by the source alone. A sign-on that is refused has pauses of its own and keeps no heartbeat back.
+//! Probes of the platform in the feed are answered here too, or passed over; no turn sees them.
 
 use super::Molecule;
+use super::row::Notice;
 use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
 use crate::http::{CallError, read};
 use crate::inbox::{Activity, Inbox};
@@ -13,6 +15,7 @@ use crate::poll::Backoff;
 use bridge_core::deadline::after;
 use bridge_core::limits::clip;
 use reqwest::StatusCode;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -51,7 +54,7 @@ struct Presence {
     began: Instant,
     voice: Voice,
     sign_on: SignOn,
-    told: Option<Activity>,
+    reported: Option<Activity>,
     beat_due: Instant,
     /// Nothing is sent before.
     not_before: Instant,
@@ -62,10 +65,10 @@ struct Presence {
 /// Whether the platform hears us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Voice {
-    /// It was told nothing yet.
+    /// Nothing was reported yet.
     New,
     /// The last heartbeat came through.
-    Heard,
+    Reported,
     /// Nothing has come through since then.
     Silent { since: Instant },
     /// There is no such workspace any more, so nothing is said until it is.
@@ -75,7 +78,7 @@ enum Voice {
 /// Whether the platform knows what kind of agent we are.
 #[derive(Debug)]
 struct SignOn {
-    /// It must be told.
+    /// It must be reported.
     wanted: bool,
     /// Not before, after a refusal.
     not_before: Instant,
@@ -105,7 +108,7 @@ impl From<CallError> for Unsaid {
 }
 
 impl Molecule {
-    /// Keeps the workspace present until it is told to stop, which should be after the last turn.
+    /// Keeps the workspace present until `stop` is cancelled, which should be after the last turn.
     pub async fn attend<D: Inbox>(&self, inbox: D, stop: CancellationToken) {
         let mut presence = Presence::new(Instant::now());
         loop {
@@ -125,9 +128,10 @@ impl Molecule {
                 () = sleep(pause) => {}
             }
         }
-        if presence.voice == Voice::Heard {
+        if presence.voice == Voice::Reported {
             let idle = Activity::default();
-            let _unheard = timeout(FAREWELL_DEADLINE, self.beat(&presence, &idle)).await;
+            // Best effort: without it the platform notices by itself.
+            let _sent = timeout(FAREWELL_DEADLINE, self.beat(&presence, &idle)).await;
         }
     }
 
@@ -145,7 +149,7 @@ impl Molecule {
                 tracing::info!(channel = %self.channel(), "the workspace is there again");
                 presence.voice = Voice::New;
             }
-            Voice::New | Voice::Heard | Voice::Silent { .. } => {}
+            Voice::New | Voice::Reported | Voice::Silent { .. } => {}
         }
         if presence.may_sign_on(Instant::now()) {
             match self.sign_on().await {
@@ -155,8 +159,9 @@ impl Molecule {
             }
         }
         if presence.beat_is_due(activity, Instant::now()) {
+            // An error leaves `reported` as it was, so the same activity is due again.
             self.beat(presence, activity).await?;
-            self.note_heard(presence);
+            self.note_reported(presence);
             presence.beaten(activity.clone(), Instant::now());
         }
         if Instant::now() >= presence.check_due {
@@ -240,12 +245,12 @@ impl Molecule {
     fn note_silence(&self, presence: &mut Presence, error: &CallError) {
         let now = Instant::now();
         match presence.voice {
-            Voice::New | Voice::Heard => {
+            Voice::New | Voice::Reported => {
                 presence.voice = Voice::Silent { since: now };
                 tracing::warn!(
                     channel = %self.channel(),
                     reason = error.to_string().escape_debug().to_string(),
-                    "the platform does not hear that we are here; it is told again"
+                    "a heartbeat failed; it is sent again"
                 );
             }
             // A look at a removed workspace failed: nothing is known of it that was not known before.
@@ -260,7 +265,7 @@ impl Molecule {
 
     fn note_removed(&self, presence: &mut Presence) {
         if presence.voice != Voice::Removed {
-            tracing::warn!(channel = %self.channel(), "the workspace is removed: the platform is told no more that we are here");
+            tracing::warn!(channel = %self.channel(), "the workspace is removed: heartbeats end");
         }
         presence.removed(Instant::now());
     }
@@ -279,12 +284,12 @@ impl Molecule {
         sign_on.not_before = after(Instant::now(), sign_on.backoff.next().max(asked));
     }
 
-    fn note_heard(&self, presence: &mut Presence) {
+    fn note_reported(&self, presence: &mut Presence) {
         if let Voice::Silent { since } = presence.voice {
             let seconds = since.elapsed().as_secs();
             tracing::info!(channel = %self.channel(), seconds, "the platform hears us again");
         }
-        presence.voice = Voice::Heard;
+        presence.voice = Voice::Reported;
         presence.backoff.reset();
     }
 }
@@ -300,7 +305,7 @@ impl Presence {
                 backoff: Backoff::default(),
                 complained: false,
             },
-            told: None,
+            reported: None,
             beat_due: now,
             not_before: now,
             check_due: after(now, CHECK_EVERY),
@@ -310,11 +315,11 @@ impl Presence {
 
     /// After an outage a heartbeat goes first: a refused sign-on would be held against us for minutes.
     fn may_sign_on(&self, now: Instant) -> bool {
-        let heard = match self.voice {
-            Voice::New | Voice::Heard => true,
+        let reached = match self.voice {
+            Voice::New | Voice::Reported => true,
             Voice::Silent { .. } | Voice::Removed => false,
         };
-        heard && self.sign_on.wanted && now >= self.sign_on.not_before
+        reached && self.sign_on.wanted && now >= self.sign_on.not_before
     }
 
     fn signed_on(&mut self, now: Instant) {
@@ -331,18 +336,19 @@ impl Presence {
     fn removed(&mut self, now: Instant) {
         self.voice = Voice::Removed;
         self.sign_on.wanted = true;
-        self.told = None;
+        self.reported = None;
         self.not_before = after(now, REMOVED_LOOK_EVERY);
         self.beat_due = self.not_before;
     }
 
     fn beat_is_due(&self, activity: &Activity, now: Instant) -> bool {
-        now >= self.beat_due || self.told.as_ref() != Some(activity)
+        now >= self.beat_due || self.reported.as_ref() != Some(activity)
     }
 
     fn beaten(&mut self, activity: Activity, now: Instant) {
-        self.told = Some(activity);
+        self.reported = Some(activity);
         self.beat_due = after(now, BEAT_EVERY);
+        // A change is due at once, so this alone keeps a busy turn from flooding the platform.
         self.not_before = after(now, BEAT_GAP);
     }
 
@@ -381,6 +387,47 @@ fn card(name: Option<&str>, view: WorkspaceView) -> Value {
         fields.insert("name".to_owned(), name);
     }
     card
+}
+
+/// An entry of our own in the workspace's activity.
+#[derive(Debug, Serialize)]
+struct NewActivity<'a> {
+    activity_type: &'a str,
+    summary: &'a str,
+}
+
+impl Molecule {
+    /// Answers what the platform asked in one page of the feed. A failure loses nothing: the platform asks again.
+    pub(super) async fn answer_notices(&self, notices: &[Notice]) {
+        for notice in notices {
+            if let Notice::Other(kind) = notice {
+                let kind = kind.escape_debug().to_string();
+                tracing::info!(channel = %self.channel(), kind, "a notice of the platform was passed over");
+            }
+        }
+        if notices.contains(&Notice::Stall) {
+            self.report_activity().await;
+        }
+    }
+
+    /// Any entry of ours tells the platform that we do not hang; how long a turn may be silent is our own limit
+    /// (`turn.idle_secs`).
+    async fn report_activity(&self) {
+        let activity = NewActivity {
+            activity_type: "agent_log",
+            summary: "codex-bridge is at work",
+        };
+        let call = self.0.client.post(&["activity"]).json(&activity);
+        match crate::http::accept(call.timeout(CALL_DEADLINE)).await {
+            Ok(_) => {
+                tracing::info!(channel = %self.channel(), "the platform asked whether we work, and got an answer");
+            }
+            Err(error) => {
+                let reason = error.to_string().escape_debug().to_string();
+                tracing::warn!(channel = %self.channel(), reason, "the platform asked whether we work, and did not take the answer");
+            }
+        }
+    }
 }
 
 #[cfg(test)]

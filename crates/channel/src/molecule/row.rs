@@ -2,7 +2,7 @@
 //!
 //! Who wrote it is `origin`'s business; the text decides nothing.
 
-use super::files::with_told;
+use super::files::with_note;
 use super::origin::{Origins, Outside, Writer, writer};
 use super::parts::{Content, FilePart, parts};
 use super::wire::{HOPS, Row, Stamp, field};
@@ -24,7 +24,7 @@ const STALL: &str = "self-stall";
 
 /// What a reader of rows must know.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct RowContext<'a> {
     /// Our workspace.
     pub(super) own: &'a str,
     pub(super) channel: &'a ChannelId,
@@ -62,7 +62,7 @@ pub(super) struct Incoming {
 }
 
 /// Reads a row.
-pub(super) fn read(row: &Row, ground: Ground<'_>) -> Reading {
+pub(super) fn read(row: &Row, ground: RowContext<'_>) -> Reading {
     let id = match row.id() {
         Some(id) if check_key(&id).is_ok() => id,
         Some(_) | None => return Reading::Nothing("it has no id".to_owned()),
@@ -107,7 +107,7 @@ fn is_message(row: &Row) -> Result<bool, String> {
 struct Letter<'a> {
     id: String,
     row: &'a Row,
-    ground: Ground<'a>,
+    ground: RowContext<'a>,
 }
 
 impl Letter<'_> {
@@ -143,7 +143,7 @@ impl Letter<'_> {
         };
         match verdict {
             Verdict::Fit => {
-                let text = with_told(&text, &unread);
+                let text = with_note(&text, &unread);
                 self.incoming(writer, text, Verdict::Fit, extras, content.files)
             }
             verdict @ Verdict::Unfit { .. } => {
@@ -153,7 +153,7 @@ impl Letter<'_> {
         }
     }
 
-    /// A dead letter whose writer is told.
+    /// A dead letter with a notice to its writer.
     fn unreadable(self, writer: &Writer, why: &str) -> Incoming {
         let reason = format!("this message can't be read: {}", clip(why, 200));
         let body = self.kept();
@@ -166,7 +166,7 @@ impl Letter<'_> {
         )
     }
 
-    /// A dead letter that nobody can be told of.
+    /// A dead letter without a notice: there is nobody to send it to.
     fn of_nobody(self, why: &str) -> Incoming {
         let reason = format!(
             "the platform showed a message from nobody: {}",
@@ -225,7 +225,6 @@ impl Letter<'_> {
                 sender,
                 tier,
                 body,
-                // What was read is told by sequence number, by the source itself.
                 verdict,
                 extras,
             },
@@ -277,7 +276,7 @@ fn hops(writer: &Writer, body: &Value) -> u32 {
     }
 }
 
-/// Somebody from outside who is no owner and gives a command is told so; Codex does not see it.
+/// Refuses commands of people who are not owners, with a notice; Codex does not see them.
 fn may_say(writer: &Writer, text: &str) -> Option<Verdict> {
     let outside = match writer {
         Writer::Outside(outside) if outside.tier != Tier::Owner => outside,
@@ -299,13 +298,13 @@ fn may_say(writer: &Writer, text: &str) -> Option<Verdict> {
 
 /// Only owners talk to the bridge itself; what others write is data, but for the answer to what they are asked.
 fn command(writer: &Writer, text: &str, alone: bool) -> Option<Command> {
-    let told = match writer {
+    let command = match writer {
         Writer::Outside(outside) if outside.tier == Tier::Owner => Command::read(text),
         Writer::Outside(_) | Writer::Peer(_) => Command::read_answer(text),
         Writer::Own | Writer::Platform(_) | Writer::Unknown(_) => None,
     };
     // An answer is words; what comes with files may only read like one.
-    told.filter(|told| alone || !matches!(told, Command::Answer { .. }))
+    command.filter(|command| alone || !matches!(command, Command::Answer { .. }))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ fn reading(value: &Value) -> Reading {
     let raw = RawValue::from_string(value.to_string()).unwrap();
     let channel = ChannelId::new(format!("molecule:{OWN}"));
     let origins = Origins::of([Origin::Canvas, Origin::Unmarked], Tier::Owner);
-    let ground = Ground {
+    let ground = RowContext {
         own: OWN,
         channel: &channel,
         origins: &origins,
@@ -42,7 +42,7 @@ fn text(text: &str) -> Value {
     json!({"parts": [{"kind": "text", "text": text}]})
 }
 
-fn told(incoming: &Incoming) -> Option<bool> {
+fn notified(incoming: &Incoming) -> Option<bool> {
     match incoming.arrival.verdict {
         Verdict::Fit => None,
         Verdict::Unfit { tell, .. } => Some(tell),
@@ -142,7 +142,7 @@ fn unreadable_row_is_reported_to_sender() {
         ),
     ] {
         let incoming = incoming(&row);
-        assert_eq!(told(&incoming), Some(tell), "{row}");
+        assert_eq!(notified(&incoming), Some(tell), "{row}");
         assert!(!incoming.arrival.body.contains('\0'));
     }
     for row in [json!(null), json!(7), json!({"id": 7}), json!({"id": ""})] {
@@ -164,7 +164,7 @@ fn empty_message_needs_files() {
         json!({"uri": "platform-pending:w/f", "name": "a.png", "mimeType": "image/png", "size": 7});
     let parts = json!({"parts": [{"kind": "file", "file": file}, {"kind": "file"}]});
     let incoming = incoming(&row(Value::Null, parts));
-    assert_eq!(told(&incoming), None);
+    assert_eq!(notified(&incoming), None);
     let part = FilePart {
         source: FileSource::Uri("platform-pending:w/f".to_owned()),
         name: "a.png".to_owned(),
@@ -210,12 +210,12 @@ fn d1_only_owners_give_commands() {
         "decline wejr19",
     ] {
         let refused = telegram(text);
-        assert_eq!(told(&refused), Some(true), "{text}");
+        assert_eq!(notified(&refused), Some(true), "{text}");
         assert_eq!(refused.arrival.extras.command, None);
         assert_eq!(refused.arrival.tier, Tier::Peer);
     }
     let message = telegram("hello");
-    assert_eq!(told(&message), None);
+    assert_eq!(notified(&message), None);
     assert_eq!(message.arrival.conversation, "telegram:42");
     assert_eq!(message.arrival.sender, "telegram:777@42");
     let answer = telegram("answer wejr19 blue").arrival.extras.command;

@@ -9,7 +9,7 @@ use super::client::Feed;
 use super::cursor::Edition;
 use super::fault::fault;
 use super::feed::{Limit, step_back};
-use super::files::with_told;
+use super::files::with_note;
 use super::social::{self, Chat, addressed};
 use super::upload::{for_peers, upload_all};
 use super::wire::{NewMessage, Row, Stamp, field};
@@ -80,6 +80,7 @@ impl Molecule {
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
         let uploaded = upload_all(&self.0.client, reply).await;
         let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Upload, &error))?;
+        // Held until the bubble is noted as ours: a look for an equal text meanwhile would take it for its own.
         let alone = self.0.bubbles.alone(&text).await;
         let shown = self.0.client.notify(&text, &attachments).await;
         shown.map_err(|error| fault(Deed::Send, &error))?;
@@ -87,14 +88,15 @@ impl Molecule {
         drop(alone);
         if !refused.is_empty() {
             // The text of a reply is how its bubble is found again, so it is not added to it.
-            let _unheard = self.0.client.notify(&spoken(&refused), &[]).await;
+            // Best effort: the reply itself is confirmed.
+            let _sent = self.0.client.notify(&spoken(&refused), &[]).await;
         }
         Ok(format!("notify:{}", reply.key))
     }
 
     async fn tell_peer(&self, message: &Message, reply: &Reply) -> Result<String, CallError> {
         let context = self.0.contexts.of(message);
-        let text = with_told(&reply.body, &for_peers(&reply.attachments));
+        let text = with_note(&reply.body, &for_peers(&reply.attachments));
         let new = NewMessage {
             message_id: message_id(reply),
             text: &spoken(&text),
@@ -183,8 +185,8 @@ impl Sink for Molecule {
                 None => self.show(message, reply).await,
             },
             Recipient::Peer => {
-                let told = self.tell_peer(message, reply).await;
-                told.map_err(|error| fault(Deed::Send, &error))
+                let sent = self.tell_peer(message, reply).await;
+                sent.map_err(|error| fault(Deed::Send, &error))
             }
             Recipient::Nobody => Err(nobody(message)),
         }
@@ -215,13 +217,13 @@ impl Sink for Molecule {
         })
     }
 
-    /// Peers are told nothing: an agent would answer it. Nor are other chats, where each text counts.
+    /// Only the canvas gets hints: an agent would answer one, and in other chats each text counts.
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
         match Recipient::of(message) {
             Recipient::Peer | Recipient::Chat(_) | Recipient::Nobody => Ok(()),
             Recipient::Canvas => {
-                let told = self.0.client.notify(&spoken(text), &[]).await;
-                told.map_err(|error| fault(Deed::Send, &error))
+                let sent = self.0.client.notify(&spoken(text), &[]).await;
+                sent.map_err(|error| fault(Deed::Send, &error))
             }
         }
     }

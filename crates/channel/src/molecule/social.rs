@@ -3,7 +3,7 @@
 
 use super::Molecule;
 use super::fault::fault;
-use super::files::with_told;
+use super::files::with_note;
 use super::origin::{Origin, SenderName};
 use super::sink::spoken;
 use super::upload::for_peers;
@@ -85,7 +85,7 @@ impl Molecule {
         };
         let files = for_peers(&reply.attachments);
         let room = MAX_CHARS.saturating_sub(files.chars().count() + 2);
-        let text = with_told(&clip(&reply.body, room), &files);
+        let text = with_note(&clip(&reply.body, room), &files);
         let text = spoken(&text);
         let call = self
             .0

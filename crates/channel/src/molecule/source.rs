@@ -4,10 +4,10 @@
 use super::Molecule;
 use super::cursor::Cursor;
 use super::fault::failure;
-use super::feed::{Reader, Trouble};
+use super::feed::{FeedReader, Trouble};
 use super::files::Later;
 use super::health::ChannelState;
-use super::outage::Refusal;
+use super::outage::TokenRefusal;
 use crate::fault::Deed;
 use crate::http::CallError;
 use crate::inbox::Inbox;
@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How often rows that appeared late are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// How soon the platform is told again what it may forget, after it did not listen: messages go first.
-const TELL_AGAIN: Duration = Duration::from_secs(30);
-/// Looks that events may ask for at once: a chat in full swing is heard without a pause, though the platform tells of
-/// one message up to three times.
+/// Pause after a failed ack: messages go first.
+const ACK_PAUSE: Duration = Duration::from_secs(30);
+/// Looks that events may cause at once: a busy chat is read without a pause, though the platform sends up to three
+/// events for one message.
 const LOOKS_AT_ONCE: u32 = 120;
 /// And then one more in this time. So looks take at most 360 of the 600 calls a minute that they share with
 /// heartbeats, polls and replies.
@@ -37,26 +37,26 @@ const REFUSED_TOKEN_MIN: Duration = Duration::from_secs(1);
 
 /// Why the feed is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum LookReason {
     /// It is time.
     Due,
-    /// Something was heard.
-    Heard,
+    /// An event came.
+    Event,
 }
 
 /// What the loop remembers.
 #[derive(Debug)]
 struct Pace {
     backoff: Backoff,
-    /// When the feed is read whatever was heard.
+    /// When the feed is read without an event.
     due: Instant,
     sweep_due: Instant,
-    /// The newest sequence number that the platform was told of.
-    told: Option<i64>,
-    /// A platform that did not want to be told is not asked again before this.
-    tell_due: Instant,
+    /// The newest sequence number that was acked.
+    acked: Option<i64>,
+    /// No ack before this: the last one failed.
+    ack_due: Instant,
     /// The platform has no such call.
-    untold: bool,
+    no_acks: bool,
     /// How many looks events may still ask for.
     looks: Allowance,
 }
@@ -84,7 +84,7 @@ impl Molecule {
         }
     }
 
-    /// Fetches until it is told to stop.
+    /// Fetches until `stop` is cancelled.
     pub async fn fetch<D: Inbox>(&self, inbox: D, stop: CancellationToken) {
         let listen = async {
             if self.0.settings.wake {
@@ -106,12 +106,12 @@ impl Molecule {
             backoff: Backoff::default(),
             due: Instant::now(),
             sweep_due: after(Instant::now(), SWEEP_EVERY),
-            told: None,
-            tell_due: Instant::now(),
-            untold: false,
+            acked: None,
+            ack_due: Instant::now(),
+            no_acks: false,
             looks: Allowance::new(LOOKS_AT_ONCE, LOOK_EVERY),
         };
-        let mut look = Look::Due;
+        let mut look = LookReason::Due;
         loop {
             match self.look_once(inbox, &mut reader, &mut pace, look).await {
                 Ok(()) => {
@@ -121,30 +121,30 @@ impl Molecule {
                         .set(ChannelState::Receiving, &self.receiving());
                     look = self.rest(&mut pace).await;
                 }
-                // The rest of the feed is heard as always; what waits for a file is before it, so all is looked at.
+                // The cursor stays before the message that waits for its file, so the next look is a whole one.
                 Err(Trouble::Files(later @ (Later::Platform(_) | Later::Early))) => {
                     pace.backoff.reset();
                     let reason = later.to_string();
                     self.0.health.set(ChannelState::Retrying, &reason);
                     pace.due = after(Instant::now(), self.0.settings.poll);
                     self.rest(&mut pace).await;
-                    look = Look::Due;
+                    look = LookReason::Due;
                 }
                 Err(trouble) => {
                     self.recover(&trouble, &mut pace).await;
-                    look = Look::Due;
+                    look = LookReason::Due;
                 }
             }
         }
     }
 
     /// A reader that begins where the ledger says.
-    async fn reader<D: Inbox>(&self, inbox: &D) -> Reader {
+    async fn reader<D: Inbox>(&self, inbox: &D) -> FeedReader {
         let mut backoff = Backoff::default();
         loop {
             match self.kept_cursor(inbox).await {
                 Ok(cursor) => {
-                    return Reader::from(cursor);
+                    return FeedReader::from(cursor);
                 }
                 Err(error) => {
                     tracing::error!(%error, channel = %self.channel(), "how far the feed was read is not known yet");
@@ -157,16 +157,16 @@ impl Molecule {
     async fn look_once<D: Inbox>(
         &self,
         inbox: &D,
-        reader: &mut Reader,
+        reader: &mut FeedReader,
         pace: &mut Pace,
-        look: Look,
+        look: LookReason,
     ) -> Result<(), Trouble> {
         match look {
-            Look::Heard => self.look_ahead(inbox, reader).await?,
-            Look::Due => {
+            LookReason::Event => self.look_ahead(inbox, reader).await?,
+            LookReason::Due => {
                 self.look(inbox, reader).await?;
                 pace.due = after(Instant::now(), self.0.settings.poll);
-                self.tell(reader, pace).await;
+                self.acknowledge(reader, pace).await;
             }
         }
         if Instant::now() >= pace.sweep_due {
@@ -176,32 +176,33 @@ impl Molecule {
         Ok(())
     }
 
-    /// Tells the platform which rows it may forget: those up to the cursor, which are all in the ledger.
-    async fn tell(&self, reader: &Reader, pace: &mut Pace) {
+    /// Acks the rows up to the cursor, which are all in the ledger: the platform may forget them.
+    async fn acknowledge(&self, reader: &FeedReader, pace: &mut Pace) {
         let seq = reader.cursor.as_ref().and_then(|cursor| cursor.seq);
-        let may = !pace.untold && Instant::now() >= pace.tell_due;
-        let Some(seq) = seq.filter(|_| may && seq > pace.told) else {
+        let may = !pace.no_acks && Instant::now() >= pace.ack_due;
+        let Some(seq) = seq.filter(|_| may && seq > pace.acked) else {
             return;
         };
         match self.0.client.acknowledge(seq).await {
-            Ok(()) => pace.told = Some(seq),
-            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => pace.untold = true,
+            Ok(()) => pace.acked = Some(seq),
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => pace.no_acks = true,
             Err(error) => {
-                pace.tell_due = after(Instant::now(), TELL_AGAIN);
+                pace.ack_due = after(Instant::now(), ACK_PAUSE);
                 let reason = error.to_string().escape_debug().to_string();
-                tracing::debug!(channel = %self.channel(), reason, "the platform was not told what it may forget");
+                tracing::debug!(channel = %self.channel(), reason, "the ack of the feed failed");
             }
         }
     }
 
     /// Waits until there is a reason to look again.
-    async fn rest(&self, pace: &mut Pace) -> Look {
+    async fn rest(&self, pace: &mut Pace) -> LookReason {
         tokio::select! {
-            () = sleep_until(pace.due) => return Look::Due,
+            () = sleep_until(pace.due) => return LookReason::Due,
+            // An event that came while the feed was read left a permit here, so it is not missed.
             () = self.0.bell.notified() => {}
         }
         sleep_until(pace.due.min(pace.looks.next(Instant::now()))).await;
-        Look::Heard
+        LookReason::Event
     }
 
     /// Says what is wrong, and waits as long as that takes.
@@ -232,9 +233,11 @@ impl Molecule {
                 let (state, detail) = why.health();
                 self.0.health.set(state, &detail);
                 match why {
-                    Refusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
-                    Refusal::Outage => sleep(pause).await,
-                    Refusal::Token(_) | Refusal::Removed(_) => self.wait_for_token(pause).await,
+                    TokenRefusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
+                    TokenRefusal::Outage => sleep(pause).await,
+                    TokenRefusal::Token(_) | TokenRefusal::Removed(_) => {
+                        self.wait_for_token(pause).await
+                    }
                 }
             }
             CallError::Status(refused) if refused.status == StatusCode::TOO_MANY_REQUESTS => {

@@ -55,7 +55,6 @@ pub enum TokenError {
         "the token file {path} can't be read ({why}): put the workspace's token there, readable by this user alone"
     )]
     Unreadable {
-        /// Which.
         path: String,
         /// Why not.
         why: String,
@@ -75,10 +74,10 @@ pub enum TokenError {
 /// The token as it is now.
 pub(super) struct Token {
     source: TokenSource,
-    known: Mutex<Known>,
+    known: Mutex<KnownToken>,
 }
 
-struct Known {
+struct KnownToken {
     header: HeaderValue,
     value: Secret,
     /// Tokens that were replaced, newest last: old ones stay secrets.
@@ -96,7 +95,7 @@ impl fmt::Debug for Token {
 impl Token {
     pub(super) fn open(source: TokenSource) -> Result<Self, TokenError> {
         let (value, header) = look(&source)?;
-        let known = Known {
+        let known = KnownToken {
             header,
             value,
             old: Vec::new(),
@@ -140,7 +139,7 @@ impl Token {
         place(&self.source)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, KnownToken> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

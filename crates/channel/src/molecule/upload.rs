@@ -22,11 +22,11 @@ const UPLOAD_TRIES_MAX: u32 = 4;
 /// The platform's answer to an upload.
 #[derive(Debug, Deserialize)]
 struct Uploaded {
-    files: Vec<Place>,
+    files: Vec<UploadPlace>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Place {
+struct UploadPlace {
     uri: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where people want to be told that a task is finished, and the webhooks that tell them. When it is told, how often it
+//! Targets of task notifications, and the webhooks that deliver them. When a notification is sent, how often it
 //! is tried and what is kept of it is the daemon's and the core's business; only `host` starts programs.
 
 mod sign;

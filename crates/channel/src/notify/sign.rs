@@ -25,23 +25,18 @@ pub enum SecretError {
     /// The file can't be read.
     #[error("the file of webhook secrets {path} can't be read ({why})")]
     Unreadable {
-        /// Which.
         path: String,
         /// Why not.
         why: String,
     },
     /// Others may read it.
     #[error("the file of webhook secrets {path} can be read by others: chmod 600 {path}")]
-    Open {
-        /// Which.
-        path: String,
-    },
+    Open { path: String },
     /// What is there is no secret.
     #[error(
         "the file of webhook secrets {path} holds no usable secret ({why}): one a line, `whsec_` and at least {KEY_MIN_BYTES} bytes in base64, at most {SECRETS_MAX}"
     )]
     Unfit {
-        /// Which.
         path: String,
         /// What is wrong, without showing it.
         why: &'static str,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 /// Longest name of a command.
 const COMMAND_MAX_CHARS: usize = 64;
 
-/// Who is told.
+/// The target of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Whoever looks: the row itself is the notice.

@@ -19,9 +19,8 @@ pub struct Webhook {
 /// What is delivered. The id is the same for every try, so that a receiver can drop what it has.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
-    /// Stable for what is told.
+    /// The same for every try of one notification.
     pub id: &'a str,
-    /// JSON.
     pub body: &'a str,
 }
 

@@ -23,10 +23,6 @@ fn posted(row: u64, conversation: &str) -> Fact {
     }
 }
 
-fn acked(row: u64) -> Fact {
-    Fact::Acked { row: RowId(row) }
-}
-
 fn asked(row: u64) -> Fact {
     Fact::Asked { row: RowId(row) }
 }
@@ -47,15 +43,11 @@ fn good() -> Vec<Fact> {
         asked(1),
         asked(3),
         visible(3, 0, Word::Buried),
-        acked(3),
         visible(1, 0, Word::Waits),
         visible(1, 1, Word::Answer),
-        acked(1),
         Fact::Redelivered { row: RowId(1) },
-        acked(1),
         asked(2),
         visible(2, 0, Word::Answer),
-        acked(2),
     ]
 }
 
@@ -88,12 +80,12 @@ fn every_kind_of_violation_is_caught() {
     let row = RowId(2);
     let plants: [Plant; 11] = [
         (
-            |facts| facts.retain(|fact| *fact != visible(2, 0, Word::Answer) && *fact != acked(2)),
+            |facts| facts.retain(|fact| *fact != visible(2, 0, Word::Answer)),
             Violation::Lost { row },
         ),
         (
             |facts| {
-                facts.retain(|fact| *fact != visible(2, 0, Word::Answer) && *fact != acked(2));
+                facts.retain(|fact| *fact != visible(2, 0, Word::Answer));
                 facts.push(visible(2, 0, Word::Waits));
             },
             Violation::Lost { row },
@@ -158,7 +150,6 @@ fn what_is_not_promised_is_not_judged() {
     };
     let mut facts = good();
     facts.push(visible(2, 0, Word::Answer));
-    facts.insert(4, acked(2));
     assert_eq!(judge(&timed(facts), blind).violations, []);
     let pieces = Promises {
         single_piece: false,

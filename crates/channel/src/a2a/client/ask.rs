@@ -1,10 +1,10 @@
-//! One question to another agent, followed to its end: said once, heard as a stream where the card offers one, taken up
+//! One question to another agent, followed to its end: sent once, read as a stream where the card offers one, taken up
 //! again after a lost connection, and asked about where nothing is streamed.
 
 use super::dialect::{About, Saying};
-use super::fault::Fault;
+use super::fault::AgentCallError;
 use super::read::{self, Event, State};
-use super::tale::{Outcome, Tale};
+use super::tale::{AskOutcome, Tale};
 use super::wire::{CALL_DEADLINE, Peer, Stream};
 use crate::poll::Backoff;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const LATER_MAX: Duration = Duration::from_secs(60);
 
 /// What is said.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct AgentQuestion {
     /// The words.
     pub text: String,
     /// Ours; a repeat of the same question has the same.
@@ -34,11 +34,11 @@ pub struct Question {
     pub task: Option<String>,
     /// How many agents answered each other before it.
     pub hops: u32,
-    /// Whether the other side is told that a repeat is the same.
+    /// Whether the other side recognises a repeat.
     pub(super) keyed: bool,
 }
 
-impl Question {
+impl AgentQuestion {
     /// A question that begins a talk.
     #[must_use]
     pub fn new(text: impl Into<String>, message_id: impl Into<String>) -> Self {
@@ -55,7 +55,7 @@ impl Question {
 
 /// How long an answer is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum AskPatience {
     /// Until the other side has it.
     Taken,
     /// Until it ended or waits for somebody, or for so long.
@@ -66,7 +66,7 @@ pub enum Patience {
 
 /// How it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress<'a> {
+pub enum AskProgress<'a> {
     /// The other side made a task of it.
     Task(&'a str),
     /// The task stands so now, and this was said about it.
@@ -74,17 +74,17 @@ pub enum Progress<'a> {
     /// A piece of the result.
     Text(&'a str),
     /// The connection was lost, and is made again.
-    Lost(&'a Fault),
+    Lost(&'a AgentCallError),
 }
 
 /// Who hears how it goes.
-type Watch<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+type AskWatch<'a> = &'a mut (dyn FnMut(AskProgress<'_>) + Send);
 
 /// A question under way.
 #[derive(Debug)]
 pub struct Ask {
     peer: Peer,
-    question: Question,
+    question: AgentQuestion,
     tale: Tale,
     /// Something may have been missed.
     gaps: bool,
@@ -95,7 +95,7 @@ pub struct Ask {
 impl Ask {
     /// A question to an agent.
     #[must_use]
-    pub fn new(peer: Peer, mut question: Question) -> Self {
+    pub fn new(peer: Peer, mut question: AgentQuestion) -> Self {
         question.keyed = peer.is_idempotent();
         Self {
             peer,
@@ -107,17 +107,21 @@ impl Ask {
     }
 
     /// Says it, and waits. Dropping this leaves the other side at work; see [`Ask::cancel`].
-    pub async fn run(&mut self, patience: Patience, watch: Watch<'_>) -> Result<Outcome, Fault> {
+    pub async fn run(
+        &mut self,
+        patience: AskPatience,
+        watch: AskWatch<'_>,
+    ) -> Result<AskOutcome, AgentCallError> {
         match patience {
-            Patience::Taken => {
+            AskPatience::Taken => {
                 self.begin(Saying::Once, watch).await?;
                 Ok(self.tale.outcome())
             }
-            Patience::For(time) | Patience::Through(time) => {
-                self.through = patience == Patience::Through(time);
+            AskPatience::For(time) | AskPatience::Through(time) => {
+                self.through = patience == AskPatience::Through(time);
                 match tokio::time::timeout(time, self.pursue(watch)).await {
                     Ok(outcome) => outcome,
-                    Err(_) => Err(Fault::Late(time)),
+                    Err(_) => Err(AgentCallError::Late(time)),
                 }
             }
         }
@@ -141,11 +145,11 @@ impl Ask {
         self.tale.task()
     }
 
-    /// Ends it at the other side. Says whether that was told and taken.
-    pub async fn cancel(&mut self) -> Result<(), Fault> {
+    /// Cancels it at the other side; returns whether the agent accepted that.
+    pub async fn cancel(&mut self) -> Result<(), AgentCallError> {
         let ending = async {
             if self.tale.task().is_none() && self.question.keyed {
-                // It may have been heard, and is the same when it is heard again.
+                // The agent may have it already, and recognises the repeat.
                 self.say_once(&mut |_| {}).await?;
             }
             match self.tale.task() {
@@ -159,11 +163,11 @@ impl Ask {
         };
         match tokio::time::timeout(CANCEL_DEADLINE, ending).await {
             Ok(ended) => ended,
-            Err(_) => Err(Fault::Late(CANCEL_DEADLINE)),
+            Err(_) => Err(AgentCallError::Late(CANCEL_DEADLINE)),
         }
     }
 
-    async fn pursue(&mut self, watch: Watch<'_>) -> Result<Outcome, Fault> {
+    async fn pursue(&mut self, watch: AskWatch<'_>) -> Result<AskOutcome, AgentCallError> {
         let saying = if self.peer.streams() {
             Saying::Stream
         } else {
@@ -172,14 +176,14 @@ impl Ask {
         self.begin(saying, watch).await?;
         self.wait(watch).await?;
         if self.gaps {
-            // The whole of it, once more; what was heard will do where that is not given.
-            let _as_heard = self.look(watch).await;
+            // The whole task once more; the stream's own events will do where that fails.
+            let _looked = self.look(watch).await;
         }
         Ok(self.tale.outcome())
     }
 
     /// Says it until it is known what the other side made of it.
-    async fn begin(&mut self, saying: Saying, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn begin(&mut self, saying: Saying, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let mut backoff = Backoff::default();
         for tries in 1.. {
             let said = match saying {
@@ -197,39 +201,43 @@ impl Ask {
             if tries >= TRIES_MAX || !fault.is_passing(self.question.keyed) {
                 return Err(fault);
             }
-            watch(Progress::Lost(&fault));
+            watch(AskProgress::Lost(&fault));
             tokio::time::sleep(pause_after(&fault, &mut backoff)).await;
         }
         Ok(())
     }
 
-    async fn say_once(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn say_once(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let request = self.peer.interface().say(&self.question, Saying::Once);
         // An agent that does not know how to answer at once answers when it is done; the caller's patience is the bound.
         let answer = self.peer.call(request, LONGEST_ANSWER).await?;
         match read::event(&answer) {
             Some(event) => self.take(event, watch),
-            None => Err(Fault::Unreadable(
+            None => Err(AgentCallError::Unreadable(
                 "it is neither a task nor a message".to_owned(),
             )),
         }
     }
 
-    async fn say_and_hear(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn say_and_hear(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let request = self.peer.interface().say(&self.question, Saying::Stream);
         let stream = self.peer.stream(request).await?;
         self.hear(stream, watch).await?;
         if self.tale.task().is_some() || self.is_settled() {
             Ok(())
         } else {
-            Err(Fault::Broken(
+            Err(AgentCallError::Broken(
                 "it closed the stream without a word".to_owned(),
             ))
         }
     }
 
     /// Hears a stream to its end.
-    async fn hear(&mut self, mut stream: Stream, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn hear(
+        &mut self,
+        mut stream: Stream,
+        watch: AskWatch<'_>,
+    ) -> Result<(), AgentCallError> {
         while let Some(value) = stream.next().await? {
             if let Some(event) = read::event(&value) {
                 self.take(event, watch)?;
@@ -241,29 +249,29 @@ impl Ask {
         Ok(())
     }
 
-    fn take(&mut self, event: Event, watch: Watch<'_>) -> Result<(), Fault> {
+    fn take(&mut self, event: Event, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let known = self.tale.task().is_some();
         let stood = self.tale.state();
         if let Event::Artifact { artifact, .. } = &event {
-            watch(Progress::Text(&artifact.said.text));
+            watch(AskProgress::Text(&artifact.said.text));
         }
         self.tale.take(event)?;
         if let Some(task) = self.tale.task().filter(|_| !known) {
-            watch(Progress::Task(task));
+            watch(AskProgress::Task(task));
         }
         if self.tale.state() != stood {
-            watch(Progress::State(self.tale.state(), self.tale.remark()));
+            watch(AskProgress::State(self.tale.state(), self.tale.remark()));
         }
         Ok(())
     }
 
-    fn lost(&mut self, fault: &Fault, watch: Watch<'_>) {
+    fn lost(&mut self, fault: &AgentCallError, watch: AskWatch<'_>) {
         self.gaps = true;
-        watch(Progress::Lost(fault));
+        watch(AskProgress::Lost(fault));
     }
 
     /// Waits until the task is settled: by its stream where there is one, else by looking.
-    async fn wait(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn wait(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let mut streams = self.peer.streams();
         let mut losses = 0;
         let mut pause = LOOK_FIRST;
@@ -272,7 +280,7 @@ impl Ask {
                 match self.subscribe(watch).await {
                     Ok(()) => {}
                     // It is over, or this agent knows no such thing: looking tells.
-                    Err(Fault::Refused { later: None, .. }) => streams = false,
+                    Err(AgentCallError::Refused { later: None, .. }) => streams = false,
                     Err(fault) => self.lost(&fault, watch),
                 }
                 if self.is_settled() {
@@ -297,7 +305,7 @@ impl Ask {
         Ok(())
     }
 
-    async fn subscribe(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn subscribe(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let Some(task) = self.tale.task() else {
             return Ok(());
         };
@@ -308,7 +316,7 @@ impl Ask {
         self.hear(stream, watch).await
     }
 
-    async fn look(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+    async fn look(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
         let Some(task) = self.tale.task() else {
             return Ok(());
         };
@@ -319,7 +327,7 @@ impl Ask {
                 self.gaps = false;
                 self.take(Event::Task(seen), watch)
             }
-            None => Err(Fault::Unreadable("it is no task".to_owned())),
+            None => Err(AgentCallError::Unreadable("it is no task".to_owned())),
         }
     }
 }
@@ -327,19 +335,19 @@ impl Ask {
 /// How long an agent may take to answer a message that it should have answered at once.
 const LONGEST_ANSWER: Duration = Duration::from_secs(3_600);
 
-pub(super) fn pause_after(fault: &Fault, backoff: &mut Backoff) -> Duration {
+pub(super) fn pause_after(fault: &AgentCallError, backoff: &mut Backoff) -> Duration {
     match fault {
-        Fault::Refused {
+        AgentCallError::Refused {
             later: Some(Some(after)),
             ..
         } => (*after).min(LATER_MAX),
-        Fault::Refused { .. }
-        | Fault::Address(_)
-        | Fault::Card(_)
-        | Fault::Token(_)
-        | Fault::Unreached(_)
-        | Fault::Broken(_)
-        | Fault::Unreadable(_)
-        | Fault::Late(_) => backoff.next(),
+        AgentCallError::Refused { .. }
+        | AgentCallError::Address(_)
+        | AgentCallError::Card(_)
+        | AgentCallError::Token(_)
+        | AgentCallError::Unreached(_)
+        | AgentCallError::Broken(_)
+        | AgentCallError::Unreadable(_)
+        | AgentCallError::Late(_) => backoff.next(),
     }
 }

@@ -2,7 +2,7 @@
 //! used only if the card names it with a binding and a version that we speak.
 
 use super::dialect::{Dialect, Interface};
-use super::fault::Fault;
+use super::fault::AgentCallError;
 use super::{HOPS, IDEMPOTENCY, QUESTIONS};
 use crate::guard::Guard;
 use bridge_core::limits::clip;
@@ -43,7 +43,7 @@ pub(super) fn places(url: &Url) -> Vec<Url> {
 }
 
 /// Reads a card that was found at `place`.
-pub(super) fn read(card: &Value, place: &Url, guard: &Guard) -> Result<Card, Fault> {
+pub(super) fn read(card: &Value, place: &Url, guard: &Guard) -> Result<Card, AgentCallError> {
     let capabilities = card.get("capabilities").unwrap_or(&Value::Null);
     let extensions = list(capabilities, "extensions");
     let uri = |extension: &'_ Value| text(extension, "uri").to_owned();
@@ -53,7 +53,7 @@ pub(super) fn read(card: &Value, place: &Url, guard: &Guard) -> Result<Card, Fau
     });
     if let Some(unknown) = unknown {
         let uri = clip(&uri(unknown), NAME_MAX_CHARS);
-        return Err(Fault::Card(format!(
+        return Err(AgentCallError::Card(format!(
             "its card requires the extension {uri}, which this bridge does not speak"
         )));
     }
@@ -114,7 +114,7 @@ fn offers(card: &Value) -> Vec<Offer<'_>> {
 }
 
 /// The interface that we like best among those that the card names.
-fn choose(card: &Value, place: &Url, guard: &Guard) -> Result<Interface, Fault> {
+fn choose(card: &Value, place: &Url, guard: &Guard) -> Result<Interface, AgentCallError> {
     let offers = offers(card);
     let best = offers
         .iter()
@@ -125,14 +125,14 @@ fn choose(card: &Value, place: &Url, guard: &Guard) -> Result<Interface, Fault> 
             .iter()
             .map(|offer| format!("{} {}", offer.binding, offer.version))
             .collect();
-        return Err(Fault::Card(format!(
+        return Err(AgentCallError::Card(format!(
             "its card names no interface that this bridge speaks (JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3), but: {}",
             clip(&named.join(", "), NAME_MAX_CHARS)
         )));
     };
     let url = guard.check(offer.url)?;
     if url.origin() != place.origin() && !guard.exempts(&url) {
-        return Err(Fault::Card(format!(
+        return Err(AgentCallError::Card(format!(
             "its card at {} points to {}, which is another origin; list that in allow_origins if it is meant",
             place.origin().ascii_serialization(),
             url.origin().ascii_serialization()
@@ -163,7 +163,7 @@ mod tests {
         Url::parse("https://a.example/.well-known/agent-card.json").unwrap()
     }
 
-    fn chosen(card: &Value) -> Result<Interface, Fault> {
+    fn chosen(card: &Value) -> Result<Interface, AgentCallError> {
         read(card, &place(), &Guard::new(Vec::new())).map(|card| card.interface)
     }
 
@@ -204,7 +204,7 @@ mod tests {
             json!([1]),
         ] {
             assert!(
-                matches!(chosen(&unspoken), Err(Fault::Card(_))),
+                matches!(chosen(&unspoken), Err(AgentCallError::Card(_))),
                 "{unspoken}"
             );
         }
@@ -223,7 +223,7 @@ mod tests {
             "http://127.0.0.1/",
         ] {
             assert!(
-                matches!(chosen(&card(inside)), Err(Fault::Address(_))),
+                matches!(chosen(&card(inside)), Err(AgentCallError::Address(_))),
                 "{inside}"
             );
         }

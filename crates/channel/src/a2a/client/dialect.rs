@@ -1,8 +1,8 @@
 //! The three ways to say the same: JSON-RPC 1.0, HTTP+JSON 1.0, JSON-RPC 0.3. Requests only; what comes back is read by
 //! `read`, whichever way it came.
 
-use super::ask::Question;
-use super::fault::Fault;
+use super::ask::AgentQuestion;
+use super::fault::AgentCallError;
 use super::{HOPS_KEY, IDEMPOTENCY};
 use bridge_core::limits::clip;
 use bridge_core::secrets::Secrets;
@@ -70,7 +70,7 @@ impl Interface {
         }
     }
 
-    pub(super) fn say(&self, question: &Question, saying: Saying) -> Request {
+    pub(super) fn say(&self, question: &AgentQuestion, saying: Saying) -> Request {
         let message = self.message(question);
         let configuration = match (self.dialect, saying) {
             (_, Saying::Stream) => json!({}),
@@ -142,7 +142,7 @@ impl Interface {
         url
     }
 
-    fn message(&self, question: &Question) -> Value {
+    fn message(&self, question: &AgentQuestion) -> Value {
         let mut metadata = Map::new();
         metadata.insert(HOPS_KEY.to_owned(), json!(question.hops));
         if question.keyed {
@@ -171,7 +171,11 @@ impl Interface {
     }
 
     /// What an answer holds, without what is wrapped around it. A complaint is quoted without our secrets.
-    pub(super) fn unwrap(&self, mut answer: Value, secrets: &Secrets) -> Result<Value, Fault> {
+    pub(super) fn unwrap(
+        &self,
+        mut answer: Value,
+        secrets: &Secrets,
+    ) -> Result<Value, AgentCallError> {
         match self.dialect {
             Dialect::Rest1 => Ok(answer),
             Dialect::Rpc1 | Dialect::Rpc03 => match answer.get_mut("result").map(Value::take) {
@@ -183,7 +187,7 @@ impl Interface {
 }
 
 /// Whatever is quoted here ends up in logs and with the model, and some agents quote the call that they refuse.
-fn complaint(answer: &Value, secrets: &Secrets) -> Fault {
+fn complaint(answer: &Value, secrets: &Secrets) -> AgentCallError {
     let error = answer.get("error").unwrap_or(&Value::Null);
     match error.get("message").and_then(Value::as_str) {
         Some(said) => {
@@ -192,9 +196,9 @@ fn complaint(answer: &Value, secrets: &Secrets) -> Fault {
                 .and_then(Value::as_i64)
                 .unwrap_or_default();
             let said = clip(&secrets.redact(said).text, COMPLAINT_MAX_CHARS);
-            Fault::refused(format!("{said} ({code})"))
+            AgentCallError::refused(format!("{said} ({code})"))
         }
-        None => Fault::Unreadable("it holds neither a result nor an error".to_owned()),
+        None => AgentCallError::Unreadable("it holds neither a result nor an error".to_owned()),
     }
 }
 
@@ -224,11 +228,11 @@ mod tests {
 
     #[test]
     fn each_version_hears_its_own_words() {
-        let question = Question {
+        let question = AgentQuestion {
             context: Some("c1".to_owned()),
             hops: 3,
             keyed: true,
-            ..Question::new("hi", "m1")
+            ..AgentQuestion::new("hi", "m1")
         };
         let old = interface(Dialect::Rpc03).say(&question, Saying::Once);
         let params = &old.body.unwrap()["params"];
@@ -249,8 +253,8 @@ mod tests {
         let said = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}});
         let none = Secrets::default();
         let fault = interface(Dialect::Rpc1).unwrap(said, &none).unwrap_err();
-        assert_eq!(fault, Fault::refused("no such task (-32001)"));
+        assert_eq!(fault, AgentCallError::refused("no such task (-32001)"));
         let odd = interface(Dialect::Rpc1).unwrap(json!({"x": 1}), &none);
-        assert!(matches!(odd, Err(Fault::Unreadable(_))));
+        assert!(matches!(odd, Err(AgentCallError::Unreadable(_))));
     }
 }

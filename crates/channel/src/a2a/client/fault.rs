@@ -1,15 +1,15 @@
 //! Why another agent could not be asked, in words that say what it means for the message and what to do.
 
-use crate::guard::Refusal;
+use crate::guard::AddressRefusal;
 use crate::http::CallError;
 use std::time::Duration;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AgentCallError {
     /// Its address is one that is not called.
     #[error("the agent was not called: its address {0}")]
-    Address(#[from] Refusal),
+    Address(#[from] AddressRefusal),
     /// There is no card, or nothing can be done with it.
     #[error("the agent was not called: {0}")]
     Card(String),
@@ -38,8 +38,8 @@ pub enum Fault {
     Late(Duration),
 }
 
-impl Fault {
-    /// Whether the same call is worth another try. Where it may have been heard, only if hearing it twice is hearing
+impl AgentCallError {
+    /// Whether the same call is worth another try. Where the agent may have it already, only if taking it twice is taking
     /// it once.
     pub(super) fn is_passing(&self, repeatable: bool) -> bool {
         match self {
@@ -63,7 +63,7 @@ impl Fault {
     }
 }
 
-impl From<CallError> for Fault {
+impl From<CallError> for AgentCallError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Unreached(why) => Self::Unreached(why),

@@ -3,10 +3,10 @@
 
 use super::card;
 use super::dialect::{Dialect, Interface};
-use super::fault::Fault;
+use super::fault::AgentCallError;
 use super::read::{event, task};
-use super::sse::Reader;
-use super::tale::{Outcome, Tale};
+use super::sse::EventReader;
+use super::tale::{AskOutcome, Tale};
 use crate::guard::Guard;
 use crate::http::parse;
 use bridge_core::secrets::Secrets;
@@ -38,14 +38,14 @@ pub fn agent_card(bytes: &[u8]) -> Result<String, String> {
 ///
 /// It is no stream of events.
 pub fn events(first: &[u8], second: &[u8]) -> Result<Vec<String>, String> {
-    let mut reader = Reader::default();
+    let mut reader = EventReader::default();
     let mut events = reader.feed(first).map_err(|fault| fault.to_string())?;
     events.extend(reader.feed(second).map_err(|fault| fault.to_string())?);
     Ok(events)
 }
 
 /// Follows the data of events as one conversation, in each version of the protocol.
-pub fn answers(data: &[String]) -> Result<Vec<Result<Outcome, Fault>>, String> {
+pub fn answers(data: &[String]) -> Result<Vec<Result<AskOutcome, AgentCallError>>, String> {
     let url = place()?;
     let dialects = [Dialect::Rpc1, Dialect::Rest1, Dialect::Rpc03];
     let follow = |dialect| {
@@ -59,7 +59,7 @@ pub fn answers(data: &[String]) -> Result<Vec<Result<Outcome, Fault>>, String> {
     Ok(dialects.map(follow).into())
 }
 
-fn follow(interface: &Interface, data: &[String]) -> Result<Outcome, Fault> {
+fn follow(interface: &Interface, data: &[String]) -> Result<AskOutcome, AgentCallError> {
     let mut tale = Tale::default();
     for text in data {
         let said: Value = parse(text.as_bytes())?;

@@ -11,15 +11,13 @@ pub mod fuzz;
 mod read;
 mod sse;
 mod tale;
-mod token;
 mod wire;
 
-pub use ask::{Ask, Patience, Progress, Question};
-pub use fault::Fault;
-pub use read::{File, Place, State};
-pub use tale::Outcome;
-pub use token::read as token_in;
-pub use wire::{Client, Peer, Trust};
+pub use ask::{AgentQuestion, Ask, AskPatience, AskProgress};
+pub use fault::AgentCallError;
+pub use read::{File, FileLocation, State};
+pub use tale::AskOutcome;
+pub use wire::{AgentClient, Peer, Trust, token_in};
 
 /// Sending twice with the same key is sending once, where the card says so.
 pub const IDEMPOTENCY: &str =

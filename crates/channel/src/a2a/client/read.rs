@@ -1,4 +1,4 @@
-//! Reads what another agent says, in 1.0 or 0.3: the two differ in names and are told apart by their fields. A reader
+//! Reads what another agent says, in 1.0 or 0.3: the two differ in names and are distinguished by their fields. A reader
 //! of what others wrote is tolerant: what it does not know it leaves out.
 
 use serde_json::Value;
@@ -87,12 +87,12 @@ pub struct File {
     /// What the agent says it is.
     pub media_type: Option<String>,
     /// Where it is.
-    pub place: Place,
+    pub place: FileLocation,
 }
 
 /// Where a file of an agent is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FileLocation {
     /// It came along; so many characters of base64.
     Inline(usize),
     /// It is said to be there.
@@ -254,8 +254,8 @@ fn file(part: &Value) -> Option<File> {
     };
     let inline = bytes
         .and_then(Value::as_str)
-        .map(|text| Place::Inline(text.len()));
-    let place = inline.or_else(|| Some(Place::Url(url?.as_str()?.to_owned())))?;
+        .map(|text| FileLocation::Inline(text.len()));
+    let place = inline.or_else(|| Some(FileLocation::Url(url?.as_str()?.to_owned())))?;
     Some(File {
         name,
         media_type,
@@ -290,7 +290,10 @@ mod tests {
             panic!("no task");
         };
         assert_eq!(task.state, State::InputRequired);
-        assert_eq!(task.artifacts[0].said.files[0].place, Place::Inline(4));
+        assert_eq!(
+            task.artifacts[0].said.files[0].place,
+            FileLocation::Inline(4)
+        );
         assert_eq!(event(&old), Some(Event::Task(task)));
         let new = json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "append": true,
             "artifact": {"artifactId": "a", "parts": [{"data": {"k": 1}}]}}});

@@ -1,7 +1,7 @@
 //! Server-sent events of another agent: bytes in, the data of whole events out, with a cap. Names and ids of events
 //! carry nothing in A2A.
 
-use super::fault::Fault;
+use super::fault::AgentCallError;
 use std::mem;
 
 /// The longest event that is read.
@@ -9,25 +9,26 @@ const EVENT_MAX_BYTES: usize = 16 << 20;
 
 /// Cuts a byte stream into events.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct EventReader {
     line: Vec<u8>,
     data: String,
 }
 
-impl Reader {
-    /// Takes in bytes; gives the data of the events that became whole.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<String>, Fault> {
+impl EventReader {
+    /// Takes in bytes; returns the data of the events that are complete.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<String>, AgentCallError> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + self.data.len() + piece.len() > EVENT_MAX_BYTES {
                 let why = format!("one of its events is longer than {EVENT_MAX_BYTES} bytes");
-                return Err(Fault::Unreadable(why));
+                return Err(AgentCallError::Unreadable(why));
             }
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
                 let line = mem::take(&mut self.line);
-                let line = String::from_utf8(line)
-                    .map_err(|_| Fault::Unreadable("its events are no UTF-8".to_owned()))?;
+                let line = String::from_utf8(line).map_err(|_| {
+                    AgentCallError::Unreadable("its events are no UTF-8".to_owned())
+                })?;
                 events.extend(self.take(line.trim_end_matches(['\n', '\r'])));
             }
         }
@@ -56,7 +57,7 @@ mod tests {
     fn events_survive_any_cut_of_the_bytes() {
         let text = "id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: x\r\ndata: x\r\ndata:y\r\n\r\n";
         for size in 1..text.len() {
-            let mut reader = Reader::default();
+            let mut reader = EventReader::default();
             let events: Vec<String> = text
                 .as_bytes()
                 .chunks(size)
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn an_endless_event_is_refused() {
-        let mut reader = Reader::default();
+        let mut reader = EventReader::default();
         let chunk = vec![b'x'; 1 << 20];
         let fed: Result<Vec<_>, _> = (0..17).map(|_| reader.feed(&chunk)).collect();
         assert!(fed.is_err());

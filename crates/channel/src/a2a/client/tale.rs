@@ -1,7 +1,7 @@
 //! What is known of a question so far: events in, and at the end what came of it. Bounded, because the other side
 //! decides how much it says.
 
-use super::fault::Fault;
+use super::fault::AgentCallError;
 use super::read::{Artifact, Event, File, Said, State, TaskSeen};
 
 /// The longest result that is kept.
@@ -13,7 +13,7 @@ const FILES_MAX: usize = 64;
 
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AskOutcome {
     /// How it ended; a bare message counts as done.
     pub state: State,
     /// The result; where the task waits or failed, what the agent says about that stands in `remark`.
@@ -76,7 +76,7 @@ impl Tale {
     }
 
     /// Takes in what the agent said. What is about another task is none of ours.
-    pub(super) fn take(&mut self, event: Event) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, event: Event) -> Result<(), AgentCallError> {
         match event {
             Event::Task(seen) => self.show(seen),
             Event::Message { context, said } => {
@@ -142,10 +142,10 @@ impl Tale {
         }
     }
 
-    pub(super) fn check_size(&self) -> Result<(), Fault> {
+    pub(super) fn check_size(&self) -> Result<(), AgentCallError> {
         let bytes: usize = self.artifacts.iter().map(|a| a.said.text.len()).sum();
         if bytes > TEXT_MAX_BYTES || self.artifacts.len() > ARTIFACTS_MAX {
-            Err(Fault::Unreadable(format!(
+            Err(AgentCallError::Unreadable(format!(
                 "its result has more than {TEXT_MAX_BYTES} bytes or {ARTIFACTS_MAX} pieces"
             )))
         } else {
@@ -154,7 +154,7 @@ impl Tale {
     }
 
     /// What came of it.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> AskOutcome {
         let state = match self.reply {
             Some(_) => State::Completed,
             None => self.state,
@@ -174,7 +174,7 @@ impl Tale {
             .filter(|text| !text.is_empty())
             .collect();
         let files = pieces.iter().flat_map(|said| &said.files);
-        Outcome {
+        AskOutcome {
             state,
             text: texts.join("\n\n"),
             remark: remark.filter(|text| !text.is_empty()),
@@ -254,7 +254,7 @@ mod tests {
         tale.take(piece(&long, false)).unwrap();
         assert!(matches!(
             tale.take(piece("x", true)),
-            Err(Fault::Unreadable(_))
+            Err(AgentCallError::Unreadable(_))
         ));
     }
 }

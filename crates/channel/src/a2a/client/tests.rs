@@ -118,21 +118,21 @@ impl Agent {
         Self { book, url }
     }
 
-    fn client(&self) -> Client {
+    fn client(&self) -> AgentClient {
         let trust = Trust {
             own: true,
             listed: Vec::new(),
         };
-        Client::new(&format!("{}/agent", self.url), &trust, None).unwrap()
+        AgentClient::new(&format!("{}/agent", self.url), &trust, None).unwrap()
     }
 
-    async fn peer(&self) -> Result<Peer, Fault> {
+    async fn peer(&self) -> Result<Peer, AgentCallError> {
         self.client().look_up().await
     }
 
-    async fn ask(&self) -> Result<Outcome, Fault> {
+    async fn ask(&self) -> Result<AskOutcome, AgentCallError> {
         let mut ask = Ask::new(self.peer().await?, question());
-        ask.run(Patience::For(Duration::from_secs(60)), &mut |_| {})
+        ask.run(AskPatience::For(Duration::from_secs(60)), &mut |_| {})
             .await
     }
 
@@ -145,11 +145,11 @@ impl Agent {
     }
 }
 
-fn question() -> Question {
-    Question {
+fn question() -> AgentQuestion {
+    AgentQuestion {
         hops: 2,
         context: Some("c".to_owned()),
-        ..Question::new("hi", "m-1")
+        ..AgentQuestion::new("hi", "m-1")
     }
 }
 
@@ -253,7 +253,7 @@ async fn retries_cut_request_only_if_idempotent() {
         card
     };
     let agent = Agent::start(plain, answers()).await;
-    assert!(matches!(agent.ask().await, Err(Fault::Broken(_))));
+    assert!(matches!(agent.ask().await, Err(AgentCallError::Broken(_))));
     assert_eq!(agent.calls(), ["SendStreamingMessage"]);
 }
 
@@ -297,7 +297,7 @@ async fn supports_legacy_protocol_version() {
     assert_eq!(outcome.context.as_deref(), Some("c9"));
     assert_eq!(
         outcome.files[0].place,
-        Place::Url("https://f.example/1".to_owned())
+        FileLocation::Url("https://f.example/1".to_owned())
     );
     assert_eq!(agent.calls(), ["message/send"]);
     assert_eq!(agent.seen()[0].headers["a2a-version"], "0.3");
@@ -332,7 +332,7 @@ async fn auth_required_is_awaited_on_request() {
     assert_eq!(agent.calls(), ["SendStreamingMessage"]);
     let agent = Agent::start(rpc1(true), answers()).await;
     let mut ask = Ask::new(agent.peer().await.unwrap(), question());
-    let patience = Patience::Through(Duration::from_secs(60));
+    let patience = AskPatience::Through(Duration::from_secs(60));
     let outcome = ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(
         (outcome.state, outcome.text.as_str()),
@@ -350,7 +350,10 @@ async fn discovery_retries_unavailable_agent() {
     let away = |times| agent.book.lock().unwrap().away = times;
     away(1);
     let refused = agent.peer().await;
-    assert!(matches!(refused, Err(Fault::Refused { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(AgentCallError::Refused { .. })),
+        "{refused:?}"
+    );
     away(4);
     assert_eq!(agent.client().insist().await.unwrap().name(), "b");
     away(9);
@@ -359,7 +362,7 @@ async fn discovery_retries_unavailable_agent() {
 }
 
 /// An agent that takes every call and answers with this, and hangs up.
-async fn hangs_up(answer: &'static str) -> Client {
+async fn hangs_up(answer: &'static str) -> AgentClient {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -373,7 +376,7 @@ async fn hangs_up(answer: &'static str) -> Client {
         own: true,
         listed: Vec::new(),
     };
-    Client::new(&url, &own, None).unwrap()
+    AgentClient::new(&url, &own, None).unwrap()
 }
 
 #[tokio::test]
@@ -381,7 +384,7 @@ async fn f10_lost_card_call_sent_no_message() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
     for answer in ["", cut] {
         let fault = hangs_up(answer).await.look_up().await.unwrap_err();
-        assert!(matches!(fault, Fault::Unreached(_)), "{fault:?}");
+        assert!(matches!(fault, AgentCallError::Unreached(_)), "{fault:?}");
         let said = fault.to_string();
         assert!(said.contains("it has not heard the message"), "{said}");
     }
@@ -408,13 +411,22 @@ async fn threat_17_rejects_redirects_and_private_addresses() {
     let target = Agent::start(rpc1(true), Vec::new()).await;
     let to = format!("{}/a2a", target.url);
     let agent = Agent::start(rpc1(false), vec![Answer::Redirect(to)]).await;
-    assert!(matches!(agent.ask().await, Err(Fault::Refused { .. })));
+    assert!(matches!(
+        agent.ask().await,
+        Err(AgentCallError::Refused { .. })
+    ));
     assert_eq!(target.calls(), Vec::<String>::new());
-    let strangers = Client::new(&agent.url, &Trust::default(), None);
-    assert!(matches!(strangers, Err(Fault::Address(_))), "{strangers:?}");
+    let strangers = AgentClient::new(&agent.url, &Trust::default(), None);
+    assert!(
+        matches!(strangers, Err(AgentCallError::Address(_))),
+        "{strangers:?}"
+    );
     let https = agent.url.replace("http:", "https:");
-    let literal = Client::new(&https, &Trust::default(), None);
-    assert!(matches!(literal, Err(Fault::Address(_))), "{literal:?}");
+    let literal = AgentClient::new(&https, &Trust::default(), None);
+    assert!(
+        matches!(literal, Err(AgentCallError::Address(_))),
+        "{literal:?}"
+    );
 }
 
 fn token_file(dir: &tempfile::TempDir, token: &str) -> PathBuf {
@@ -435,12 +447,12 @@ async fn token_is_limited_to_configured_origin() {
         own: true,
         listed: vec![Url::parse(&other.url).unwrap()],
     };
-    let client = Client::new(&agent.url, &trust, Some(file)).unwrap();
+    let client = AgentClient::new(&agent.url, &trust, Some(file)).unwrap();
     let refused = client.look_up().await.unwrap_err();
-    assert!(matches!(refused, Fault::Token(_)), "{refused}");
+    assert!(matches!(refused, AgentCallError::Token(_)), "{refused}");
     assert!(refused.to_string().contains(&other.url), "{refused}");
     // Without a token there is nothing to lose.
-    let client = Client::new(&agent.url, &trust, None).unwrap();
+    let client = AgentClient::new(&agent.url, &trust, None).unwrap();
     assert!(client.look_up().await.is_ok());
     assert!(other.seen().is_empty());
 }
@@ -464,11 +476,14 @@ async fn quoted_token_is_redacted_from_errors() {
     };
     for streams in [true, false] {
         let agent = Agent::start(rpc1(streams), vec![quotes(streams)]).await;
-        let client = Client::new(&agent.url, &trust, Some(file.clone())).unwrap();
+        let client = AgentClient::new(&agent.url, &trust, Some(file.clone())).unwrap();
         let mut ask = Ask::new(client.look_up().await.unwrap(), question());
-        let patience = Patience::For(Duration::from_secs(60));
+        let patience = AskPatience::For(Duration::from_secs(60));
         let refused = ask.run(patience, &mut |_| {}).await.unwrap_err();
-        assert!(matches!(refused, Fault::Refused { .. }), "{refused}");
+        assert!(
+            matches!(refused, AgentCallError::Refused { .. }),
+            "{refused}"
+        );
         assert!(!refused.to_string().contains("s3c"), "{refused}");
     }
 }
@@ -486,7 +501,7 @@ async fn token_is_sent_but_never_exposed() {
     };
     let done = Answer::Sse(vec![shown("TASK_STATE_COMPLETED", "ok")]);
     let agent = Agent::start(rpc1(true), vec![done]).await;
-    let client = Client::new(&agent.url, &own, Some(file.clone())).unwrap();
+    let client = AgentClient::new(&agent.url, &own, Some(file.clone())).unwrap();
     mode(0o644);
     let open = client.look_up().await.unwrap_err();
     assert!(open.to_string().contains("chmod 600"), "{open}");
@@ -494,15 +509,15 @@ async fn token_is_sent_but_never_exposed() {
     let peer = client.look_up().await.unwrap();
     assert!(!format!("{client:?} {peer:?}").contains("s3cret"));
     let mut ask = Ask::new(peer, question());
-    let patience = Patience::For(Duration::from_secs(60));
+    let patience = AskPatience::For(Duration::from_secs(60));
     ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(agent.seen()[0].headers["authorization"], "Bearer s3cret");
-    let clear = Client::new("http://agents.example/", &own, Some(file.clone())).unwrap();
+    let clear = AgentClient::new("http://agents.example/", &own, Some(file.clone())).unwrap();
     let refused = clear.look_up().await.unwrap_err();
     assert!(refused.to_string().contains("in the clear"), "{refused}");
     let listed = Trust {
         own: true,
         listed: vec![Url::parse("http://127.0.0.1:9").unwrap()],
     };
-    assert!(Client::new("http://127.0.0.1:9/", &listed, Some(file)).is_ok());
+    assert!(AgentClient::new("http://127.0.0.1:9/", &listed, Some(file)).is_ok());
 }

@@ -4,17 +4,21 @@
 use super::ask::{TRIES_MAX, pause_after};
 use super::card::{self, Card};
 use super::dialect::{Interface, Request};
-use super::fault::Fault;
-use super::{IDEMPOTENCY, sse, token};
+use super::fault::AgentCallError;
+use super::{IDEMPOTENCY, sse};
 use crate::guard::{Guard, check_origin};
 use crate::http::{CallError, accept, body, is_json, parse, root_cause};
+use crate::molecule::Secret;
 use crate::poll::Backoff;
 use bridge_core::secrets::Secrets;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a card or a word about a task may take.
@@ -42,7 +46,7 @@ pub struct Trust {
 
 /// Whom to call.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct AgentClient {
     url: Url,
     guard: Guard,
     listed: Guard,
@@ -65,9 +69,13 @@ struct Known {
     secrets: Secrets,
 }
 
-impl Client {
+impl AgentClient {
     /// An agent by its address or the address of its card.
-    pub fn new(url: &str, trust: &Trust, token_file: Option<PathBuf>) -> Result<Self, Fault> {
+    pub fn new(
+        url: &str,
+        trust: &Trust,
+        token_file: Option<PathBuf>,
+    ) -> Result<Self, AgentCallError> {
         let listed = Guard::new(trust.listed.clone());
         let mut exempt = trust.listed.clone();
         if trust.own
@@ -86,7 +94,7 @@ impl Client {
     }
 
     /// Reads its card, also if the agent is away for a moment: what was asked before may be done there.
-    pub async fn insist(&self) -> Result<Peer, Fault> {
+    pub async fn insist(&self) -> Result<Peer, AgentCallError> {
         let mut backoff = Backoff::default();
         for _ in 1..TRIES_MAX {
             match self.look_up().await {
@@ -100,7 +108,7 @@ impl Client {
     }
 
     /// Reads its card.
-    pub async fn look_up(&self) -> Result<Peer, Fault> {
+    pub async fn look_up(&self) -> Result<Peer, AgentCallError> {
         let known = self.known()?;
         let mut missing = None;
         for place in card::places(&self.url) {
@@ -121,32 +129,32 @@ impl Client {
                     missing = Some(place);
                 }
                 Err(CallError::Unreadable(why)) => {
-                    return Err(Fault::Card(format!(
+                    return Err(AgentCallError::Card(format!(
                         "its card at {place} can't be read ({why})"
                     )));
                 }
                 Err(CallError::TooLong(max)) => {
-                    return Err(Fault::Card(format!(
+                    return Err(AgentCallError::Card(format!(
                         "its card at {place} is longer than {max} bytes"
                     )));
                 }
-                // The message goes out after the card was read, so a lost call for the card has told nobody of it.
-                Err(CallError::Broken(why)) => return Err(Fault::Unreached(why)),
+                // The message goes out after the card was read, so a lost call for the card sent no message.
+                Err(CallError::Broken(why)) => return Err(AgentCallError::Unreached(why)),
                 Err(error) => return Err(error.into()),
             }
         }
         let place = missing.map_or_else(|| self.url.to_string(), |place| place.to_string());
-        Err(Fault::Card(format!(
+        Err(AgentCallError::Card(format!(
             "there is no agent card at {place}; name the address of the agent or of its card"
         )))
     }
 
     /// A card is what the agent says: it may name where it wants to be called, but not who else gets our token. An
     /// origin that the operator listed is one that may be called, and may be another agent's.
-    fn met(&self, card: Card, known: Known) -> Result<Peer, Fault> {
+    fn met(&self, card: Card, known: Known) -> Result<Peer, AgentCallError> {
         let (ours, theirs) = (self.url.origin(), card.interface.url.origin());
         if known.authorization.is_some() && ours != theirs {
-            return Err(Fault::Token(format!(
+            return Err(AgentCallError::Token(format!(
                 "its card points to {}, and its token is for {} alone; name its address there, or use no token",
                 theirs.ascii_serialization(),
                 ours.ascii_serialization()
@@ -160,7 +168,7 @@ impl Client {
         })
     }
 
-    fn known(&self) -> Result<Known, Fault> {
+    fn known(&self) -> Result<Known, AgentCallError> {
         let Some(file) = &self.token_file else {
             return Ok(Known {
                 authorization: None,
@@ -168,25 +176,25 @@ impl Client {
             });
         };
         if !self.may_carry(&self.url) {
-            return Err(Fault::Token(format!(
+            return Err(AgentCallError::Token(format!(
                 "its token would travel in the clear to {}; use https, or list the origin in allow_origins of [a2a] if it is an agent of the configuration",
                 self.url.origin().ascii_serialization()
             )));
         }
-        let token = token::read(file)?;
+        let token = token_in(file)?;
         Ok(Known {
-            authorization: Some(token::header(&token)?),
-            secrets: token::secrets_of(&token),
+            authorization: Some(token_header(&token)?),
+            secrets: secrets_of(&token),
         })
     }
 
     fn may_carry(&self, url: &Url) -> bool {
-        token::is_safe_to(url) || self.listed.exempts(url)
+        is_safe_to(url) || self.listed.exempts(url)
     }
 }
 
-fn unusable(error: reqwest::Error) -> Fault {
-    Fault::Unreached(root_cause(&error))
+fn unusable(error: reqwest::Error) -> AgentCallError {
+    AgentCallError::Unreached(root_cause(&error))
 }
 
 fn dressed(call: RequestBuilder) -> RequestBuilder {
@@ -223,7 +231,7 @@ impl Peer {
         &self.card.interface
     }
 
-    fn build(&self, request: Request, accepts: &str) -> Result<RequestBuilder, Fault> {
+    fn build(&self, request: Request, accepts: &str) -> Result<RequestBuilder, AgentCallError> {
         let client = self.guard.client(&request.url).map_err(unusable)?;
         let mut call = dressed(client.request(request.method, request.url))
             .header(ACCEPT, accepts)
@@ -243,7 +251,11 @@ impl Peer {
     }
 
     /// One call with one answer.
-    pub(super) async fn call(&self, request: Request, within: Duration) -> Result<Value, Fault> {
+    pub(super) async fn call(
+        &self,
+        request: Request,
+        within: Duration,
+    ) -> Result<Value, AgentCallError> {
         let accepts = "application/json, application/a2a+json";
         let call = self.build(request, accepts)?.timeout(within);
         self.interface()
@@ -251,7 +263,7 @@ impl Peer {
     }
 
     /// One call whose answers come one after the other.
-    pub(super) async fn stream(&self, request: Request) -> Result<Stream, Fault> {
+    pub(super) async fn stream(&self, request: Request) -> Result<Stream, AgentCallError> {
         let call = self
             .build(request, "text/event-stream, application/json")?
             .timeout(CONNECTION_MAX);
@@ -266,7 +278,7 @@ impl Peer {
         }
         Ok(Stream::Events(Box::new(Events {
             response,
-            reader: sse::Reader::default(),
+            reader: sse::EventReader::default(),
             ready: VecDeque::new(),
             bytes: 0,
             interface: self.interface().clone(),
@@ -275,8 +287,8 @@ impl Peer {
     }
 }
 
-fn silent() -> Fault {
-    Fault::Broken(format!("nothing came for {} s", SILENCE_MAX.as_secs()))
+fn silent() -> AgentCallError {
+    AgentCallError::Broken(format!("nothing came for {} s", SILENCE_MAX.as_secs()))
 }
 
 /// Answers that come one after the other.
@@ -288,7 +300,7 @@ pub(super) enum Stream {
 
 pub(super) struct Events {
     response: Response,
-    reader: sse::Reader,
+    reader: sse::EventReader,
     ready: VecDeque<String>,
     bytes: usize,
     interface: Interface,
@@ -297,7 +309,7 @@ pub(super) struct Events {
 
 impl Stream {
     /// The next answer; nothing when the agent closed the connection.
-    pub(super) async fn next(&mut self) -> Result<Option<Value>, Fault> {
+    pub(super) async fn next(&mut self) -> Result<Option<Value>, AgentCallError> {
         match self {
             Self::Only(only) => Ok(only.take()),
             Self::Events(events) => events.next().await,
@@ -306,7 +318,7 @@ impl Stream {
 }
 
 impl Events {
-    async fn next(&mut self) -> Result<Option<Value>, Fault> {
+    async fn next(&mut self) -> Result<Option<Value>, AgentCallError> {
         loop {
             if let Some(data) = self.ready.pop_front() {
                 let said = parse(data.as_bytes())?;
@@ -314,7 +326,7 @@ impl Events {
             }
             let chunk = match tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,
-                Ok(Err(error)) => return Err(Fault::Broken(root_cause(&error))),
+                Ok(Err(error)) => return Err(AgentCallError::Broken(root_cause(&error))),
                 Err(_) => return Err(silent()),
             };
             let Some(chunk) = chunk else {
@@ -323,9 +335,66 @@ impl Events {
             self.bytes = self.bytes.saturating_add(chunk.len());
             if self.bytes > STREAM_MAX_BYTES {
                 let why = format!("it said more than {STREAM_MAX_BYTES} bytes");
-                return Err(Fault::Unreadable(why));
+                return Err(AgentCallError::Unreadable(why));
             }
             self.ready.extend(self.reader.feed(&chunk)?);
         }
     }
+}
+
+/// The longest token.
+const TOKEN_MAX_BYTES: u64 = 4_096;
+
+/// The token that a file of mode 0600 holds.
+pub fn token_in(path: &Path) -> Result<Secret, AgentCallError> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| {
+        AgentCallError::Token(format!(
+            "the token file {shown} can't be read ({error}): put the agent's token there, mode 0600"
+        ))
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.mode() & 0o077 != 0 {
+        let why = format!("the token file {shown} can be read by others: chmod 600 {shown}");
+        return Err(AgentCallError::Token(why));
+    }
+    let mut text = String::new();
+    file.take(TOKEN_MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    let token = text.trim();
+    let fits = !token.is_empty()
+        && token.len() as u64 <= TOKEN_MAX_BYTES
+        && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits {
+        Ok(Secret::new(token))
+    } else {
+        Err(AgentCallError::Token(format!(
+            "the token file {shown} holds no token: one word of at most {TOKEN_MAX_BYTES} letters and digits"
+        )))
+    }
+}
+
+/// It as something that no quoted text may hold.
+fn secrets_of(token: &Secret) -> Secrets {
+    Secrets::new([token.expose()])
+}
+
+/// The header that carries it.
+fn token_header(token: &Secret) -> Result<HeaderValue, AgentCallError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
+        .map_err(|_| AgentCallError::Token("the token can't stand in a header".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Whether nobody on the way could read it.
+fn is_safe_to(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let here = bare == "localhost"
+        || bare
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    url.scheme() == "https" || here
 }

@@ -213,7 +213,7 @@ fn d6_files_beside_the_outboxes_are_counted() {
     service.put("other.txt", "two");
     service.put("c1/a.txt", "three");
     service.put("not-sent/m0/b.txt", "four");
-    let all = Ground::open(&service.root.path().join("work")).unwrap();
+    let all = HeldDirectory::open(&service.root.path().join("work")).unwrap();
     let all = all.below(OUTBOX).unwrap().unwrap();
     let names = all.names(ENTRIES_MAX).unwrap();
     assert_eq!(stray_files(&all, &names).unwrap(), 2);

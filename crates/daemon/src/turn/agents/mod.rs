@@ -13,7 +13,8 @@ use crate::settings::Settings;
 use crate::term::escape_line;
 use crate::turn::follow::Followed;
 use bridge_channel::a2a::client::{
-    Ask, Client, Fault, Patience, Peer, Progress, Question, State, Trust, token_in,
+    AgentCallError, AgentClient, AgentQuestion, Ask, AskPatience, AskProgress, Peer, State, Trust,
+    token_in,
 };
 use bridge_channel::guard::check_origin;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
@@ -272,12 +273,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let agent = wanted.agent.as_str();
         tracing::info!(message_id = %cause, agent, "codex asks another agent");
-        let mut unwatched = |_: Progress<'_>| {};
+        let mut unwatched = |_: AskProgress<'_>| {};
         let outcome = tokio::select! {
-            outcome = ask.run(Patience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
+            outcome = ask.run(AskPatience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
             () = over.cancelled() => None,
         };
-        if matches!(outcome, None | Some(Err(Fault::Late(_))))
+        if matches!(outcome, None | Some(Err(AgentCallError::Late(_))))
             && let Err(fault) = ask.cancel().await
         {
             let (task, fault) = (ask.task().filter(|task| is_id(task)), line(&fault));
@@ -305,7 +306,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         cause: &MessageId,
         to: &RequestKey,
         wanted: &AgentCall,
-    ) -> Result<(Peer, Question), Returned> {
+    ) -> Result<(Peer, AgentQuestion), Returned> {
         let id = cause.clone();
         let read = self.ledger.read(move |rows| {
             let Some(message) = rows.message(&id)? else {
@@ -329,14 +330,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some(agent) = agents.iter().find(|agent| agent.name == wanted.agent) else {
             return Err(unknown(&settings.agent_names(message.tier)));
         };
-        let client = Client::new(&agent.url, &settings.trust(), agent.token_file.clone());
-        let unasked = |fault: Fault| {
+        let client = AgentClient::new(&agent.url, &settings.trust(), agent.token_file.clone());
+        let unasked = |fault: AgentCallError| {
             let why = line(&fault);
             tracing::warn!(message_id = %cause, agent = agent.name, why, "another agent could not be asked");
             unasked(&agent.name, &question_id(to), &fault, false)
         };
         let peer = client.map_err(unasked)?.insist().await.map_err(unasked)?;
-        let mut question = Question::new(&*wanted.text, message_id(cause, to));
+        let mut question = AgentQuestion::new(&*wanted.text, message_id(cause, to));
         question.hops = hops.saturating_add(1);
         question.task = wanted.task.clone().filter(|task| is_id(task));
         question.context = wanted.context.clone().filter(|context| is_id(context));
@@ -349,7 +350,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 /// What went wrong, for the log: it may quote the other agent.
-fn line(fault: &Fault) -> String {
+fn line(fault: &AgentCallError) -> String {
     escape_line(&fault.to_string()).into_owned()
 }
 
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn remote_error_is_one_log_line() {
-        let fault = Fault::Refused {
+        let fault = AgentCallError::Refused {
             said: "no\n2026-01-01 ERROR \u{1b}[31mforged".to_owned(),
             later: None,
         };
