@@ -176,7 +176,7 @@ impl WriterThread {
             Ok(results) => {
                 for (job, result) in batch.into_iter().zip(results) {
                     if let Err(error) = &result {
-                        self.gauge.received(error);
+                        self.gauge.observe(error);
                     }
                     job.resolve(result);
                 }
@@ -184,7 +184,7 @@ impl WriterThread {
             Err(error) => {
                 tracing::warn!(jobs, %error, "ledger batch failed; nothing of it was written");
                 self.roll_back();
-                self.gauge.received(&error);
+                self.gauge.observe(&error);
                 for job in batch {
                     job.resolve(Err(error.clone()));
                 }
@@ -203,7 +203,7 @@ impl WriterThread {
             if undone == Undone::NotYet {
                 // Recorded at once: the rest of the batch may fail too.
                 if let Err(error) = &result {
-                    self.gauge.received(error);
+                    self.gauge.observe(error);
                 }
                 self.execute("ROLLBACK")?;
                 self.begin()?;
