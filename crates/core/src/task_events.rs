@@ -7,7 +7,7 @@
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::task::{A2aState, TaskMessage, TaskSnapshot};
-use crate::value::{Message, MessageId, TaskId, Timestamp};
+use crate::value::{Message, MessageId, Subscription, TaskId, Timestamp};
 use std::collections::HashSet;
 
 /// The mark of a configuration that begins with what is not there yet.
@@ -69,7 +69,17 @@ impl Timeline {
         self.view.now().state.terminal()
     }
 
-    /// All that there is to tell, in order.
+    /// The end of a started task; every message of it is answered or over.
+    #[must_use]
+    pub fn end(&self) -> Option<TaskEvent> {
+        let over = self.view.task.start.is_some() && self.view.settled();
+        over.then(|| TaskEvent {
+            mark: Subscription::END.to_owned(),
+            what: What::Stands(self.view.state().a2a()),
+        })
+    }
+
+    /// Every event, in order.
     #[must_use]
     pub fn task_events(&self) -> Vec<TaskEvent> {
         let mut dated = Vec::new();
@@ -126,7 +136,7 @@ impl Timeline {
         let stands = What::Stands(state);
         if let Some(asked) = self.view.question() {
             let asked = asked.request;
-            let name = format!("{}/{}", asked.request_id, word(state));
+            let name = format!("{}/{}", asked.request_id, state.as_str());
             return Some(task_event(&asked.message_id, &name, stands));
         }
         let before = told
@@ -137,7 +147,7 @@ impl Timeline {
                 What::Answered(_) => None,
             });
         let news = before != Some(state);
-        news.then(|| task_event(&last.message.message_id, word(state), stands))
+        news.then(|| task_event(&last.message.message_id, state.as_str(), stands))
     }
 }
 
@@ -155,7 +165,7 @@ pub fn behind<'t>(task_events: &'t [TaskEvent], mark: Option<&str>) -> Option<&'
     }
     // What it names is not so any more: a question was settled, or a dead letter was sent again. The work went on.
     let message = mark.split('/').next().unwrap_or_default();
-    let working = format!("{message}/{}", word(A2aState::Working));
+    let working = format!("{message}/{}", A2aState::Working.as_str());
     let resumed = task_events
         .iter()
         .find(|task_event| task_event.mark == working);
@@ -178,21 +188,7 @@ fn task_event(message_id: &MessageId, name: &str, what: What) -> TaskEvent {
 }
 
 fn stood(message_id: &MessageId, state: A2aState, at: Timestamp) -> TaskEvent {
-    task_event(message_id, word(state), What::Stood { state, at })
-}
-
-/// The stored word.
-fn word(state: A2aState) -> &'static str {
-    match state {
-        A2aState::Submitted => "submitted",
-        A2aState::Working => "working",
-        A2aState::InputRequired => "input-required",
-        A2aState::AuthRequired => "auth-required",
-        A2aState::Completed => "completed",
-        A2aState::Failed => "failed",
-        A2aState::Canceled => "canceled",
-        A2aState::Rejected => "rejected",
-    }
+    task_event(message_id, state.as_str(), What::Stood { state, at })
 }
 
 #[cfg(test)]

@@ -110,8 +110,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => {
                     self.hub.publish(&message_id, Live::Changed);
-                    self.look_for_ends();
-                    self.pushing.changed(&message_id);
+                    self.slots.changed(&message_id);
                 }
             }
         }

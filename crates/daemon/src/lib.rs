@@ -27,7 +27,6 @@ mod notify_targets;
 mod panics;
 mod progress;
 mod prune;
-mod push;
 mod push_client;
 mod questions;
 mod reads_also;
@@ -103,14 +102,8 @@ pub(crate) struct Daemon<L, A, S> {
     wake: Notify,
     /// Wakes the ack lane.
     ack_wake: Notify,
-    /// Wakes the notifications.
-    tell_wake: Notify,
-    /// Whether somebody is still to be told of a task: without it nothing wakes them.
-    untold: AtomicBool,
-    /// Notifications that are on their way.
-    telling: notifier::Telling,
-    /// Push notifications of tasks.
-    pushing: Arc<push::Pushing>,
+    /// Deliveries to the subscribers of tasks.
+    slots: Arc<notifier::Slots>,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
     /// Whoever gives a text to a running turn: in one conversation they go one after the other.
@@ -442,10 +435,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             reloads: OnceLock::new(),
             wake: Notify::new(),
             ack_wake: Notify::new(),
-            tell_wake: Notify::new(),
-            untold: AtomicBool::new(true),
-            telling: notifier::Telling::default(),
-            pushing: Arc::default(),
+            slots: Arc::default(),
             doubt: Notify::new(),
             joining: steer::Order::default(),
             hands: rescue::Hands::default(),

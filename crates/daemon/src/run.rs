@@ -179,8 +179,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
-            tokio::spawn(Arc::clone(daemon).notifications()),
-            tokio::spawn(Arc::clone(daemon).pushes()),
+            tokio::spawn(Arc::clone(daemon).notifier()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());

@@ -10,7 +10,7 @@ use bridge_core::step::{
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, NotifyState, Push, Sandbox, Task,
+    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, Sandbox, Subscription, SubscriptionState, Task,
     TaskId, TaskInput, Timestamp,
 };
 use std::future::Future;
@@ -138,10 +138,10 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Who we say we are to other agents.
     fn a2a(&self) -> A2aProfile;
 
-    /// Takes in what another agent said; when this resolves, it is on disk.
+    /// Accepts an input of another agent's task; when this resolves, it is on disk.
     fn accept_input(
         &self,
-        task: NewTaskInput,
+        input: NewTaskInput,
     ) -> impl Future<Output = Result<InputAccepted, SubmitError>> + Send;
 
     /// Answers a question of Codex with a word of a task's owner, by the right that the owner has now.
@@ -171,7 +171,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Keeps where `by`, the owner of a task, wants to be told of it.
     fn put_push(
         &self,
-        push: Push,
+        push: Subscription,
         by: &str,
     ) -> impl Future<Output = Result<PushPut, LedgerError>> + Send;
 
@@ -280,7 +280,7 @@ pub enum StartError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notified {
     /// It was tried; the row is in this state.
-    Ended(NotifyState),
+    Ended(SubscriptionState),
     /// There was nothing to send.
     Nothing,
     /// It is on its way, or too many others are: the row says later what became of it.

@@ -1,10 +1,9 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
 use crate::value::{
-    A2aTask, Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
-    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
-    Push, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName,
-    Round, Seq, StateName, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+     Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
+    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId,    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName,
+    Round, Seq, StateName, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -198,38 +197,27 @@ pub enum Change {
         /// Why.
         why: String,
     },
-    /// Inserts a task; its conversation and first message are there.
+    /// Inserts a task; its conversation is there.
     NewTask(Task),
-    /// Moves a task's notification, expecting its present state.
-    Notify {
-        /// Which task.
-        task_id: TaskId,
-        /// The state it must be in.
-        from: NotifyState,
-        /// The notification.
-        to: Notification,
-    },
-    /// Inserts a task.
-    NewA2aTask(A2aTask),
-    /// Inserts what its owner said in a task.
+    /// Inserts an input of a task.
     NewTaskInput(TaskInput),
-    /// Records how far news of a task may be numbered; it only grows.
+    /// Reserves event numbers of a task; the highest only grows.
     TaskSequence {
-        /// Which.
+        /// The task.
         task_id: TaskId,
-        /// Up to here.
+        /// The highest number.
         sequence: u64,
     },
-    /// Inserts or replaces a push configuration.
-    PutPush(Push),
-    /// Removes a push configuration.
-    DropPush {
-        /// Of which task.
+    /// Inserts or replaces a subscription.
+    PutSubscription(Subscription),
+    /// Removes a subscription.
+    DropSubscription {
+        /// The task.
         task_id: TaskId,
-        /// Which.
-        config: String,
+        /// The subscription.
+        subscription_id: String,
     },
-    /// Removes all push configurations of the tasks of an owner; there may be none.
+    /// Removes all push configurations of an agent's tasks; there may be none.
     DropPushesOf {
         /// Whose.
         owner: String,

@@ -39,7 +39,7 @@ pub enum CancelOutcome {
 pub struct CancelView {
     message: Option<Message>,
     replies: usize,
-    /// The task that the message is the last word of.
+    /// The agent's task whose last message it is.
     task: Option<TaskSnapshot>,
     /// It was given to the turn of another one, and is of a task of whoever stops it.
     own_follower: bool,
@@ -154,15 +154,16 @@ impl Cancel {
 
     fn owns_task_of(&self, rows: &dyn Read, id: &MessageId) -> Result<bool, RowsError> {
         let task = match rows.task_of_message(id)? {
-            Some(task_id) => rows.a2a_task(&task_id)?,
+            Some(task_id) => rows.task(&task_id)?,
             None => None,
         };
-        Ok(task.is_some_and(|task| task.owner == self.by.name))
+        Ok(task.is_some_and(|task| task.is_agents(&self.by.name)))
     }
 
     fn is_last_of(&self, task: &TaskSnapshot) -> bool {
         let last = task.messages.last();
-        last.is_some_and(|last| last.message.message_id == self.message_id)
+        let agents = task.task.start.is_none();
+        agents && last.is_some_and(|last| last.message.message_id == self.message_id)
     }
 
     /// Nothing runs, and nothing more is said.

@@ -24,12 +24,10 @@ mod join;
 mod lose;
 mod name;
 mod note;
-mod notify;
 mod obey;
 mod outbox;
 mod page;
 mod prune;
-mod push;
 mod question;
 mod receive;
 mod reconcile;
@@ -41,6 +39,7 @@ mod resume;
 mod seat;
 mod send;
 mod stop_sender;
+mod subscription;
 mod suspend;
 mod task;
 mod task_input;
@@ -69,12 +68,8 @@ pub use join::{Join, Leave};
 pub use lose::Lose;
 pub use name::Name;
 pub use note::Note;
-pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};
 pub use page::ReceivePage;
 pub use prune::{Keep, Prune};
-pub use push::{
-    DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
-};
 pub use receive::{Extras, MidTurn, Receive, Received, Verdict};
 pub use reconcile::Reconcile;
 pub use record::Record;
@@ -84,6 +79,10 @@ pub use regenerate::regenerate;
 pub use resume::Resume;
 pub use send::{Send, SendOutcome};
 pub use stop_sender::{SenderStopped, StopCause, StopSender};
+pub use subscription::{
+    Delivery, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, PushStored, PutPush,
+    delivery_is_due,
+};
 pub use suspend::Suspend;
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
 pub use task_input::{

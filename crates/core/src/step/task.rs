@@ -1,18 +1,23 @@
-//! Tasks: start one (its row and its first message together), and tell a task more. A task is a conversation, so the
-//! rest of its life is that of its messages.
+//! Started tasks: start one (its row, its first input and its message together), and add an input to it. The rest of its
+//! life is that of its messages.
 
+use super::task_input::next_ordinal;
 use super::{Action, Decision, Receive, Received, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
 use crate::storage::OverBudget;
-use crate::value::{MessageId, Task, Timestamp};
+use crate::value::{
+    ExternalId, MessageId, Subscription, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
+};
 
 /// Starts a task.
 #[derive(Clone, Debug)]
 pub struct StartTask {
     /// Its first message. The channel's id for it is the starter's own key, so that the same one is the same task.
     pub receive: Receive,
-    /// The task; its conversation and message are those of `receive`.
+    /// The task; its conversation is that of `receive`.
     pub task: Task,
+    /// Who is told of its end.
+    pub notify: Option<String>,
 }
 
 /// What became of a task that was to be started.
@@ -47,7 +52,7 @@ impl Transition for StartTask {
         let message = rows.message_by_external(&receive.channel, &receive.external_id)?;
         Ok(StartView {
             known: match message {
-                Some(message) => rows.task_of(&message.conversation_id)?,
+                Some(message) => rows.started_task(&message.conversation_id)?,
                 None => None,
             },
             receive: self.receive.load(rows)?,
@@ -56,12 +61,21 @@ impl Transition for StartTask {
 
     fn decide(self, view: StartView, now: Timestamp) -> Result<Decision<TaskStarted>, Refused> {
         let message_id = self.receive.message_id.clone();
+        let external_id = self.receive.external_id.clone();
         let received = self.receive.decide(view.receive, now)?;
         let (mut changes, actions) = (received.changes, received.actions);
         let outcome = match (received.outcome, view.known) {
-            (Received::New(_), _) => {
-                changes.push(Change::NewTask(self.task.clone()));
-                TaskStarted::New(self.task)
+            (Received::New(message_id), _) => {
+                let task = self.task;
+                let task_id = &task.task_id;
+                changes.push(Change::NewTask(task.clone()));
+                changes.push(input(task_id, 1, external_id, message_id, now));
+                let told = self.notify.map(|target| {
+                    let at = task.created_at;
+                    Subscription::of_end(task_id.clone(), Some(target), at)
+                });
+                changes.extend(told.map(Change::PutSubscription));
+                TaskStarted::New(task)
             }
             (Received::Duplicate(_), Some(known)) => TaskStarted::Known(known),
             (Received::Duplicate(_), None) => {
@@ -79,7 +93,26 @@ impl Transition for StartTask {
     }
 }
 
-/// Tells a task more: a message of its conversation, while it is not over.
+fn input(
+    task_id: &TaskId,
+    ordinal: u32,
+    external_id: ExternalId,
+    message_id: MessageId,
+    at: Timestamp,
+) -> Change {
+    Change::NewTaskInput(TaskInput {
+        task_id: task_id.clone(),
+        ordinal,
+        client_message_id: external_id.to_string(),
+        idempotency_key: None,
+        kind: TaskInputKind::Message(message_id),
+        // The message row has the text.
+        original: String::new(),
+        at,
+    })
+}
+
+/// Adds an input to a started task while it is not over.
 #[derive(Clone, Debug)]
 pub struct SteerTask {
     /// The message.
@@ -107,35 +140,43 @@ pub enum SteerStored {
 }
 
 impl Transition for SteerTask {
-    type View = (<Receive as Transition>::View, bool);
+    type View = (<Receive as Transition>::View, Option<(TaskId, u32)>);
     type Outcome = SteerStored;
     const NAME: &'static str = "steer_task";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
         let receive = &self.receive;
         let conversation = rows.conversation_by_key(&receive.channel, &receive.external_key)?;
-        let alive = match conversation {
-            Some(conversation) => !rows
-                .unanswered_of(&conversation.conversation_id, 1)?
-                .is_empty(),
-            None => false,
-        };
-        Ok((self.receive.load(rows)?, alive))
+        let mut open = None;
+        if let Some(conversation) = conversation
+            && let id = conversation.conversation_id
+            && !rows.unanswered_of(&id, 1)?.is_empty()
+            && let Some(task) = rows.started_task(&id)?
+        {
+            let next = next_ordinal(&rows.task_inputs(&task.task_id)?);
+            open = Some((task.task_id, next));
+        }
+        Ok((self.receive.load(rows)?, open))
     }
 
     fn decide(
         self,
-        (view, alive): Self::View,
+        (view, open): Self::View,
         now: Timestamp,
     ) -> Result<Decision<SteerStored>, Refused> {
-        if !alive {
+        let Some((task_id, ordinal)) = open else {
             return Ok(Decision::nothing(SteerStored::Over));
-        }
+        };
+        let external_id = self.receive.external_id.clone();
         let received = self.receive.decide(view, now)?;
+        let mut changes = received.changes;
+        if let Received::New(message_id) = &received.outcome {
+            changes.push(input(&task_id, ordinal, external_id, message_id.clone(), now));
+        }
         let join = |action: &Action| matches!(action, Action::Join { .. });
         let running = received.actions.iter().any(join);
         Ok(Decision {
-            changes: received.changes,
+            changes,
             // The caller joins it, and waits for the agent's word.
             actions: received.actions.into_iter().filter(|a| !join(a)).collect(),
             outcome: match received.outcome {

@@ -9,7 +9,7 @@ use crate::port::{Change, Read, RowsError};
 use crate::storage::OverBudget;
 use crate::task::{self, A2aState, TaskSnapshot};
 use crate::value::{
-    A2aTask, ExternalId, MessageId, StateName, TaskId, TaskInput, TaskInputKind, Timestamp,
+    Task, ExternalId, MessageId, StateName, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
 /// Takes in what another agent said.
@@ -31,7 +31,7 @@ pub struct AcceptInput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputTarget {
     /// It begins a task; its conversation is that of the message.
-    New(A2aTask),
+    New(Task),
     /// It is the next input of one.
     Old {
         /// Which.
@@ -47,21 +47,21 @@ pub enum InputAccepted {
     /// It is on disk.
     New {
         /// Of this task.
-        task: A2aTask,
+        task: Task,
         /// As this message.
         message_id: MessageId,
     },
     /// It was here before, with the same key.
     Known {
         /// Of this task.
-        task: A2aTask,
+        task: Task,
         /// As this message.
         message_id: MessageId,
     },
     /// It was here before, with the same key, and answered a question.
     KnownAnswer {
         /// Of this task.
-        task: A2aTask,
+        task: Task,
     },
     /// The task is over; nothing was stored.
     Over(A2aState),
@@ -79,7 +79,7 @@ pub enum InputAccepted {
 #[derive(Debug)]
 pub struct TakeView {
     receive: <Receive as Transition>::View,
-    known: Option<(A2aTask, MessageId)>,
+    known: Option<(Task, MessageId)>,
     old: Option<TaskSnapshot>,
 }
 
@@ -93,7 +93,7 @@ impl Transition for AcceptInput {
         let mut known = None;
         if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
             && let Some(task_id) = rows.task_of_message(&message.message_id)?
-            && let Some(task) = rows.a2a_task(&task_id)?
+            && let Some(task) = rows.task(&task_id)?
         {
             known = Some((task, message.message_id));
         }
@@ -113,7 +113,7 @@ impl Transition for AcceptInput {
             InputTarget::Old { owner, .. } => owner,
         };
         if let Some((task, message_id)) = view.known {
-            return Ok(Decision::nothing(if task.owner == *owner {
+            return Ok(Decision::nothing(if task.is_agents(owner) {
                 InputAccepted::Known { task, message_id }
             } else {
                 InputAccepted::Unknown
@@ -122,7 +122,7 @@ impl Transition for AcceptInput {
         let (task, ordinal, new) = match self.place {
             InputTarget::New(task) => (task, 1, true),
             InputTarget::Old { owner, .. } => match view.old {
-                Some(old) if old.task.owner == owner => {
+                Some(old) if old.task.is_agents(&owner) => {
                     if task::answer_with_key(&old.inputs, &self.receive.external_id).is_some() {
                         let task = old.task;
                         return Ok(Decision::nothing(InputAccepted::KnownAnswer { task }));
@@ -163,13 +163,13 @@ impl Transition for AcceptInput {
             // A chain never leaves its conversation.
             return Ok(Decision::nothing(InputAccepted::Unknown));
         }
-        let task = A2aTask {
+        let task = Task {
             conversation_id: seated,
             ..task
         };
         let refused_by_guard = changes.iter().any(buries);
         if new {
-            changes.push(Change::NewA2aTask(task.clone()));
+            changes.push(Change::NewTask(task.clone()));
         }
         changes.push(Change::NewTaskInput(TaskInput {
             task_id: task.task_id.clone(),
@@ -303,18 +303,18 @@ pub struct ReserveSequence {
 }
 
 impl Transition for ReserveSequence {
-    type View = Option<A2aTask>;
+    type View = Option<Task>;
     /// The first of them; absent when there is no such task.
     type Outcome = Option<u64>;
     const NAME: &'static str = "reserve_sequence";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        rows.a2a_task(&self.task_id)
+        rows.task(&self.task_id)
     }
 
     fn decide(
         self,
-        task: Option<A2aTask>,
+        task: Option<Task>,
         _now: Timestamp,
     ) -> Result<Decision<Option<u64>>, Refused> {
         let Some(task) = task else {

@@ -58,7 +58,7 @@ impl Transition for AddToken {
         };
         Ok(AddView {
             tokens: rows.tokens()?,
-            tasks: rows.a2a_tasks_count(&theirs)?,
+            tasks: rows.agent_tasks_count(&theirs)?,
         })
     }
 

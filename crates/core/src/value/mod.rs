@@ -16,8 +16,8 @@ mod incarnation;
 mod message;
 mod reply;
 mod request;
+mod subscription;
 mod task;
-mod task_input;
 mod time;
 mod token;
 mod turn;
@@ -45,8 +45,8 @@ pub use request::{
     DecidedBy, Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind,
     RequestState, RequestStateName, Verdict as RequestVerdict, Wants,
 };
-pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
-pub use task_input::{A2aTask, Push, PushState, TaskInput, TaskInputKind};
+pub use subscription::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget};
+pub use task::{AskedDigest, ReadAccess, Task, TaskInput, TaskInputKind, TaskStart, TaskTerms};
 pub use time::Timestamp;
 pub use token::Token;
 pub use turn::{CutPolicy, Turn, TurnState, Usage};

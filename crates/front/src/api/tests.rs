@@ -22,7 +22,7 @@ use bridge_core::step::{
     RevokeToken, TaskAnswered, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, Epoch, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
+    Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput, Timestamp,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ impl BridgeService for EmptyService {
         Err(unbuilt())
     }
 
-    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
+    async fn put_push(&self, _push: Subscription, _by: &str) -> Result<PushPut, LedgerError> {
         Err(unbuilt())
     }
 

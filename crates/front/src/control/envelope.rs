@@ -1,12 +1,12 @@
 //! The envelope of a task: the JSON that other agents know, with their keys, and ours beside them.
 
 use super::rows::TaskRows;
-use super::standing::Standing;
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
 use bridge_core::requester::requester;
+use bridge_core::task::ControlStatus;
 use bridge_core::value::{
-    EventKind, ItemEvent, MessageState, Notification, NotifyState, Request, Task, Timestamp,
-    Transport, Turn, TurnState,
+    EventKind, ItemEvent, MessageState, Request, Subscription, SubscriptionState,
+    SubscriptionTarget, TaskStart, Timestamp, Transport, Turn, TurnState,
 };
 use serde_json::{Value, json};
 
@@ -63,15 +63,15 @@ pub(crate) fn envelope(rows: &TaskRows, message: &str) -> Value {
 }
 
 pub(crate) fn view(rows: &TaskRows, told: Told) -> Value {
-    let standing = rows.standing();
-    let mut view = base(rows, standing);
-    merge(&mut view, notification(rows.task.as_ref()));
-    merge(&mut view, progress(rows, standing));
+    let status = rows.status();
+    let mut view = base(rows, status);
+    merge(&mut view, notification(rows.notification.as_ref()));
+    merge(&mut view, progress(rows, status));
     match told {
         Told::Line => {}
         Told::Whole | Told::Notice => {
             let events: Vec<Value> = recent(rows);
-            let asked = rows.asked.iter().map(|request| pending(rows, request));
+            let asked = rows.requests().map(|request| pending(rows, request));
             merge(
                 &mut view,
                 json!({
@@ -97,23 +97,20 @@ fn merge(view: &mut Value, more: Value) {
     }
 }
 
-fn base(rows: &TaskRows, standing: Standing) -> Value {
+fn base(rows: &TaskRows, status: ControlStatus) -> Value {
     let first = rows.messages.first().map(|rows| &rows.message);
     let id = match (&rows.task, first) {
         (Some(task), _) => task.task_id.to_string(),
         (None, Some(message)) => message.message_id.to_string(),
         (None, None) => String::new(),
     };
-    let turn = rows
-        .messages
-        .iter()
-        .rev()
-        .find_map(|rows| rows.turn.as_ref());
+    let turn = rows.turns.last();
     let conversation = rows.conversation.as_ref();
     let thread = conversation.and_then(|conversation| conversation.thread.as_ref());
-    let terms = rows.task.as_ref().map(|task| &task.terms);
-    let summary_of_prompt = match (&rows.task, first) {
-        (Some(task), _) => task.prompt_summary.clone(),
+    let start = rows.task.as_ref().and_then(|task| task.start.as_ref());
+    let terms = start.map(|start| &start.terms);
+    let summary_of_prompt = match (start, first) {
+        (Some(TaskStart { prompt_summary, .. }), _) => prompt_summary.clone(),
         (None, Some(message)) => summary(&message.body, PROMPT_SUMMARY_MAX_CHARS),
         (None, None) => String::new(),
     };
@@ -128,7 +125,7 @@ fn base(rows: &TaskRows, standing: Standing) -> Value {
     json!({
         "hermes_task_id": id,
         "task_id": id,
-        "status": standing.as_str(),
+        "status": status.as_str(),
         "codex_thread_id": thread.map(ToString::to_string),
         "codex_turn_id": turn.and_then(|turn| turn.turn_id.as_ref()).map(ToString::to_string),
         "prompt_summary": summary_of_prompt,
@@ -138,43 +135,41 @@ fn base(rows: &TaskRows, standing: Standing) -> Value {
         "approval_policy": terms.map(|terms| terms.approval_policy.as_str()),
         "codex_home": terms.and_then(|terms| terms.codex_home.as_ref()),
         "degraded_mode": "none",
-        "starter": rows.task.as_ref().map(|task| &task.starter),
+        "starter": rows.task.as_ref().map(|task| &task.owner),
         "channel": first.map(|message| message.channel.to_string()),
         "message_ids": rows.messages.iter().map(|rows| rows.message.message_id.to_string()).collect::<Vec<_>>(),
     })
 }
 
-/// A task nobody is to be told of says so once a person asked for it, as in the tool that other agents know.
-pub(crate) fn notification_word(told: &Notification) -> Option<&'static str> {
-    match told.state {
-        NotifyState::NoTarget if told.tries == 0 => None,
+/// The word for how far the notification of a task is. A task without a target says so once a person was shown it.
+pub(crate) fn notification_word(notification: &Subscription) -> &'static str {
+    match (&notification.target, notification.state) {
+        (SubscriptionTarget::Nobody, _) => "no_target",
         // The intent to send is ours to know.
-        NotifyState::Sending => Some("pending"),
-        NotifyState::NoTarget
-        | NotifyState::Pending { .. }
-        | NotifyState::Sent { .. }
-        | NotifyState::Failed { .. } => Some(told.state.as_str()),
+        (_, SubscriptionState::Waiting { .. } | SubscriptionState::Sending) => "pending",
+        (_, SubscriptionState::Closed { .. }) => "sent",
+        (_, SubscriptionState::Dead { .. }) => "failed",
     }
 }
 
-fn notification(task: Option<&Task>) -> Value {
-    let told = task.map(|task| &task.notification);
-    let notified_at = told.and_then(|told| match told.state {
-        NotifyState::Sent { at } => Some(at),
-        NotifyState::NoTarget
-        | NotifyState::Pending { .. }
-        | NotifyState::Sending
-        | NotifyState::Failed { .. } => None,
-    });
+/// When a notification was taken.
+pub(crate) fn notified_at(notification: &Subscription) -> Option<Timestamp> {
+    match (notification.notify(), notification.state) {
+        (Some(_), SubscriptionState::Closed { at }) => Some(at),
+        _ => None,
+    }
+}
+
+fn notification(notification: Option<&Subscription>) -> Value {
     json!({
-        "notify_target": told.and_then(|told| told.target.as_ref()),
-        "notification_status": told.and_then(notification_word),
-        "notified_at": maybe_seconds(notified_at),
-        "notification_error": told.and_then(|told| told.error.as_ref()),
+        "notify_target": notification.and_then(Subscription::notify),
+        "notification_status": notification.map(notification_word),
+        "notified_at": maybe_seconds(notification.and_then(notified_at)),
+        "notification_error": notification.and_then(|it| it.error.as_ref()),
     })
 }
 
-fn progress(rows: &TaskRows, standing: Standing) -> Value {
+fn progress(rows: &TaskRows, status: ControlStatus) -> Value {
     let present = rows.present();
     let answer = present.and_then(|rows| rows.answer.as_ref());
     let life = present.map(|rows| &rows.message.life);
@@ -230,7 +225,7 @@ fn progress(rows: &TaskRows, standing: Standing) -> Value {
         "stopping": life.and_then(|life| life.stop.as_ref()),
         "created_at": maybe_seconds(created),
         "updated_at": maybe_seconds(updated),
-        "completed_at": maybe_seconds(ended.filter(|_| standing.over())),
+        "completed_at": maybe_seconds(ended.filter(|_| status.over())),
         "active_connection": active,
     })
 }
@@ -247,8 +242,7 @@ fn kind(kind: EventKind) -> &'static str {
 }
 
 fn recent(rows: &TaskRows) -> Vec<Value> {
-    let turns = rows.messages.iter().filter_map(|rows| rows.turn.as_ref());
-    let mut told: Vec<(Timestamp, Value)> = turns.flat_map(of_turn).collect();
+    let mut told: Vec<(Timestamp, Value)> = rows.turns.iter().flat_map(of_turn).collect();
     told.extend(rows.events.iter().map(of_event));
     // Stable: what happened at the same time stays in order.
     told.sort_by_key(|(at, _)| *at);

@@ -28,7 +28,7 @@ impl<D: BridgeService> TaskService<D> {
             let rows = self.look(task_id).await?;
             let said = format!(
                 "Task has no active Codex turn to interrupt. It is {}.",
-                rows.standing().as_str()
+                rows.status().as_str()
             );
             return Err(ControlError::new(ControlFault::Refused, said));
         }

@@ -14,7 +14,6 @@ mod respond;
 mod rows;
 mod service;
 mod shape;
-mod standing;
 mod start;
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ impl<D: BridgeService> TaskService<D> {
     ) -> Done {
         let said = read(decision)?;
         let rows = self.look(task_id).await?;
-        let request = find(&rows.asked, request_id);
+        let request = find(&rows, request_id);
         let decision = said.unwrap_or_else(|| unsaid(request, answers.as_ref()));
         let own = request.is_some_and(|request| is_own_question(caller, &rows, request));
         if decision.accepts() && !own {
@@ -108,7 +108,7 @@ fn unsaid(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision
 
 /// Whoever gave Codex the work may answer what Codex asks about it: an answer gives no rights.
 fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool {
-    let started = rows.task.as_ref().map(|task| &task.starter);
+    let started = rows.task.as_ref().map(|task| &task.owner);
     let sent = rows
         .messages
         .iter()
@@ -120,9 +120,9 @@ fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool 
 }
 
 /// By its id, or by its code.
-fn find<'r>(asked: &'r [Request], id: &str) -> Option<&'r Request> {
+fn find<'r>(rows: &'r TaskRows, id: &str) -> Option<&'r Request> {
     let id = id.trim();
-    asked.iter().find(|request| {
+    rows.requests().find(|request| {
         request.request_id.as_str() == id || request.request_id.code().eq_ignore_ascii_case(id)
     })
 }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn starter_may_answer_only_user_input() {
         let rows = rows(vec![(running(), false)]);
-        let starter = rows.task.as_ref().unwrap().starter.clone();
+        let starter = rows.task.as_ref().unwrap().owner.clone();
         let named = |name: &str| Caller {
             name: name.to_owned(),
             via: Via::Http,

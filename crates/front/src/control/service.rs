@@ -59,7 +59,7 @@ impl<D: BridgeService> TaskService<D> {
 
     async fn status(&self, task_id: &str) -> Done {
         let rows = self.look(task_id).await?;
-        let message = format!("The task is {}.", rows.standing().as_str());
+        let message = format!("The task is {}.", rows.status().as_str());
         Ok(envelope(&rows, &message))
     }
 
@@ -68,7 +68,7 @@ impl<D: BridgeService> TaskService<D> {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let before = before.map(TaskId::new);
         let rows = self.service.ledger().read(move |rows| {
-            let tasks = rows.tasks(before.as_ref(), limit)?.into_iter();
+            let tasks = rows.started_tasks(before.as_ref(), limit)?.into_iter();
             let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
             loaded
                 .filter_map(Result::transpose)
@@ -89,7 +89,7 @@ impl<D: BridgeService> TaskService<D> {
             for request in rows.newest_requests(true, None, PAGE_MAX)? {
                 let message = rows.message(&request.message_id)?;
                 let task = match message {
-                    Some(message) => rows.task_of(&message.conversation_id)?,
+                    Some(message) => rows.started_task(&message.conversation_id)?,
                     None => None,
                 };
                 asked.push(json!({
@@ -104,13 +104,13 @@ impl<D: BridgeService> TaskService<D> {
         Ok(json!({ "success": true, "requests": asked }))
     }
 
-    /// Words in somebody's work are that somebody's: whoever does not count as owner speaks only in what they began.
+    /// Non-admin callers may steer only tasks they started.
     async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
         if caller.may(Scope::Admin) {
             return Ok(());
         }
         let theirs = match subject {
-            Subject::Task(task) => task.starter == caller.name,
+            Subject::Task(task) => task.owner == caller.name,
             Subject::Message(message_id) => {
                 let id = message_id.clone();
                 let found = self.service.ledger().read(move |rows| rows.message(&id));

@@ -1,13 +1,14 @@
 //! How a task stands and what its envelope holds, over rows made by hand.
 
 use super::envelope::{Told, view};
-use super::rows::{MessageRows, TaskRows};
+use super::rows::TaskRows;
 use super::shape::task_keys;
+use bridge_core::task::TaskMessage;
 use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
     EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
-    MessageState, Notification, NotifyState, ReadAccess, Request, RequestId, RequestKind,
-    RequestState, Round, Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp,
+    MessageState, ReadAccess, Request, RequestId, RequestKind,
+    RequestState, Round, Sandbox, SenderKind, Seq, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp,
     Transport, TurnId, Wants,
 };
 use serde_json::{Value, json};
@@ -46,44 +47,43 @@ fn answer(seq: i64) -> Answer {
 fn task() -> Task {
     Task {
         task_id: TaskId::new("codex-0123456789ab"),
+        channel: ChannelId::new("task"),
         conversation_id: ConversationId::new("c"),
-        message_id: MessageId::new("m1"),
-        starter: "local owner".to_owned(),
-        prompt_summary: "do it".to_owned(),
-        asked: AskedDigest::of([Some("do it")]),
-        terms: TaskTerms {
-            cwd: "/work".to_owned(),
-            model: None,
-            sandbox: Sandbox::ReadOnly,
-            approval_policy: ApprovalPolicy::OnRequest,
-            codex_home: None,
-            reads: ReadAccess::Disk,
-        },
-        notification: Notification {
-            target: None,
-            state: NotifyState::NoTarget,
-            tries: 0,
-            first_try_at: None,
-            error: None,
-        },
+        owner: "local owner".to_owned(),
+        sequence: 0,
         created_at: Timestamp(1_000),
+        start: Some(TaskStart {
+            prompt_summary: "do it".to_owned(),
+            asked: AskedDigest::of([Some("do it")]),
+            terms: TaskTerms {
+                cwd: "/work".to_owned(),
+                model: None,
+                sandbox: Sandbox::ReadOnly,
+                approval_policy: ApprovalPolicy::OnRequest,
+                codex_home: None,
+                reads: ReadAccess::Disk,
+            },
+        }),
     }
 }
 
 pub(super) fn rows(states: Vec<(MessageState, bool)>) -> TaskRows {
     let messages = (1..)
         .zip(states)
-        .map(|(seq, (state, answered))| MessageRows {
+        .map(|(seq, (state, answered))| TaskMessage {
             message: message(seq, state),
             answer: answered.then(|| answer(seq)),
-            turn: None,
+            files: Vec::new(),
+            requests: Vec::new(),
+            notice: None,
         });
     TaskRows {
         task: Some(task()),
+        notification: None,
         conversation: None,
         messages: messages.collect(),
+        turns: Vec::new(),
         events: Vec::new(),
-        asked: Vec::new(),
         transport: Transport::Socket,
     }
 }
@@ -171,21 +171,21 @@ fn a_task_stands_where_its_messages_are() {
         ),
     ] {
         let rows = rows(states);
-        assert_eq!(rows.standing().as_str(), word, "{:?}", rows.messages);
+        assert_eq!(rows.status().as_str(), word, "{:?}", rows.messages);
     }
     let mut asked = rows(vec![(running(), false)]);
-    asked.asked = vec![asks(RequestKind::Command)];
-    assert_eq!(asked.standing().as_str(), "waiting_for_approval");
-    asked.asked = vec![asks(RequestKind::UserInput)];
-    assert_eq!(asked.standing().as_str(), "waiting_for_user_input");
-    asked.asked = vec![asks(RequestKind::Elicitation)];
+    asked.messages[0].requests = vec![asks(RequestKind::Command)];
+    assert_eq!(asked.status().as_str(), "waiting_for_approval");
+    asked.messages[0].requests = vec![asks(RequestKind::UserInput)];
+    assert_eq!(asked.status().as_str(), "waiting_for_user_input");
+    asked.messages[0].requests = vec![asks(RequestKind::Elicitation)];
     assert_eq!(
-        asked.standing().as_str(),
+        asked.status().as_str(),
         "waiting_for_approval",
         "a tool of an MCP server is asked about by a form"
     );
-    asked.asked[0].wants = Wants::Form;
-    assert_eq!(asked.standing().as_str(), "waiting_for_user_input");
+    asked.messages[0].requests[0].wants = Wants::Form;
+    assert_eq!(asked.status().as_str(), "waiting_for_user_input");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn task_view_matches_described_keys() {
 #[test]
 fn pending_requests_keep_original_payload() {
     let mut rows = rows(vec![(running(), false)]);
-    rows.asked = vec![asks(RequestKind::Command)];
+    rows.messages[0].requests = vec![asks(RequestKind::Command)];
     let told = view(&rows, Told::Whole);
     let asked = &told["pending_requests"][0];
     assert_eq!(asked["payload"], json!({ "command": "make" }));

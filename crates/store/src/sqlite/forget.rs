@@ -1,15 +1,14 @@
 //! Removing: finished messages with everything that hangs on them, and old records. What may go is decided by the
 //! core; the guards here only refuse what is not finished.
 
-use super::{a2a_task, audit, sql, stored};
+use super::{audit, sql, stored, task};
 use crate::key::LedgerKey;
 use bridge_core::port::{OldRecords, RowsError};
 use bridge_core::value::{MessageId, StateName};
 use rusqlite::Connection;
 
 /// What hangs on a message, children before parents.
-const OF_MESSAGE: [&str; 9] = [
-    "DELETE FROM task WHERE message_id = ?1",
+const OF_MESSAGE: [&str; 8] = [
     "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
     "DELETE FROM reply WHERE message_id = ?1",
     "DELETE FROM event WHERE message_id = ?1",
@@ -21,7 +20,7 @@ const OF_MESSAGE: [&str; 9] = [
 ];
 
 pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
-    a2a_task::forget(conn, id)?;
+    task::forget(conn, id)?;
     for statement in OF_MESSAGE {
         sql::run(conn, statement, [id.as_str()])?;
     }

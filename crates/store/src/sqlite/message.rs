@@ -4,7 +4,7 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, Moves, Standing};
-use super::{a2a_task, ack, attached, sql, sums};
+use super::{ack, attached, sql, sums, task};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     Ack, ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId,
@@ -294,7 +294,7 @@ pub(super) fn live(
     let own: [&dyn ToSql; 2] = [&id.as_str(), &from.as_str()];
     if place::same_spot(from, life.state.name()) {
         with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what))?;
-        return a2a_task::touch(conn, id, life.updated_at);
+        return task::touch(conn, id, life.updated_at);
     }
     let standing = Standing::of(&life.state);
     let Some(moves) = moves(conn, id, standing, held(&life.state))? else {
@@ -305,7 +305,7 @@ pub(super) fn live(
     with_life(&own, life, |columns| {
         sql::write(conn, LIVE_ELSEWHERE, columns, what)
     })?;
-    a2a_task::touch(conn, id, life.updated_at)?;
+    task::touch(conn, id, life.updated_at)?;
     moves.write(conn)
 }
 

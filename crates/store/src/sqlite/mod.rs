@@ -3,7 +3,6 @@
 //! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Stored forms
 //! are the tables' own, one file per table; nothing outside this folder knows a column.
 
-mod a2a_task;
 mod ack;
 mod answer;
 mod attached;
@@ -28,7 +27,6 @@ mod migrate;
 mod open;
 mod pages;
 mod place;
-mod push;
 mod queue;
 mod reader;
 mod recover;
@@ -39,6 +37,7 @@ mod seal;
 mod spend;
 mod sql;
 mod stored;
+mod subscription;
 mod sums;
 mod task;
 mod token;

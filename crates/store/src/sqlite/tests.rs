@@ -1,7 +1,9 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{a2a_task, conversation, message, pages, place, push, queue, reply, spend, stored};
+use super::{
+    conversation, message, pages, place, queue, reply, spend, stored, subscription, task,
+};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -67,7 +69,7 @@ fn walks(step: &str) -> bool {
         "message_in_flight",
         "ack_due",
         "reply_lane",
-        "push_open",
+        "subscription_open",
         "request_waiting",
         "request_open",
     ];
@@ -118,10 +120,10 @@ const HOT: [&str; 43] = [
     message::BY_EXTERNAL,
     message::LIVE,
     message::LIVE_ELSEWHERE,
-    a2a_task::OF_OWNER,
-    a2a_task::OF_CONVERSATION,
-    a2a_task::INPUTS,
-    a2a_task::TOUCH,
+    task::OF_OWNER,
+    task::OF_CONVERSATION,
+    task::INPUTS,
+    task::TOUCH,
     spend::TURNS,
     stored::HOURS,
     super::token::BY_NAME,
@@ -154,10 +156,10 @@ fn hot_queries_avoid_scans_and_sorts() {
         queue::UNANSWERED_BEFORE,
         queue::UNANSWERED_OF,
         queue::UNANSWERED_OF_SENDER,
-        a2a_task::COUNT_OF_OWNER,
-        a2a_task::COUNT_OF_CONVERSATION,
+        task::COUNT_OF_OWNER,
+        task::COUNT_OF_CONVERSATION,
         spend::CLAIMED,
-        push::HELD,
+        subscription::HELD,
     ] {
         for step in plan(&conn, query) {
             assert!(!walks(&step), "{step}");

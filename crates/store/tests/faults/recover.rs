@@ -360,7 +360,7 @@ async fn lost_task_row_is_rebuilt_from_inputs() {
     let world = World::over(&recovered);
     let owner = world.reads(|rows| owner_of(rows, "m1")).await;
     assert_eq!(owner.as_deref(), Some("ann"));
-    let inputless = world.reads(|rows| rows.a2a_task(&TaskId::new("e-m2")));
+    let inputless = world.reads(|rows| rows.task(&TaskId::new("e-m2")));
     assert_eq!(inputless.await, None);
 }
 

@@ -3,14 +3,13 @@
 //! [`MemoryRows`] is the rows alone, usable without any runtime; [`MemoryLedger`] shares them between tasks.
 //! Nothing here survives the process.
 
-mod a2a_task;
 mod apply;
 mod facts;
 mod figures;
 mod flight;
 mod forget;
 mod heard;
-mod push;
+mod subscription;
 mod read;
 mod request;
 mod rows;

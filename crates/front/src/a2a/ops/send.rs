@@ -274,7 +274,7 @@ fn fits(view: &TaskSnapshot, heard: &Heard, keyed: bool) -> Result<(), Fault> {
 fn over(state: A2aState) -> Fault {
     Fault::unsupported(format!(
         "the task is over ({}) and takes no more messages; begin a new one in its context",
-        task::word(state)
+        state.as_str()
     ))
 }
 
