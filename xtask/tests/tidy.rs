@@ -307,6 +307,20 @@ fn only_the_host_spawns() {
 }
 
 #[test]
+fn configuration_does_not_use_the_daemon() {
+    let file = "crates/daemon/src/config/keys.rs";
+    refused(file, "use crate::settings::Settings;\n", 2, "may not use");
+    accepted(
+        file,
+        "use crate::config::Config;\nuse crate::term::escape;\n",
+    );
+    accepted(
+        "crates/daemon/src/run.rs",
+        "use crate::settings::Settings;\n",
+    );
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     for text in [
         "fn f() {}\n",

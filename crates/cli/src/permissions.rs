@@ -1,8 +1,8 @@
 //! `api permissions`: what holders of each scope may call and what turns of each tier may do, made from the tables that
 //! the guards work with. `docs/guides/permissions.md` holds it, and a test compares the two.
 
-use bridge_core::value::{ApprovalPolicy, Sandbox};
-use bridge_daemon::config::{ReadsKey, TierConfig, Tiers};
+use bridge_core::value::{ApprovalPolicy, ReadAccess, Sandbox};
+use bridge_daemon::config::{TierConfig, Tiers};
 use bridge_daemon::routes;
 use bridge_daemon::term;
 use bridge_front::api::{Access, RouteEntry, Trace, Verb};
@@ -170,8 +170,8 @@ fn tier<T>(page: &mut String, name: &str, tier: &TierConfig<T>) {
         Sandbox::DangerFullAccess => ("all that the daemon's user may", "all"),
     };
     let read = match tier.reads {
-        ReadsKey::Disk => "all that the daemon's user may",
-        ReadsKey::Shielded => {
+        ReadAccess::Disk => "all that the daemon's user may",
+        ReadAccess::Isolated => {
             "the system's own directories, the working directory and `reads_also`"
         }
     };

@@ -42,10 +42,15 @@ pub struct Case<'a> {
 
 /// What happens to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Ruling {
     /// It is accepted without asking anybody.
     Allow,
-    /// Somebody decides.
+    /// A person decides.
     Ask,
     /// It is declined without asking anybody.
     Deny,

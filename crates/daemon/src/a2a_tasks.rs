@@ -2,11 +2,11 @@
 //!
 //! How a task stands is derived in the core; what is said about it in A2A's words is the front's.
 
-use super::ids;
-use super::questions::misfit;
-use super::service::{DaemonService, closed};
-use super::task_files::{keep, remove};
+use crate::api::service::{DaemonService, closed};
 use crate::config::{A2aAuthKey, A2aConfig, Config};
+use crate::intake::files::{keep, remove};
+use crate::process::ids;
+use crate::turn::approvals::misfit;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
@@ -15,7 +15,7 @@ use bridge_core::step::{
     InputTarget, ReserveSequence, TaskAnswered,
 };
 use bridge_core::value::{
-    Task, Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind,
+    Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind, Task,
     TaskId, TaskInput, Tier,
 };
 use bridge_front::{
@@ -75,7 +75,7 @@ impl A2aSettings {
         let named = self.config.peer(&caller.name);
         let named = named.filter(|_| caller.name != ANONYMOUS);
         Peer {
-            tier: named.map_or(Tier::Peer, |peer| peer.tier.tier()),
+            tier: named.map_or(Tier::Peer, |peer| peer.tier),
             kind: SenderKind::Agent,
         }
     }
@@ -382,7 +382,10 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Answers a question with a word. What does not fit the question is refused before anything is written.
-    pub(super) async fn answer_input(&self, answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
+    pub(super) async fn answer_input(
+        &self,
+        answer: NewAnswer,
+    ) -> Result<TaskAnswered, LedgerError> {
         let id = answer.request_id.clone();
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());

@@ -2,7 +2,7 @@
 //! says "look", and what could not be said is said later.
 
 use super::Daemon;
-use super::ids::{jitter, now};
+use crate::process::ids::{jitter, now};
 use bridge_core::limits::{PAGE_MAX, REPLY_BACKOFF_BASE_MS, REPLY_BACKOFF_MAX_MS};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::retry::backoff_ms;

@@ -1,8 +1,8 @@
 //! Acting: the one place that turns the core's actions into tasks, always after the commit that asked for them.
 
 use super::Daemon;
-use super::ids::{jitter, now};
 use crate::failpoint::{self, Side};
+use crate::process::ids::{jitter, now};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Action, Transition};

@@ -9,7 +9,7 @@ mod slots;
 pub(crate) use slots::Slots;
 
 use super::Daemon;
-use super::ids::{jitter, now};
+use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{
@@ -94,7 +94,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// The loop.
-    pub(crate) async fn notifier(self: Arc<Self>) {
+    pub(crate) async fn deliver_events(self: Arc<Self>) {
         let (mut walk_at, mut soonest) = (now(), now());
         while !self.stopping.is_cancelled() {
             let due = self.slots.due();

@@ -3,6 +3,7 @@
 //! A few lines over one datagram socket, and nothing at all where no manager asked (`NOTIFY_SOCKET`). Whether the
 //! daemon is alive is judged where its loops are, not here.
 
+use crate::config::ServiceManagerVars;
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -23,27 +24,16 @@ pub struct Notifier {
     beat: Option<Duration>,
 }
 
-/// What the manager put into our environment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
-    /// `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
-    pub socket: Option<&'a OsStr>,
-    /// `WATCHDOG_USEC`.
-    pub watchdog_usec: Option<&'a OsStr>,
-    /// `WATCHDOG_PID`: whom the watchdog is for.
-    pub watchdog_pid: Option<&'a OsStr>,
-}
-
 impl Notifier {
     /// Opens the way. One that can't be opened is logged and left: the manager will say so in its own way.
-    pub fn new(asked: Asked<'_>, pid: u32) -> Self {
-        let Some(name) = asked.socket else {
+    pub fn new(vars: ServiceManagerVars<'_>, pid: u32) -> Self {
+        let Some(name) = vars.socket else {
             return Self::default();
         };
         match open(name) {
             Ok(to) => Self {
                 to: Some(Arc::new(to)),
-                beat: beat(asked, pid),
+                beat: beat(vars, pid),
             },
             Err(error) => {
                 tracing::warn!(%error, "the service manager's NOTIFY_SOCKET can't be used");
@@ -112,14 +102,14 @@ fn open(name: &OsStr) -> std::io::Result<(UnixDatagram, SocketAddr)> {
     Ok((socket, address))
 }
 
-fn beat(asked: Asked<'_>, pid: u32) -> Option<Duration> {
+fn beat(vars: ServiceManagerVars<'_>, pid: u32) -> Option<Duration> {
     let number = |text: &OsStr| text.to_str()?.parse::<u64>().ok();
-    if let Some(other) = asked.watchdog_pid
+    if let Some(other) = vars.watchdog_pid
         && number(other) != Some(u64::from(pid))
     {
         return None;
     }
-    let period = Duration::from_micros(number(asked.watchdog_usec?)?);
+    let period = Duration::from_micros(number(vars.watchdog_usec?)?);
     (!period.is_zero()).then(|| period / BEATS)
 }
 
@@ -133,9 +123,9 @@ fn line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked<'a>(socket: &'a str, usec: &'a str, pid: &'a str) -> Asked<'a> {
+    fn vars<'a>(socket: &'a str, usec: &'a str, pid: &'a str) -> ServiceManagerVars<'a> {
         let set = |text: &'a str| (!text.is_empty()).then(|| OsStr::new(text));
-        Asked {
+        ServiceManagerVars {
             socket: set(socket),
             watchdog_usec: set(usec),
             watchdog_pid: set(pid),
@@ -153,14 +143,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let by_path = UnixDatagram::bind(&path).unwrap();
-        let notifier = Notifier::new(asked(path.to_str().unwrap(), "", ""), 1);
+        let notifier = Notifier::new(vars(path.to_str().unwrap(), "", ""), 1);
         notifier.ready("serving\nEVIL=1");
         assert_eq!(heard(&by_path), "READY=1\nSTATUS=serving");
 
         let name = format!("codex-bridge-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let by_name = UnixDatagram::bind_addr(&address).unwrap();
-        let notifier = Notifier::new(asked(&format!("@{name}"), "", ""), 1);
+        let notifier = Notifier::new(vars(&format!("@{name}"), "", ""), 1);
         notifier.alive();
         notifier.stopping("bye");
         assert_eq!(heard(&by_name), "WATCHDOG=1");
@@ -169,7 +159,7 @@ mod tests {
 
     #[test]
     fn watchdog_beat_is_third_of_period() {
-        let beat = |usec, pid| super::beat(asked("/x", usec, pid), 7);
+        let beat = |usec, pid| super::beat(vars("/x", usec, pid), 7);
         assert_eq!(beat("30000000", ""), Some(Duration::from_secs(10)));
         assert_eq!(beat("30000000", "7"), Some(Duration::from_secs(10)));
         assert_eq!(beat("30000000", "8"), None);
@@ -180,9 +170,9 @@ mod tests {
 
     #[test]
     fn notifier_without_socket_does_nothing() {
-        Notifier::new(Asked::default(), 1).ready("x");
-        Notifier::new(asked("relative", "30000000", ""), 1).alive();
-        let gone = Notifier::new(asked("/nonexistent/notify", "", ""), 1);
+        Notifier::new(ServiceManagerVars::default(), 1).ready("x");
+        Notifier::new(vars("relative", "30000000", ""), 1).alive();
+        let gone = Notifier::new(vars("/nonexistent/notify", "", ""), 1);
         gone.ready("x");
         assert_eq!(gone.beat(), None);
     }

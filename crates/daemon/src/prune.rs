@@ -1,7 +1,7 @@
 //! Retention: finished rows leave the ledger after their time, a few at a time, so that nobody waits for it.
 
 use super::Daemon;
-use super::ids::now;
+use crate::process::ids::now;
 use bridge_core::limits::PRUNE_BATCH;
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::step::Prune;
@@ -18,7 +18,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         loop {
             let prune = Prune {
                 now: now(),
-                keep: self.settings().keep,
+                keep: self.settings().config.keep(),
             };
             let pause = match self.commit(prune).await {
                 Ok(gone) if gone >= PRUNE_BATCH => BATCH_PAUSE,

@@ -1,19 +1,21 @@
 //! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
 //! without leaving a process or a half-told story.
 
-use super::follow::Running;
-use super::import::Heir;
-use super::listeners::{self, Listeners};
 use super::notify_targets::NotifySettings;
-use super::redact::RedactingAgent;
-use super::reload::{Reloads, Source};
-use super::secret_registry::{self, SecretRegistry};
-use super::service::{CodexDaemon, DaemonService};
-use super::{Daemon, Settings, clock};
+use crate::Daemon;
+use crate::api::listeners::{self, Listeners};
+use crate::api::reload::{Reloads, Source};
+use crate::api::service::{CodexDaemon, DaemonService};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::intake::import::Heir;
 use crate::key::KeyPlace;
 use crate::notify::Notifier;
+use crate::process::clock;
+use crate::redaction::agent::RedactingAgent;
+use crate::redaction::registry::{self, SecretRegistry};
+use crate::settings::Settings;
 use crate::state::{Lock, StateDir};
+use crate::turn::follow::Running;
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
@@ -103,10 +105,7 @@ impl RunOptions {
         // A task may run under any of them.
         let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
         let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
-        let logins: Vec<_> = logins
-            .into_iter()
-            .map(secret_registry::codex_logins)
-            .collect();
+        let logins: Vec<_> = logins.into_iter().map(registry::codex_logins).collect();
         let sessions = environment.old_state_dirs(&state_dir);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
@@ -179,7 +178,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
-            tokio::spawn(Arc::clone(daemon).notifier()),
+            tokio::spawn(Arc::clone(daemon).deliver_events()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
@@ -293,7 +292,7 @@ async fn start(
     let boot_id = bridge_host::process::boot_id()?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
-    let over_exec = options
+    let exec_channels = options
         .molecule
         .iter()
         .zip(&channels.molecule)
@@ -315,17 +314,16 @@ async fn start(
     }
     let secret_registry = Arc::new(secret_registry);
     let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
-        .guarding(&secret_registry)
-        .hiding(&options.hidden)
-        .keeping_out_of(options.places.clone())
-        .telling(notify)
-        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
+        .with_secrets(&secret_registry)
+        .with_hidden_paths(&options.hidden)
+        .with_places(options.places.clone())
+        .with_notify(notify)
+        .with_exec_channels(exec_channels.map(|(_, molecule)| molecule.channel().clone()));
     let agent = RedactingAgent::new(agent, secret_registry);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
-    let (source, hidden) = (options.source.clone(), options.hidden.clone());
     let _only_once = daemon
         .reloads
-        .set(Reloads::new(source, options.config.clone(), hidden));
+        .set(Reloads::new(options.source.clone(), options.config.clone()));
 
     let service = DaemonService::new(
         &daemon,

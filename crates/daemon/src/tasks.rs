@@ -1,8 +1,8 @@
 //! Tasks behind the service: one is started, told more, and its turns get the terms that it was given.
 
 use super::Daemon;
-use super::ids;
-use super::service::{DaemonService, closed};
+use crate::api::service::{DaemonService, closed};
+use crate::process::ids;
 use bridge_channel::task;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steered, ThreadSpec, TurnTransport};
 use bridge_core::step::{
@@ -15,7 +15,6 @@ use bridge_core::value::{
 };
 use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 

@@ -25,7 +25,7 @@ mod view;
 
 pub use control::{
     ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, Grants, LocalProgram, News,
-    Notice, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
+    NotificationPayload, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};

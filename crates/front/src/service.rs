@@ -10,8 +10,8 @@ use bridge_core::step::{
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, Sandbox, Subscription, SubscriptionState, Task,
-    TaskId, TaskInput, Timestamp,
+    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, Sandbox, Subscription,
+    SubscriptionState, Task, TaskId, TaskInput, Timestamp,
 };
 use std::future::Future;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! The rules about names that a room may not say: the world in the pure rooms, the
-//! database outside `store`, processes outside `host`. Tests may say what they need.
+//! database outside `store`, processes outside `host`, the daemon in its configuration.
+//! Tests may say what they need.
 
 use super::Finding;
 use super::source::{NamePath, Source};
@@ -27,6 +28,10 @@ const PROCESSES: [&[&str]; 3] = [
     &["process", "Command"],
     &["tokio", "process"],
 ];
+
+/// The configuration is below the daemon: the loops read it, and it knows nothing of them.
+const CONFIGURATION: &str = "crates/daemon/src/config";
+const CONFIGURATION_USES: [&str; 2] = ["config", "term"];
 
 pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
     for path in source.paths() {
@@ -64,7 +69,19 @@ fn refuse(source: &Source, path: &NamePath) -> Option<String> {
             "`{written}`: only `store` opens a database; use its port"
         ));
     }
+    if source.path.starts_with(CONFIGURATION) && names_daemon(path) {
+        return Some(format!(
+            "`{written}`: the configuration may not use the daemon; let the settings take it from the configuration"
+        ));
+    }
     None
+}
+
+fn names_daemon(path: &NamePath) -> bool {
+    match path.segments.as_slice() {
+        [first, second, ..] if first == "crate" => !CONFIGURATION_USES.contains(&second.as_str()),
+        _ => false,
+    }
 }
 
 fn names_world(path: &NamePath, name: &[&str]) -> bool {

@@ -2,7 +2,8 @@
 //! this machine. Where it does not, their messages wait, and that should be known before the first one.
 
 use super::report::{Check, Status};
-use bridge_daemon::config::{Loaded, ReadsKey, Tiers};
+use bridge_core::value::ReadAccess;
+use bridge_daemon::config::{Loaded, Tiers};
 use bridge_host::binary::Binary;
 use bridge_host::launcher;
 use bridge_host::proof::{Shield, prove};
@@ -57,10 +58,10 @@ const BOTH: &str = "tiers.peer.reads and tiers.tool.reads";
 /// Which of them the operator lets read the disk.
 fn unisolated(tiers: &Tiers) -> &'static str {
     match (tiers.peer.reads, tiers.tool.reads) {
-        (ReadsKey::Disk, ReadsKey::Disk) => BOTH,
-        (ReadsKey::Disk, ReadsKey::Shielded) => "tiers.peer.reads",
-        (ReadsKey::Shielded, ReadsKey::Disk) => "tiers.tool.reads",
-        (ReadsKey::Shielded, ReadsKey::Shielded) => "",
+        (ReadAccess::Disk, ReadAccess::Disk) => BOTH,
+        (ReadAccess::Disk, ReadAccess::Isolated) => "tiers.peer.reads",
+        (ReadAccess::Isolated, ReadAccess::Disk) => "tiers.tool.reads",
+        (ReadAccess::Isolated, ReadAccess::Isolated) => "",
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Shows which message a row became.
 const LOG: (&str, &str) = (
     "CODEX_BRIDGE_LOG",
-    "info,bridge_daemon::schedule=debug,bridge_channel::molecule::feed=debug",
+    "info,bridge_daemon::turn::schedule=debug,bridge_channel::molecule::feed=debug",
 );
 
 /// A daemon that tells which message a row became.

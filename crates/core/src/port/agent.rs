@@ -110,11 +110,16 @@ pub enum Reads {
 
 /// Which program of Codex runs a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum TurnTransport {
-    /// One process for all threads; its turns can be steered and interrupted, and may ask for approval.
+    /// The app-server: one process for all conversations, which can be steered, asked and interrupted.
     #[default]
     AppServer,
-    /// `codex exec`, one process per turn: no steering, no approval requests, and stopped by killing it.
+    /// `codex exec`: a process for every turn; see `[exec]`.
     Exec,
 }
 

@@ -1,9 +1,10 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
 use crate::value::{
-     Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
-    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId,    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName,
-    Round, Seq, StateName, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation,
+    IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
+    RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId,
+    TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.

@@ -8,10 +8,10 @@ use super::tasks::{Spent, TaskQuery};
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-     Ack, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId,  Reply, Request,
-    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName,  Subscription, Task, TaskId, TaskInput,
-    Tier, Timestamp, Token, Turn, Twin,
+    Ack, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Reply, Request, RequestId,
+    RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId,
+    TaskInput, Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -62,13 +62,18 @@ pub enum SinkClass {
     },
 }
 
-/// What the operator of a blind platform prefers.
+/// What is done on a blind platform when it is not known whether a reply arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum OnUnknown {
-    /// At least once: send again.
-    Resend,
-    /// At most once: give the reply up, its text stays readable.
+    /// It is not sent again: it may never be seen, and becomes a dead letter.
     Hold,
+    /// It is sent again: the peer may see it twice.
+    Resend,
 }
 
 /// What a look for a reply found.

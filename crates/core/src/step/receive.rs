@@ -73,10 +73,15 @@ pub struct Extras {
 
 /// What happens to a message that arrives while a turn of its conversation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum MidTurn {
     /// It waits for its own turn.
     Queue,
-    /// The running turn is given its text.
+    /// The running turn is given its text, and one answer answers both.
     Steer,
 }
 

@@ -171,7 +171,13 @@ impl Transition for SteerTask {
         let received = self.receive.decide(view, now)?;
         let mut changes = received.changes;
         if let Received::New(message_id) = &received.outcome {
-            changes.push(input(&task_id, ordinal, external_id, message_id.clone(), now));
+            changes.push(input(
+                &task_id,
+                ordinal,
+                external_id,
+                message_id.clone(),
+                now,
+            ));
         }
         let join = |action: &Action| matches!(action, Action::Join { .. });
         let running = received.actions.iter().any(join);

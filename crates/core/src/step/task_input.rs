@@ -9,7 +9,7 @@ use crate::port::{Change, Read, RowsError};
 use crate::storage::OverBudget;
 use crate::task::{self, A2aState, TaskSnapshot};
 use crate::value::{
-    Task, ExternalId, MessageId, StateName, TaskId, TaskInput, TaskInputKind, Timestamp,
+    ExternalId, MessageId, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
 /// Takes in what another agent said.
@@ -312,11 +312,7 @@ impl Transition for ReserveSequence {
         rows.task(&self.task_id)
     }
 
-    fn decide(
-        self,
-        task: Option<Task>,
-        _now: Timestamp,
-    ) -> Result<Decision<Option<u64>>, Refused> {
+    fn decide(self, task: Option<Task>, _now: Timestamp) -> Result<Decision<Option<u64>>, Refused> {
         let Some(task) = task else {
             return Ok(Decision::nothing(None));
         };

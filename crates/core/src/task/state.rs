@@ -92,7 +92,11 @@ impl TaskState {
     #[must_use]
     pub fn derive(messages: &[TaskMessage], ended: bool) -> Self {
         let asks = |one: &&TaskMessage| one.waiting().next().is_some();
-        if let Some(first) = messages.iter().find(asks).and_then(|one| one.waiting().next()) {
+        if let Some(first) = messages
+            .iter()
+            .find(asks)
+            .and_then(|one| one.waiting().next())
+        {
             let theirs = |one: &TaskMessage| {
                 let tier = one.message.tier;
                 one.waiting().any(|request| request.sender_may(tier))

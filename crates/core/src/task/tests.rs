@@ -163,7 +163,11 @@ fn message_and_request_decide_both_projections() {
                 } else {
                     (a2a, control)
                 };
-                assert_eq!((found.a2a(), found.control()), expected, "{name:?} {request:?}");
+                assert_eq!(
+                    (found.a2a(), found.control()),
+                    expected,
+                    "{name:?} {request:?}"
+                );
             }
         }
     }
@@ -235,7 +239,11 @@ fn answers_and_ends_decide_both_projections() {
         (Vec::new(), false, Submitted, ControlStatus::Queued),
     ] {
         let found = TaskState::derive(&messages, ended);
-        assert_eq!((found.a2a(), found.control()), (a2a, control), "{messages:?}");
+        assert_eq!(
+            (found.a2a(), found.control()),
+            (a2a, control),
+            "{messages:?}"
+        );
     }
 }
 

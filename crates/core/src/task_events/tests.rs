@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixture;
 use crate::value::{
-    Answer, AnswerSource, ChannelId, ConversationId, Deciders, Failure, Hold,
-    MessageState, Request, RequestId, RequestKind, RequestState, Tier,
+    Answer, AnswerSource, ChannelId, ConversationId, Deciders, Failure, Hold, MessageState,
+    Request, RequestId, RequestKind, RequestState, Tier,
 };
 
 fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> TaskMessage {

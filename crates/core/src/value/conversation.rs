@@ -28,12 +28,17 @@ pub struct Conversation {
 
 /// Who a sender is, taken from the channel's own authenticated field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Tier {
-    /// The local command line, owner tokens, canvas users of the own workspace.
+    /// The owner of this machine.
     Owner,
-    /// Peer agents and A2A clients.
+    /// Other agents, and people whom the channel can't tell from strangers.
     Peer,
-    /// `start` through MCP, HTTP or the command line.
+    /// Programs that start tasks.
     Tool,
 }
 
@@ -58,14 +63,19 @@ impl Tier {
     }
 }
 
-/// What a turn's commands may touch.
+/// What the commands of a turn may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Sandbox {
-    /// Read the disk, write nothing.
+    /// Write nothing, no network.
     ReadOnly,
-    /// Write in the working directory.
+    /// Also write in the working directory and, unless shielded, in the temporary directories.
     WorkspaceWrite,
-    /// No sandbox. Only an operator's configuration file can choose it.
+    /// No sandbox at all. Only where the machine itself is the sandbox.
     DangerFullAccess,
 }
 
@@ -100,12 +110,17 @@ impl Sandbox {
 
 /// When Codex asks before it acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum ApprovalPolicy {
-    /// Ask when a command wants to leave the sandbox. The sandbox held every time it was measured.
+    /// When a command wants to leave the sandbox.
     OnRequest,
-    /// Ask for nearly everything; an accept may run the command outside the sandbox.
+    /// For nearly every command; one that is accepted may run outside the sandbox.
     Untrusted,
-    /// Never ask; what the sandbox forbids fails.
+    /// Never: what the sandbox forbids fails.
     Never,
 }
 

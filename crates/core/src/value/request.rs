@@ -113,12 +113,17 @@ impl fmt::Display for EffectDigest {
     }
 }
 
-/// Who may decide a question.
+/// Who decides an approval request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Deciders {
-    /// The owner's own surfaces, and nobody else.
+    /// The owner's own surfaces alone.
     Owner,
-    /// Whoever sent the message, and the owner's surfaces.
+    /// Whoever sent the message as well; never a peer, but for questions to the user.
     Sender,
 }
 

@@ -108,10 +108,17 @@ pub struct TaskTerms {
 
 /// What the commands of a turn may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum ReadAccess {
-    /// All that the daemon's user may read.
+    /// All that this user may read: also logins, keys, and other conversations.
     Disk,
-    /// The system's own directories, the working directory and the operator's grants.
+    /// The system's own directories, the working directory and `reads_also`. The operator's MCP servers and apps are off.
+    /// Where this Codex can't enforce it, messages wait.
+    #[cfg_attr(feature = "config", serde(rename = "shielded"))]
     Isolated,
 }
 

@@ -75,13 +75,17 @@ impl TurnState {
     }
 }
 
-/// What happens to a message whose turn was cut after it may have changed something. A turn that can't write is
-/// simply run again.
+/// What follows when a turn is cut after it may have changed something. A turn that can't write is simply run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
 pub enum CutPolicy {
-    /// A new turn on the same thread is told what happened, and asked to check before it goes on.
+    /// A new turn on the same thread is told what happened, checks, and finishes; at most twice.
     Continue,
-    /// The sender is asked; the conversation waits.
+    /// The sender is asked; the conversation waits for up to a day.
     Ask,
     /// It becomes a dead letter with a notice.
     Bury,

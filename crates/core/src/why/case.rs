@@ -3,8 +3,8 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Ack, AckMode, AckState, Message, MessageId, MessageState, Subscription, SubscriptionState, Reply, Request,
-    StateName, Turn,
+    Ack, AckMode, AckState, Message, MessageId, MessageState, Reply, Request, StateName,
+    Subscription, SubscriptionState, Turn,
 };
 
 /// Everything that `why` looks at.
@@ -72,9 +72,8 @@ impl Case {
             Some(task_id) => rows.subscriptions_of(&task_id)?,
             None => Vec::new(),
         };
-        given_up.retain(|it| {
-            it.push().is_some() && matches!(it.state, SubscriptionState::Dead { .. })
-        });
+        given_up
+            .retain(|it| it.push().is_some() && matches!(it.state, SubscriptionState::Dead { .. }));
         Ok(Some(Self {
             asked,
             given_up,

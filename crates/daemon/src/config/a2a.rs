@@ -5,7 +5,6 @@
 use super::error::Problem;
 use super::keys::Config;
 use super::load::Origins;
-use super::rules::TierKey;
 use super::tiers::{BYTES_PER_DAY_MAX, TOKENS_PER_DAY_MAX, TURNS_PER_DAY_MAX};
 use bridge_channel::a2a::CHANNEL;
 use bridge_channel::guard::check_origin;
@@ -39,7 +38,7 @@ pub struct A2aConfig {
     /// Agents that Codex may ask, one table each.
     pub agents: Vec<AgentConfig>,
     /// Whose turns may ask them. With "peer" among them, what one agent sends can become a question to another.
-    pub tool_tiers: Vec<TierKey>,
+    pub tool_tiers: Vec<Tier>,
 }
 
 /// How agents say who they are.
@@ -61,7 +60,7 @@ pub struct PeerConfig {
     #[schemars(length(min = 1))]
     pub name: String,
     /// What its turns may do.
-    pub tier: TierKey,
+    pub tier: Tier,
     /// How many turns its messages may begin within 24 hours; then they wait. Without it what its tier says.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = TURNS_PER_DAY_MAX))]
@@ -104,7 +103,7 @@ impl Default for A2aConfig {
             allow_origins: Vec::new(),
             peers: Vec::new(),
             agents: Vec::new(),
-            tool_tiers: vec![TierKey::Owner, TierKey::Tool],
+            tool_tiers: vec![Tier::Owner, Tier::Tool],
         }
     }
 }
@@ -113,7 +112,7 @@ impl Default for PeerConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
-            tier: TierKey::Peer,
+            tier: Tier::Peer,
             turns_per_day: None,
             tokens_per_day: None,
             bytes_per_day: None,
@@ -139,7 +138,7 @@ impl A2aConfig {
         let peers = self.peers.iter().filter(own);
         peers
             .map(|peer| {
-                let tier = tiers.iter().find(|(tier, _)| *tier == peer.tier.tier());
+                let tier = tiers.iter().find(|(tier, _)| *tier == peer.tier);
                 let usual = tier.map(|(_, budget)| *budget).unwrap_or_default();
                 let budget = DayBudget {
                     turns: peer.turns_per_day.map(u64::from).or(usual.turns),

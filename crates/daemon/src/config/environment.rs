@@ -61,6 +61,17 @@ impl fmt::Debug for Environment {
     }
 }
 
+/// The variables by which a service manager says what it wants to be told, and where.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServiceManagerVars<'a> {
+    /// `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
+    pub socket: Option<&'a OsStr>,
+    /// `WATCHDOG_USEC`.
+    pub watchdog_usec: Option<&'a OsStr>,
+    /// `WATCHDOG_PID`: whom the watchdog is for.
+    pub watchdog_pid: Option<&'a OsStr>,
+}
+
 impl Environment {
     /// Reads what this process was started with. Without `HOME` the user database names the home.
     pub fn read() -> Self {
@@ -174,8 +185,8 @@ impl Environment {
     }
 
     /// What a service manager wants to be told, and where.
-    pub fn service_manager(&self) -> crate::notify::Asked<'_> {
-        crate::notify::Asked {
+    pub fn service_manager(&self) -> ServiceManagerVars<'_> {
+        ServiceManagerVars {
             socket: self.get("NOTIFY_SOCKET"),
             watchdog_usec: self.get("WATCHDOG_USEC"),
             watchdog_pid: self.get("WATCHDOG_PID"),

@@ -1,11 +1,9 @@
 //! The keys of `codex exec`: which channels and conversations run over it, and for how long a run may take.
 
 use super::keys::{Config, DAY_SECS};
-use crate::ExecSettings;
 use bridge_core::port::TurnTransport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Turns over `codex exec`: a process for every turn. It can't be steered, asks nobody and is stopped by its end; what
 /// leaves the sandbox fails.
@@ -29,48 +27,21 @@ impl Default for ExecConfig {
     }
 }
 
-/// Which program of Codex runs the turns of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TurnTransportKey {
-    /// The app-server: one process for all conversations, which can be steered, asked and interrupted.
-    #[default]
-    AppServer,
-    /// `codex exec`: a process for every turn; see `[exec]`.
-    Exec,
-}
-
-impl TurnTransportKey {
-    /// The transport in the core's words.
-    pub fn transport(self) -> TurnTransport {
-        match self {
-            Self::AppServer => TurnTransport::AppServer,
-            Self::Exec => TurnTransport::Exec,
-        }
-    }
-}
-
 impl Config {
-    /// What runs over `codex exec`.
-    pub fn exec_settings(&self) -> ExecSettings {
-        let channels = [("loopback", self.loopback.transport)];
-        ExecSettings {
-            timeout: Duration::from_secs(self.exec.timeout_secs),
-            channels: channels
-                .into_iter()
-                .filter(|(_, key)| key.transport() == TurnTransport::Exec)
-                .map(|(channel, _)| channel.to_owned())
-                .collect(),
-            conversations: self.exec.conversations.clone(),
-        }
+    /// Channels that run over `codex exec` as a whole; Molecule's workspaces are resolved one by one.
+    pub(crate) fn exec_channels(&self) -> Vec<String> {
+        let loopback = self.loopback.transport == TurnTransport::Exec;
+        loopback
+            .then(|| "loopback".to_owned())
+            .into_iter()
+            .collect()
     }
-}
 
-impl Config {
     /// Whether anything runs over `codex exec`.
     pub(super) fn uses_exec(&self) -> bool {
-        let exec = self.exec_settings();
-        !exec.channels.is_empty() || !exec.conversations.is_empty() || self.molecule.uses_exec()
+        !self.exec_channels().is_empty()
+            || !self.exec.conversations.is_empty()
+            || self.molecule.uses_exec()
     }
 }
 

@@ -11,7 +11,6 @@ use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
 use super::tiers::Tiers;
-use crate::ProgressPace;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
 use bridge_core::budget::Budgets;
 use bridge_core::limits;
@@ -21,7 +20,6 @@ use bridge_host::{NewThreads, TransportChoice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
 const TURNS_MAX: u32 = 512;
@@ -357,17 +355,6 @@ impl Config {
     /// Whether the commands of any tier run without a sandbox.
     pub(super) fn has_unsandboxed_tier(&self) -> bool {
         self.tiers.sandboxes().contains(&Sandbox::DangerFullAccess)
-    }
-}
-
-impl TurnConfig {
-    /// How often a chat is told of a long turn.
-    pub fn progress(&self) -> ProgressPace {
-        let after = self.progress_after_secs;
-        ProgressPace {
-            after: (after > 0).then(|| Duration::from_secs(after)),
-            every: Duration::from_secs(self.progress_every_secs),
-        }
     }
 }
 

@@ -7,8 +7,8 @@ use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
 use super::places::Places;
 use super::shape::Spots;
-use super::tiers::ReadsKey;
 use super::{file, sense, shape};
+use bridge_core::value::ReadAccess;
 use std::path::{Path, PathBuf};
 
 /// Where Codex keeps its things when nobody says otherwise.
@@ -164,8 +164,8 @@ impl Loaded {
     pub fn serves_isolated(&self) -> bool {
         let tiers = &self.config.tiers;
         let tokens = self.config.http.listen.is_some();
-        (tiers.peer.reads == ReadsKey::Shielded && self.serves_peers())
-            || (tiers.tool.reads == ReadsKey::Shielded && tokens)
+        (tiers.peer.reads == ReadAccess::Isolated && self.serves_peers())
+            || (tiers.tool.reads == ReadAccess::Isolated && tokens)
     }
 
     /// Whether a channel is on whose senders may be peers.

@@ -1,8 +1,7 @@
 //! The keys of the loopback channel, and what they are in the channel's own words.
 
-use super::exec::TurnTransportKey;
 use bridge_channel::loopback::Settings;
-use bridge_core::port::{OnUnknown, SinkClass};
+use bridge_core::port::{OnUnknown, SinkClass, TurnTransport};
 use bridge_core::value::{AckMode, SenderKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +25,7 @@ pub struct LoopbackConfig {
     /// Who sends; people go first.
     pub sender: SenderKey,
     /// Which program of Codex runs its turns.
-    pub transport: TurnTransportKey,
+    pub transport: TurnTransport,
 }
 
 /// What the platform does with a reply that comes twice.

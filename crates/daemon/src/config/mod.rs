@@ -27,7 +27,7 @@ mod tiers;
 
 pub use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
 pub use check::{check, differing, print_schema};
-pub use environment::Environment;
+pub use environment::{Environment, ServiceManagerVars};
 pub use error::ConfigError;
 pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig};
@@ -35,7 +35,7 @@ pub use load::{Loaded, load};
 pub use molecule::Workspace;
 pub use places::Places;
 pub use rules::KindKey;
-pub use tiers::{ReadsKey, TierConfig, Tiers};
+pub use tiers::{TierConfig, Tiers};
 
 #[cfg(test)]
 mod tests;

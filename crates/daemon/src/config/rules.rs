@@ -5,13 +5,11 @@
 use super::error::Problem;
 use super::keys::{Config, DAY_SECS};
 use super::load::Origins;
-use crate::Approvals;
 use bridge_core::rules::{Place, Policy, Prefix, Rule, Ruling, is_approval};
 use bridge_core::value::{Deciders, RequestKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// More rules than anybody reads; each question is held against all of them.
 const RULES_MAX: usize = 200;
@@ -45,17 +43,6 @@ impl Default for ApprovalsConfig {
     }
 }
 
-impl ApprovalsConfig {
-    /// The same in the daemon's words.
-    pub(crate) fn approvals(&self) -> Approvals {
-        let reminder = (1..self.deadline_secs).contains(&self.reminder_secs);
-        Approvals {
-            deadline: Duration::from_secs(self.deadline_secs),
-            reminder: reminder.then(|| Duration::from_secs(self.reminder_secs)),
-        }
-    }
-}
-
 /// One decision made beforehand. The first rule that matches a question counts; what no rule matches is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,7 +52,7 @@ pub struct RuleConfig {
     pub name: String,
     /// Whose turns it is about. Without it all tiers.
     #[serde(default)]
-    pub tier: Vec<TierKey>,
+    pub tier: Vec<Tier>,
     /// What kinds of questions it is about. Without it all that the other keys fit.
     #[serde(default)]
     pub kind: Vec<KindKey>,
@@ -79,26 +66,14 @@ pub struct RuleConfig {
     #[serde(default)]
     pub path: Vec<String>,
     /// What happens.
-    pub then: ThenKey,
+    pub then: Ruling,
     /// Who decides where somebody is asked. Without it what is usual for the tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WhoKey")]
-    pub who: Option<WhoKey>,
+    #[schemars(with = "Deciders")]
+    pub who: Option<Deciders>,
     /// Needed for a rule that allows something to peers: nobody looks at what strangers have Codex do then.
     #[serde(default)]
     pub even_peers: bool,
-}
-
-/// Whose turns a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TierKey {
-    /// The owner of this machine.
-    Owner,
-    /// Other agents, and people whom the channel can't tell from strangers.
-    Peer,
-    /// Programs that start tasks.
-    Tool,
 }
 
 /// What a question is about.
@@ -117,28 +92,6 @@ pub enum KindKey {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
-}
-
-/// What happens to a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ThenKey {
-    /// It is accepted without asking anybody.
-    Allow,
-    /// A person decides.
-    Ask,
-    /// It is declined without asking anybody.
-    Deny,
-}
-
-/// Who decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum WhoKey {
-    /// The owner's own surfaces alone.
-    Owner,
-    /// Whoever sent the message as well; never a peer, but for questions to the user.
-    Sender,
 }
 
 impl KindKey {
@@ -177,22 +130,11 @@ enum Looked {
     Path,
 }
 
-impl TierKey {
-    /// The tier in the core's words.
-    pub fn tier(self) -> Tier {
-        match self {
-            Self::Owner => Tier::Owner,
-            Self::Peer => Tier::Peer,
-            Self::Tool => Tier::Tool,
-        }
-    }
-}
-
 impl RuleConfig {
     fn rule(&self) -> Rule {
         Rule {
             name: self.name.clone(),
-            tiers: self.tier.iter().map(|key| key.tier()).collect(),
+            tiers: self.tier.clone(),
             kinds: self.kind.iter().map(|key| key.kind()).collect(),
             commands: self
                 .command
@@ -204,28 +146,21 @@ impl RuleConfig {
                 .iter()
                 .filter_map(|path| Place::parse(path))
                 .collect(),
-            then: match self.then {
-                ThenKey::Allow => Ruling::Allow,
-                ThenKey::Ask => Ruling::Ask,
-                ThenKey::Deny => Ruling::Deny,
-            },
-            who: self.who.map(|who| match who {
-                WhoKey::Owner => Deciders::Owner,
-                WhoKey::Sender => Deciders::Sender,
-            }),
+            then: self.then,
+            who: self.who,
             even_peers: self.even_peers,
         }
     }
 
     fn is_for_peers(&self) -> bool {
-        self.tier.is_empty() || self.tier.contains(&TierKey::Peer)
+        self.tier.is_empty() || self.tier.contains(&Tier::Peer)
     }
 
     /// Everything that can't be meant, with the key it is about.
     fn problems(&self) -> Vec<(&'static str, String)> {
         let mut found = self.unreadable();
         let mut say = |key: &'static str, what: &str| found.push((key, what.to_owned()));
-        let allows = self.then == ThenKey::Allow;
+        let allows = self.then == Ruling::Allow;
         if allows && self.is_for_peers() && !self.even_peers {
             say(
                 "then",
@@ -248,8 +183,8 @@ impl RuleConfig {
         if allows && self.who.is_some() {
             say("who", "decides nothing where nobody is asked; take it out");
         }
-        if self.who == Some(WhoKey::Sender)
-            && self.tier == [TierKey::Peer]
+        if self.who == Some(Deciders::Sender)
+            && self.tier == [Tier::Peer]
             && self.asks_for_approval()
         {
             say(
@@ -297,7 +232,7 @@ impl RuleConfig {
     /// What an operator should know at every start.
     fn warnings(&self) -> Vec<String> {
         let name = &self.name;
-        if self.then != ThenKey::Allow {
+        if self.then != Ruling::Allow {
             return Vec::new();
         }
         let covers =

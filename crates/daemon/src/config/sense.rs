@@ -6,8 +6,8 @@ use super::error::Problem;
 use super::keys::{Config, TransportKey};
 use super::load::Origins;
 use super::places::Places;
-use super::tiers::{ReadsKey, TierConfig};
-use bridge_core::value::{ApprovalPolicy, Sandbox};
+use super::tiers::TierConfig;
+use bridge_core::value::{ApprovalPolicy, ReadAccess, Sandbox};
 use std::path::{Path, PathBuf};
 use tracing_subscriber::EnvFilter;
 
@@ -90,7 +90,7 @@ fn tier_problems<T>(
         }
     }
     let sandbox = tier.sandbox();
-    let shielded = tier.reads == ReadsKey::Shielded;
+    let shielded = tier.reads == ReadAccess::Isolated;
     if shielded && sandbox == Sandbox::DangerFullAccess {
         let what = "is \"danger-full-access\", and without a sandbox nothing can be kept from being read; \
                     say that you accept it with `reads = \"disk\"`";
@@ -122,7 +122,7 @@ pub(super) fn reads_also_problems(
     for (name, paths, reads) in lists {
         let refuse = |path: &PathBuf| places.refuse_readable(path, hidden);
         let refused: Vec<_> = match (paths.is_empty(), reads) {
-            (false, ReadsKey::Disk) => vec![
+            (false, ReadAccess::Disk) => vec![
                 "is of no use where `reads` is \"disk\": everything is read there; take one of the two out"
                     .to_owned(),
             ],
@@ -141,13 +141,13 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     let mut found = tier_warnings("owner", &tiers.owner);
     found.extend(tier_warnings("peer", &tiers.peer));
     found.extend(tier_warnings("tool", &tiers.tool));
-    if tiers.peer.reads == ReadsKey::Disk {
+    if tiers.peer.reads == ReadAccess::Disk {
         found.push(
             "tiers.peer.reads is \"disk\": commands of peers read whatever this user may read, also logins and keys"
                 .to_owned(),
         );
     }
-    if tiers.tool.reads == ReadsKey::Disk {
+    if tiers.tool.reads == ReadAccess::Disk {
         found.push(
             "tiers.tool.reads is \"disk\": commands of whoever holds a token with `send` or `control` read whatever this user may read, also logins and keys; such a token is as good as the owner's"
                 .to_owned(),

@@ -5,7 +5,7 @@
 use bridge_core::budget::DayBudget;
 use bridge_core::limits;
 use bridge_core::step::MidTurn;
-use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox, Tier};
+use bridge_core::value::{ApprovalPolicy, CutPolicy, ReadAccess, Sandbox, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -22,9 +22,9 @@ pub(super) const BYTES_PER_DAY_MAX: u64 = 1 << 40;
 /// A tier whose defaults are its own.
 pub trait Defaults {
     /// What its commands may touch.
-    const SANDBOX: SandboxKey;
+    const SANDBOX: Sandbox;
     /// What they may read.
-    const READS: ReadsKey;
+    const READS: ReadAccess;
     /// What each of its senders may store within a day.
     const BYTES_PER_DAY: Option<u64>;
 }
@@ -42,20 +42,20 @@ pub struct Peer;
 pub struct Tool;
 
 impl Defaults for Owner {
-    const SANDBOX: SandboxKey = SandboxKey::WorkspaceWrite;
-    const READS: ReadsKey = ReadsKey::Disk;
+    const SANDBOX: Sandbox = Sandbox::WorkspaceWrite;
+    const READS: ReadAccess = ReadAccess::Disk;
     const BYTES_PER_DAY: Option<u64> = None;
 }
 
 impl Defaults for Peer {
-    const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
-    const READS: ReadsKey = ReadsKey::Shielded;
+    const SANDBOX: Sandbox = Sandbox::ReadOnly;
+    const READS: ReadAccess = ReadAccess::Isolated;
     const BYTES_PER_DAY: Option<u64> = Some(limits::BYTES_PER_DAY_DEFAULT);
 }
 
 impl Defaults for Tool {
-    const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
-    const READS: ReadsKey = ReadsKey::Shielded;
+    const SANDBOX: Sandbox = Sandbox::ReadOnly;
+    const READS: ReadAccess = ReadAccess::Isolated;
     const BYTES_PER_DAY: Option<u64> = Some(limits::BYTES_PER_DAY_DEFAULT);
 }
 
@@ -85,14 +85,14 @@ pub struct TierConfig<T> {
     #[schemars(with = "ProfileKey")]
     pub profile: Option<ProfileKey>,
     /// What the commands of a turn may touch.
-    pub sandbox: SandboxKey,
+    pub sandbox: Sandbox,
     /// What the commands of a turn may read.
-    pub reads: ReadsKey,
+    pub reads: ReadAccess,
     /// What commands may read beside that where `reads` is `shielded`: absolute paths that exist. None may hold or lie in
     /// the state directory, a CODEX_HOME or a file with a token.
     pub reads_also: Vec<PathBuf>,
     /// When Codex asks before it acts.
-    pub approval_policy: ApprovalKey,
+    pub approval_policy: ApprovalPolicy,
     /// The model. Without it Codex chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
@@ -110,9 +110,9 @@ pub struct TierConfig<T> {
     pub one_writer: bool,
     /// What follows when a turn is cut after it may have changed something. A turn that can't write is simply
     /// run again.
-    pub on_cut: CutKey,
+    pub on_cut: CutPolicy,
     /// What happens to a message that arrives while a turn of its conversation runs.
-    pub mid_turn: MidTurnKey,
+    pub mid_turn: MidTurn,
     /// How many turns the messages of one sender may begin within 24 hours; then they wait. Without it there is no
     /// such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,63 +138,6 @@ pub enum ProfileKey {
     WorkspaceAgent,
 }
 
-/// What the commands of a turn may read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReadsKey {
-    /// All that this user may read: also logins, keys, and other conversations.
-    Disk,
-    /// The system's own directories, the working directory and `reads_also`. The operator's MCP servers and apps are off.
-    /// Where this Codex can't enforce it, messages wait.
-    Shielded,
-}
-
-/// What follows when a turn is cut after it may have changed something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CutKey {
-    /// A new turn on the same thread is told what happened, checks, and finishes; at most twice.
-    Continue,
-    /// The sender is asked; the conversation waits for up to a day.
-    Ask,
-    /// It becomes a dead letter with a notice.
-    Bury,
-}
-
-/// What happens to a message that arrives while a turn of its conversation runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MidTurnKey {
-    /// It waits for its own turn.
-    Queue,
-    /// The running turn is given its text, and one answer answers both.
-    Steer,
-}
-
-/// What the commands of a turn may touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SandboxKey {
-    /// Write nothing, no network.
-    ReadOnly,
-    /// Also write in the working directory and, unless shielded, in the temporary directories.
-    WorkspaceWrite,
-    /// No sandbox at all. Only where the machine itself is the sandbox.
-    DangerFullAccess,
-}
-
-/// When Codex asks before it acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ApprovalKey {
-    /// When a command wants to leave the sandbox.
-    OnRequest,
-    /// For nearly every command; one that is accepted may run outside the sandbox.
-    Untrusted,
-    /// Never: what the sandbox forbids fails.
-    Never,
-}
-
 impl<T: Defaults> Default for TierConfig<T> {
     fn default() -> Self {
         Self {
@@ -203,13 +146,13 @@ impl<T: Defaults> Default for TierConfig<T> {
             sandbox: T::SANDBOX,
             reads: T::READS,
             reads_also: Vec::new(),
-            approval_policy: ApprovalKey::OnRequest,
+            approval_policy: ApprovalPolicy::OnRequest,
             model: None,
             instructions: None,
             workdir: None,
             one_writer: false,
-            on_cut: CutKey::Continue,
-            mid_turn: MidTurnKey::Queue,
+            on_cut: CutPolicy::Continue,
+            mid_turn: MidTurn::Queue,
             turns_per_day: None,
             tokens_per_day: None,
             bytes_per_day: T::BYTES_PER_DAY,
@@ -238,14 +181,11 @@ impl Tiers {
 }
 
 impl<T> TierConfig<T> {
-    /// The sandbox in the core's words.
+    /// The sandbox in force: the profile's, where one is chosen.
     pub fn sandbox(&self) -> Sandbox {
-        match (self.profile, self.sandbox) {
-            (Some(ProfileKey::WorkspaceAgent), _) | (None, SandboxKey::WorkspaceWrite) => {
-                Sandbox::WorkspaceWrite
-            }
-            (None, SandboxKey::ReadOnly) => Sandbox::ReadOnly,
-            (None, SandboxKey::DangerFullAccess) => Sandbox::DangerFullAccess,
+        match self.profile {
+            Some(ProfileKey::WorkspaceAgent) => Sandbox::WorkspaceWrite,
+            None => self.sandbox,
         }
     }
 
@@ -258,31 +198,11 @@ impl<T> TierConfig<T> {
         }
     }
 
-    /// The approval policy in the core's words.
+    /// The approval policy in force: the profile's, where one is chosen.
     pub fn approval_policy(&self) -> ApprovalPolicy {
-        match (self.profile, self.approval_policy) {
-            (Some(ProfileKey::WorkspaceAgent), _) | (None, ApprovalKey::Never) => {
-                ApprovalPolicy::Never
-            }
-            (None, ApprovalKey::OnRequest) => ApprovalPolicy::OnRequest,
-            (None, ApprovalKey::Untrusted) => ApprovalPolicy::Untrusted,
-        }
-    }
-
-    /// What follows a cut, in the core's words.
-    pub fn on_cut(&self) -> CutPolicy {
-        match self.on_cut {
-            CutKey::Continue => CutPolicy::Continue,
-            CutKey::Ask => CutPolicy::Ask,
-            CutKey::Bury => CutPolicy::Bury,
-        }
-    }
-
-    /// What happens mid-turn, in the core's words.
-    pub fn mid_turn(&self) -> MidTurn {
-        match self.mid_turn {
-            MidTurnKey::Queue => MidTurn::Queue,
-            MidTurnKey::Steer => MidTurn::Steer,
+        match self.profile {
+            Some(ProfileKey::WorkspaceAgent) => ApprovalPolicy::Never,
+            None => self.approval_policy,
         }
     }
 }
@@ -311,7 +231,7 @@ mod tests {
         let reads = (found.owner.reads, found.peer.reads, found.tool.reads);
         assert_eq!(
             reads,
-            (ReadsKey::Disk, ReadsKey::Shielded, ReadsKey::Shielded)
+            (ReadAccess::Disk, ReadAccess::Isolated, ReadAccess::Isolated)
         );
     }
 
@@ -346,11 +266,11 @@ mod tests {
             ("bury", CutPolicy::Bury),
         ] {
             let read = tiers(&format!("tiers.owner.on_cut = '{word}'"));
-            assert_eq!(read.owner.on_cut(), chosen);
+            assert_eq!(read.owner.on_cut, chosen);
         }
         for (word, chosen) in [("queue", MidTurn::Queue), ("steer", MidTurn::Steer)] {
             let read = tiers(&format!("tiers.owner.mid_turn = '{word}'"));
-            assert_eq!(read.owner.mid_turn(), chosen);
+            assert_eq!(read.owner.mid_turn, chosen);
         }
     }
 
@@ -359,6 +279,6 @@ mod tests {
         let read = tiers("tiers.peer.profile = 'workspace-agent'");
         assert_eq!(read.peer.sandbox(), Sandbox::WorkspaceWrite);
         assert_eq!(read.peer.approval_policy(), ApprovalPolicy::Never);
-        assert_eq!(read.peer.reads, ReadsKey::Shielded);
+        assert_eq!(read.peer.reads, ReadAccess::Isolated);
     }
 }

@@ -193,7 +193,7 @@ impl Agent for ScriptedAgent {
             Some(Trouble::Refused) => return Err(fault(Class::Transient)),
             Some(Trouble::Limit) => {
                 let until = Some(Timestamp(i64::MAX));
-                let soon = super::super::ids::now().plus_ms(60_000);
+                let soon = crate::process::ids::now().plus_ms(60_000);
                 return Err(fault(Class::Capacity {
                     until: until.map(|until| until.min(soon)),
                 }));

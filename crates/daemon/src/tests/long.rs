@@ -3,7 +3,8 @@
 
 use super::agent::{COMMAND, Trouble};
 use super::stage::Stage;
-use crate::notify::{Asked, Notifier};
+use crate::config::ServiceManagerVars;
+use crate::notify::Notifier;
 use bridge_channel::Activity;
 use bridge_core::value::{ChannelId, SenderKind};
 use std::ffi::OsStr;
@@ -71,7 +72,7 @@ async fn stalled_scheduler_stops_watchdog_beats() {
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_nonblocking(true).unwrap();
-    let asked = Asked {
+    let asked = ServiceManagerVars {
         socket: Some(path.as_os_str()),
         watchdog_usec: Some(OsStr::new("30000000")),
         watchdog_pid: None,

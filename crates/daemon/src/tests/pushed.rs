@@ -4,16 +4,20 @@
 use super::HOUR;
 use super::agent::Trouble;
 use super::stage::Stage;
-use crate::Settings;
 use crate::push_client::{Delivering, PushClient};
+use crate::settings::Settings;
 use bridge_core::limits::{PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;
 use bridge_core::step::{
-    AcceptInput, Extras, InputAccepted, InputTarget, MidTurn, Receive, Delivery, Verdict,
+    AcceptInput, Delivery, Extras, InputAccepted, InputTarget, MidTurn, Receive, Verdict,
 };
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::task_events::FROM_NOW;
-use bridge_core::value::{AckMode, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, PushTarget, SenderKind, StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, Tier, Timestamp};
+use bridge_core::value::{
+    AckMode, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, PushTarget,
+    SenderKind, StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, Tier,
+    Timestamp,
+};
 use bridge_front::PushPut;
 use bridge_front::a2a::pushed;
 use bridge_testkit::fault::{Fault, Span};
@@ -127,12 +131,10 @@ fn life(name: &str) -> [String; 4] {
 impl Stage {
     /// A daemon whose pushes go to these receivers.
     fn pushing(&self, receivers: &Receivers) {
-        let settings = Settings {
-            push_client: Arc::new(receivers.clone()),
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.push_client = Arc::new(receivers.clone());
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
-        tokio::spawn(Arc::clone(&self.daemon).notifier());
+        tokio::spawn(Arc::clone(&self.daemon).deliver_events());
     }
 
     /// An agent gives a task.
@@ -159,7 +161,7 @@ impl Stage {
             conversation_id: receive.conversation_id.clone(),
             owner: "ann".to_owned(),
             sequence: 0,
-            created_at: crate::ids::now(),
+            created_at: crate::process::ids::now(),
             start: None,
         };
         let take = AcceptInput {

@@ -2,8 +2,9 @@
 
 use super::agent::ScriptedAgent;
 use super::platform::ScriptedPlatform;
+use crate::Daemon;
 use crate::config::Config;
-use crate::{Daemon, Settings};
+use crate::settings::Settings;
 use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_core::port::{LedgerError, Read};
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};

@@ -5,14 +5,20 @@ use super::HOUR;
 use super::agent::{Trouble, Word};
 use super::platform::Mood;
 use super::stage::Stage;
-use crate::Settings;
 use crate::config::Config;
 use crate::notify_targets::NotifySettings;
+use crate::settings::Settings;
 use bridge_core::port::Read;
+use bridge_core::step::{
+    Delivery, Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict,
+};
 use bridge_core::task::A2aState;
 use bridge_core::task_events::{TaskEvent, Timeline, What};
-use bridge_core::step::{Delivery, Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
-use bridge_core::value::{AckMode, ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, ReadAccess, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp};
+use bridge_core::value::{
+    AckMode, ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Failure,
+    MessageId, ReadAccess, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, Task,
+    TaskId, TaskStart, TaskTerms, Tier, Timestamp,
+};
 use bridge_front::{Notified, Steering};
 use bridge_testkit::fault::{Fault, Span};
 use std::sync::Arc;
@@ -24,10 +30,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 impl Stage {
     fn tells(&self, notify: NotifySettings) {
-        let settings = Settings {
-            notify,
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.notify = notify;
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
     }
 
@@ -137,7 +141,7 @@ async fn abandoned_notify_call_sends_once() {
     let asked = stage.daemon.notify_now(&task.task_id, "ann");
     let gone = tokio::time::timeout(Duration::from_secs(5), asked).await;
     assert!(gone.is_err(), "{gone:?}");
-    tokio::spawn(Arc::clone(&stage.daemon).notifier());
+    tokio::spawn(Arc::clone(&stage.daemon).deliver_events());
     let again = stage.daemon.notify_now(&task.task_id, "bob").await;
     assert_eq!(again, Ok(Notified::Busy), "it is on its way");
     stage.sent(&task).await;
@@ -164,7 +168,7 @@ async fn notification_completion_survives_ledger_outage() {
     let task = stage.ended_task("one", WORKSPACE).await;
     let before = stage.platform.sends();
     stage.platform.be(Mood::Slow(MINUTE));
-    tokio::spawn(Arc::clone(&stage.daemon).notifier());
+    tokio::spawn(Arc::clone(&stage.daemon).deliver_events());
     let begun = || stage.notified(&task) == SubscriptionState::Sending;
     stage.until("the intent", begun).await;
     stage.ledger.plan(1, Span::From, Fault::Unavailable);
@@ -186,7 +190,7 @@ async fn notifications_limited_to_eight_in_flight() {
     for _ in &tasks {
         stage.platform.be(Mood::Slow(MINUTE));
     }
-    tokio::spawn(Arc::clone(&stage.daemon).notifier());
+    tokio::spawn(Arc::clone(&stage.daemon).deliver_events());
     let going = || stage.platform.sends() == before + 8;
     stage.until("the first eight", going).await;
     assert_eq!(stage.daemon.tasks.len(), 8, "nobody else was begun");

@@ -22,7 +22,8 @@ use bridge_core::step::{
     RevokeToken, TaskAnswered, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput, Timestamp,
+    Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,
+    Timestamp,
 };
 use std::convert::Infallible;
 use std::sync::Arc;

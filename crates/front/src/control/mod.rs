@@ -21,7 +21,7 @@ mod tests;
 pub use act::{Act, Control, ControlError, ControlFault, News, StartArgs};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub use news::ServiceNews;
-pub use payload::Notice;
+pub use payload::NotificationPayload;
 pub(crate) use rows::{NotFound, Subject};
 pub use service::TaskService;
 pub(crate) use shape::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};

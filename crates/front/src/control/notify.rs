@@ -86,7 +86,10 @@ impl<D: BridgeService> TaskService<D> {
         if done.map_err(unavailable)? == Notified::Busy {
             put(&mut told, "why", json!(BUSY));
         }
-        let row = self.service.ledger().read(move |rows| notification_of(rows, &task_id));
+        let row = self
+            .service
+            .ledger()
+            .read(move |rows| notification_of(rows, &task_id));
         let Some(notification) = row.await.map_err(unavailable)? else {
             return Ok(told);
         };

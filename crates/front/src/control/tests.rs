@@ -7,9 +7,8 @@ use bridge_core::task::TaskMessage;
 use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
     EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
-    MessageState, ReadAccess, Request, RequestId, RequestKind,
-    RequestState, Round, Sandbox, SenderKind, Seq, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp,
-    Transport, TurnId, Wants,
+    MessageState, ReadAccess, Request, RequestId, RequestKind, RequestState, Round, Sandbox,
+    SenderKind, Seq, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp, Transport, TurnId, Wants,
 };
 use serde_json::{Value, json};
 

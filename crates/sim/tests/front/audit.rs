@@ -5,7 +5,12 @@ use crate::service::{Put, TestService};
 use axum::body::Body;
 use axum::http::{Method, Request};
 use bridge_core::port::{Change, Ledger};
-use bridge_core::value::{AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch, IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId, RequestKind, RequestState, Sandbox, StateName, Task, TaskId, TaskInput, TaskInputKind, ThreadId, Timestamp, Turn, TurnId, TurnState, Usage, Wants};
+use bridge_core::value::{
+    AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
+    IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId, RequestKind,
+    RequestState, Sandbox, StateName, Task, TaskId, TaskInput, TaskInputKind, ThreadId, Timestamp,
+    Turn, TurnId, TurnState, Usage, Wants,
+};
 use bridge_front::BridgeService;
 use bridge_front::api::{Api, Trace, Verb};
 use serde_json::{Value, json};

@@ -3,7 +3,9 @@
 use crate::service::{TestService, message};
 use bridge_core::step::StartTask;
 use bridge_core::value::MessageId;
-use bridge_core::value::{ApprovalPolicy, AskedDigest, ReadAccess, Sandbox, Task, TaskId, TaskStart, TaskTerms, Timestamp};
+use bridge_core::value::{
+    ApprovalPolicy, AskedDigest, ReadAccess, Sandbox, Task, TaskId, TaskStart, TaskTerms, Timestamp,
+};
 use bridge_front::{
     Act, BridgeService, Caller, Control, ControlFault, Grants, Live, News, Scope, TaskService, Via,
 };

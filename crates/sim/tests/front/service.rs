@@ -6,12 +6,15 @@ use axum::http::{Request, StatusCode};
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
     AcceptInput, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
-    DecideOutcome, Decision, Discard, Extras, InputAccepted, InputTarget, MidTurn, DeliveryBegin,
+    DecideOutcome, Decision, DeliveryBegin, Discard, Extras, InputAccepted, InputTarget, MidTurn,
     Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveSequence, RevokeToken,
     StopSender, TaskAnswered, Tell, TokenAdded, Transition, UseToken, Verdict,
 };
 use bridge_core::task::TaskSnapshot;
-use bridge_core::value::{AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, RequestVerdict, SenderKind, Subscription, Task, TaskId, TaskInput, Tier, Timestamp};
+use bridge_core::value::{
+    AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId,
+    RequestVerdict, SenderKind, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
+};
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
     A2aProfile, BridgeService, Caller, Health, Hub, Live, NewAnswer, NewMessage, NewTask,
@@ -408,10 +411,7 @@ impl BridgeService for TestService {
             return Ok(PushPut::Refused { why });
         }
         let task_id = push.task_id.clone();
-        let known = self
-            .ledger
-            .read(move |rows| rows.task(&task_id))
-            .await?;
+        let known = self.ledger.read(move |rows| rows.task(&task_id)).await?;
         if known.is_some_and(|task| task.owner == by) {
             self.does(Put(vec![Change::PutSubscription(push)])).await?;
             Ok(PushPut::Put)
@@ -425,7 +425,12 @@ impl BridgeService for TestService {
         let wanted = (task_id.clone(), config_id.clone());
         let (known, push) = self
             .ledger
-            .read(move |rows| Ok((rows.task(&wanted.0)?, rows.subscription(&wanted.0, &wanted.1)?)))
+            .read(move |rows| {
+                Ok((
+                    rows.task(&wanted.0)?,
+                    rows.subscription(&wanted.0, &wanted.1)?,
+                ))
+            })
             .await?;
         if known.is_none_or(|task| task.owner != by) {
             return Ok(false);

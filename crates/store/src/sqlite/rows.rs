@@ -3,9 +3,8 @@
 //! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
-    ack, answer, attached, audit, conversation, cursor, event, figures, forget,
-    incarnation, message, pages, queue, reply, request, spend, sql, stored, subscription, task, token,
-    turn,
+    ack, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
+    message, pages, queue, reply, request, spend, sql, stored, subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
@@ -15,9 +14,9 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId,  Reply, Request, RequestId,
-    Round, SenderKind, Seq, StateName,  Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -174,9 +173,7 @@ impl Rows for SqliteRows<'_> {
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
             Change::NewTaskInput(word) => task::insert_input(conn, word),
-            Change::TaskSequence { task_id, sequence } => {
-                task::sequence(conn, task_id, *sequence)
-            }
+            Change::TaskSequence { task_id, sequence } => task::sequence(conn, task_id, *sequence),
             Change::PutSubscription(new) => subscription::put(conn, key, new),
             Change::DropSubscription {
                 task_id,

@@ -6,9 +6,7 @@ use super::sql;
 use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::RowsError;
-use bridge_core::value::{
-    PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId,
-};
+use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
 use rusqlite::{Connection, Row, params};
 
 const COLUMNS: &str = "task_id, subscription_id, state, not_before, ended_at, mark, tries, first_try_at, error, \

@@ -40,10 +40,8 @@ pub(super) const OF_CONVERSATION: &str = select!(
     "WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
      ORDER BY changed_at DESC, task_id DESC LIMIT ?6"
 );
-pub(super) const COUNT_OF_OWNER: &str =
-    "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3";
-pub(super) const COUNT_OF_CONVERSATION: &str =
-    "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3";
+pub(super) const COUNT_OF_OWNER: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3";
+pub(super) const COUNT_OF_CONVERSATION: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3";
 
 pub(super) const INPUTS: &str = "SELECT task_id, ordinal, client_message_id, idempotency_key, message_id, request_id, original, \
      original_sum, at FROM task_input WHERE task_id = ?1 ORDER BY ordinal";

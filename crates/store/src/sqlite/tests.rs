@@ -1,9 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{
-    conversation, message, pages, place, queue, reply, spend, stored, subscription, task,
-};
+use super::{conversation, message, pages, place, queue, reply, spend, stored, subscription, task};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};

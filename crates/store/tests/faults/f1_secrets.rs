@@ -5,7 +5,10 @@ use crate::given::{World, Write, key, request, text};
 use crate::rig::{Place, task};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{Keep, Prune, Record};
-use bridge_core::value::{AuditEntry, PushTarget, RequestDecision, RequestState, RequestVerdict, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp};
+use bridge_core::value::{
+    AuditEntry, PushTarget, RequestDecision, RequestState, RequestVerdict, Subscription,
+    SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
+};
 use bridge_store::key::{KEY_BYTES, KeyAge};
 use bridge_store::sqlite::{
     AuditRecord, AuditSigner, Existing, SealedPushes, audit, back_up, recover, sealed_pushes,
@@ -65,7 +68,9 @@ async fn fill(ledger: &SqliteLedger) {
     let world = World::over(ledger);
     for name in ["m1", "m2"] {
         world.does(task(name)).await;
-        world.does(Write(vec![Change::PutSubscription(push(name))])).await;
+        world
+            .does(Write(vec![Change::PutSubscription(push(name))]))
+            .await;
     }
     world.does(text("r", "asked")).await;
     let mut asked = request("asked", "r1");
@@ -170,7 +175,9 @@ async fn f1_another_key_reads_no_credentials() {
         error: Some("unreadable".to_owned()),
         ..kept(&ledger, "m1").await
     };
-    world.does(Write(vec![Change::PutSubscription(given_up)])).await;
+    world
+        .does(Write(vec![Change::PutSubscription(given_up)]))
+        .await;
     drop(world);
     drop(ledger);
     let ledger = place.open();

@@ -12,14 +12,19 @@ use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, Acknowledge, AddToken, AnswerTask, Answered, Ask, Authority, Bind, Blind, Cancel,
-    Claim, Confirm, Deaf, Decide, DeliveryBegin, DeliveryEnd, Discard, DropPush, Fail, Incarnate, IncarnationGone, InputTarget,
-    Join, Keep, Leave, MidTurn, Prune, PutPush, Redrive, Refuse,
+    Claim, Confirm, Deaf, Decide, DeliveryBegin, DeliveryEnd, Discard, DropPush, Fail, Incarnate,
+    IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn, Prune, PutPush, Redrive, Refuse,
     ReserveSequence, Resume, RevokeToken, Send, StopCause, StopSender, Suspend, Tend, Told,
     Transition, TurnsPerSender, Unbind, Unheard, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
-use bridge_core::value::{AckMode, AckState, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, PushTarget, RequestDecision, RequestId, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp, Usage};
+use bridge_core::value::{
+    AckMode, AckState, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId,
+    IncarnationId, PushTarget, RequestDecision, RequestId, Sandbox, SenderKind, StateName,
+    Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp,
+    Usage,
+};
 use std::fmt::Debug;
 use std::sync::Arc;
 

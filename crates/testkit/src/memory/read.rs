@@ -12,9 +12,9 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId,  Reply, Request, RequestId,
-    Round, SenderKind, Seq, StateName,  Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;

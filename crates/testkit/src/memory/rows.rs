@@ -7,9 +7,9 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request,
-    RequestId, Round, Seq, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
+    Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.

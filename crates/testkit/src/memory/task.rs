@@ -89,7 +89,8 @@ impl MemoryRows {
 
     pub(super) fn new_task(&mut self, task: &Task) -> Result<(), RowsError> {
         let id = &task.task_id;
-        let taken = task.start.is_some() && self.task_of_conversation(&task.conversation_id).is_some();
+        let taken =
+            task.start.is_some() && self.task_of_conversation(&task.conversation_id).is_some();
         let holds = !self.tasks.contains(id)
             && !taken
             && self.conversations.contains(&task.conversation_id);
@@ -162,8 +163,7 @@ impl MemoryRows {
             .get(id)
             .filter(|(known, _)| known.sequence <= sequence);
         let (task, at) = found(known, || format!("news of task {id}"))?.clone();
-        self.tasks
-            .put(id.clone(), (Task { sequence, ..task }, at));
+        self.tasks.put(id.clone(), (Task { sequence, ..task }, at));
         Ok(())
     }
 

@@ -14,7 +14,6 @@ pub use resolve::Workspace;
 pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
 
-use super::exec::TurnTransportKey;
 use bridge_channel::molecule;
 use bridge_core::port::{OnUnknown, TurnTransport};
 use schemars::JsonSchema;
@@ -49,7 +48,7 @@ pub struct MoleculeConfig {
     /// What those may do who write and are no workspaces.
     pub origins: OriginsConfig,
     /// What runs the turns.
-    pub transport: TurnTransportKey,
+    pub transport: TurnTransport,
     /// The name on the agent card. Without it the platform keeps the one it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
@@ -66,7 +65,7 @@ pub struct MoleculeConfig {
     #[schemars(range(min = REPLY_MIN_CHARS, max = REPLY_MAX_CHARS))]
     pub max_reply_chars: u32,
     /// What is done on an older platform when it is not known whether a reply reached a peer.
-    pub unknown_outcome: UnknownKey,
+    pub unknown_outcome: OnUnknown,
     /// The workspaces, one table each. What a table leaves out is taken from above.
     pub workspace: Vec<WorkspaceConfig>,
 }
@@ -99,23 +98,12 @@ pub struct WorkspaceConfig {
     pub origins: OriginsConfig,
     /// What runs its turns.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "TurnTransportKey")]
-    pub transport: Option<TurnTransportKey>,
+    #[schemars(with = "TurnTransport")]
+    pub transport: Option<TurnTransport>,
     /// The name on its agent card.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub name: Option<String>,
-}
-
-/// What is done on an older platform when it is not known whether a reply reached a peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum UnknownKey {
-    /// It is not sent again: it may never be seen, and becomes a dead letter.
-    #[default]
-    Hold,
-    /// It is sent again: the peer may see it twice.
-    Resend,
 }
 
 impl Default for MoleculeConfig {
@@ -125,13 +113,13 @@ impl Default for MoleculeConfig {
             org_id: None,
             allow_http: false,
             origins: OriginsConfig::default(),
-            transport: TurnTransportKey::AppServer,
+            transport: TurnTransport::AppServer,
             name: None,
             first_start_minutes: molecule::FIRST_START.minutes,
             poll_secs: molecule::POLL.as_secs(),
             wake: true,
             max_reply_chars: u32::try_from(molecule::MAX_REPLY_CHARS).unwrap_or(REPLY_MAX_CHARS),
-            unknown_outcome: UnknownKey::Hold,
+            unknown_outcome: OnUnknown::Hold,
             workspace: Vec::new(),
         }
     }
@@ -142,13 +130,6 @@ impl MoleculeConfig {
     pub(super) fn uses_exec(&self) -> bool {
         let own = self.workspace.iter().filter_map(|one| one.transport);
         own.chain([self.transport])
-            .any(|key| key.transport() == TurnTransport::Exec)
-    }
-
-    fn on_unknown(&self) -> OnUnknown {
-        match self.unknown_outcome {
-            UnknownKey::Hold => OnUnknown::Hold,
-            UnknownKey::Resend => OnUnknown::Resend,
-        }
+            .any(|transport| transport == TurnTransport::Exec)
     }
 }

@@ -204,12 +204,12 @@ impl Resolving<'_> {
             wake: config.wake,
             max_reply_chars: usize::try_from(config.max_reply_chars).unwrap_or(usize::MAX),
             name: keys.name.clone().or_else(|| config.name.clone()),
-            on_unknown: config.on_unknown(),
+            on_unknown: config.unknown_outcome,
         };
         // The channel's own judgement; nothing is said to the platform.
         Molecule::open(settings.clone()).map_err(|error| refusal(&settings, &error))?;
         Ok(Workspace {
-            via: keys.transport.unwrap_or(config.transport).transport(),
+            via: keys.transport.unwrap_or(config.transport),
             settings,
             token_from,
         })

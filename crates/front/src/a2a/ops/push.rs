@@ -13,9 +13,7 @@ use a2a::{
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX};
 use bridge_core::port::{Ledger, Read};
 use bridge_core::task_events::{FROM_NOW, Timeline};
-use bridge_core::value::{
-    PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId,
-};
+use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
 
 pub(super) async fn create<D: BridgeService>(
     call: &Call<D>,
@@ -206,12 +204,12 @@ fn shown(subscription: &Subscription) -> TaskPushNotificationConfig {
         id: Some(subscription.subscription_id.clone()),
         task_id: subscription.task_id.to_string(),
         token: push.and_then(|push| push.token.clone()),
-        authentication: push
-            .and_then(|push| push.authorization.clone())
-            .map(|(scheme, credentials)| AuthenticationInfo {
+        authentication: push.and_then(|push| push.authorization.clone()).map(
+            |(scheme, credentials)| AuthenticationInfo {
                 scheme,
                 credentials: (!credentials.is_empty()).then_some(credentials),
-            }),
+            },
+        ),
         tenant: None,
     }
 }

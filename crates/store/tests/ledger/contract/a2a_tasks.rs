@@ -12,7 +12,10 @@ use bridge_core::step::{
     DecideRefusal, InputAccepted, InputTarget, Keep, Prune, ReserveSequence, TaskAnswered,
 };
 use bridge_core::task::{A2aState, TaskSnapshot};
-use bridge_core::value::{ChannelId, Class, ExternalId, RequestDecision, RequestId, RequestKind, Sandbox, Task, TaskId, TaskInput, TaskInputKind, Tier, Timestamp};
+use bridge_core::value::{
+    ChannelId, Class, ExternalId, RequestDecision, RequestId, RequestKind, Sandbox, Task, TaskId,
+    TaskInput, TaskInputKind, Tier, Timestamp,
+};
 
 fn task(id: &str, owner: &str, key: &str) -> Task {
     Task {
@@ -97,7 +100,7 @@ fn is_conflict<T>(outcome: Result<T, LedgerError>) -> bool {
     matches!(outcome, Err(LedgerError::Rows(RowsError::Conflict { .. })))
 }
 
-pub(super) async fn a_task_its_word_and_its_message_are_on_disk_together<F: Fixture>() {
+pub(super) async fn task_input_and_message_commit_together<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     let taken = world.does(first("c", "m1", "ann")).await;
@@ -150,7 +153,7 @@ pub(super) async fn a_task_its_word_and_its_message_are_on_disk_together<F: Fixt
     }
 }
 
-pub(super) async fn a_key_that_comes_twice_is_one_word<F: Fixture>() {
+pub(super) async fn repeated_key_is_one_input<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     let keyed = |id: &str, owner: &str| {
@@ -181,7 +184,7 @@ pub(super) async fn a_key_that_comes_twice_is_one_word<F: Fixture>() {
     ));
 }
 
-pub(super) async fn a_stranger_s_task_is_unknown<F: Fixture>() {
+pub(super) async fn foreign_task_is_unknown<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -201,7 +204,7 @@ pub(super) async fn a_stranger_s_task_is_unknown<F: Fixture>() {
     assert_eq!(count, 0);
 }
 
-pub(super) async fn a_task_goes_on_until_it_is_over<F: Fixture>() {
+pub(super) async fn task_takes_input_until_over<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -242,7 +245,7 @@ pub(super) async fn a_task_goes_on_until_it_is_over<F: Fixture>() {
     assert_eq!(over, InputAccepted::Over(A2aState::Canceled));
 }
 
-pub(super) async fn a_task_that_waits_for_its_owner_can_be_stopped<F: Fixture>() {
+pub(super) async fn waiting_task_can_be_stopped<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -273,7 +276,7 @@ pub(super) async fn a_task_that_waits_for_its_owner_can_be_stopped<F: Fixture>()
     assert_eq!(state(&world, "e-m3").await, A2aState::Completed);
 }
 
-pub(super) async fn a_task_has_so_many_words_and_no_more<F: Fixture>() {
+pub(super) async fn task_inputs_are_bounded<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -333,7 +336,7 @@ fn tells(task_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerTask {
     }
 }
 
-pub(super) async fn a_question_is_answered_with_a_word<F: Fixture>() {
+pub(super) async fn input_answers_a_request<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -377,7 +380,7 @@ pub(super) async fn a_question_is_answered_with_a_word<F: Fixture>() {
     ));
 }
 
-pub(super) async fn an_answer_is_known_again_by_its_key_alone<F: Fixture>() {
+pub(super) async fn repeated_answer_is_known_by_key<F: Fixture>() {
     let mut fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -410,7 +413,7 @@ pub(super) async fn an_answer_is_known_again_by_its_key_alone<F: Fixture>() {
     assert!(world.tries(wrong).await.is_err());
 }
 
-pub(super) async fn a_repeated_message_answers_no_question<F: Fixture>() {
+pub(super) async fn repeated_message_answers_nothing<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -425,7 +428,7 @@ pub(super) async fn a_repeated_message_answers_no_question<F: Fixture>() {
     assert_eq!(view.now().state, A2aState::InputRequired);
 }
 
-pub(super) async fn an_approval_is_not_the_task_owner_s<F: Fixture>() {
+pub(super) async fn task_owner_cannot_approve<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -451,7 +454,7 @@ pub(super) async fn an_approval_is_not_the_task_owner_s<F: Fixture>() {
     assert_eq!((stand.state, stand.at), (A2aState::Working, world.now));
 }
 
-pub(super) async fn numbers_of_news_never_go_back<F: Fixture>() {
+pub(super) async fn event_numbers_never_go_back<F: Fixture>() {
     let mut fixture = F::open();
     let world = World::over(fixture.ledger());
     let reserve = |more| ReserveSequence {
@@ -468,13 +471,13 @@ pub(super) async fn numbers_of_news_never_go_back<F: Fixture>() {
     assert_eq!(world.does(reserve(5)).await.outcome, Some(12));
     let back = Write(vec![Change::TaskSequence {
         task_id: TaskId::new("e-m1"),
-        told: 15,
+        sequence: 15,
     }]);
     assert!(is_conflict(world.tries(back).await));
     assert_eq!(view(&world, "e-m1").await.unwrap().task.sequence, 16);
 }
 
-pub(super) async fn tasks_are_listed_by_their_newest_change<F: Fixture>() {
+pub(super) async fn tasks_list_by_newest_change<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     for (key, id, owner) in [
@@ -534,7 +537,7 @@ pub(super) async fn tasks_are_listed_by_their_newest_change<F: Fixture>() {
     }
 }
 
-pub(super) async fn tasks_of_one_time_come_in_pages<F: Fixture>() {
+pub(super) async fn simultaneous_tasks_are_paged<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     for id in ["m1", "m2", "m3", "m4", "m5"] {
@@ -557,7 +560,7 @@ pub(super) async fn tasks_of_one_time_come_in_pages<F: Fixture>() {
     assert_eq!(seen, ["e-m5", "e-m4", "e-m3", "e-m2", "e-m1"]);
 }
 
-pub(super) async fn a_task_goes_with_its_last_message<F: Fixture>() {
+pub(super) async fn task_goes_with_its_last_message<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -601,7 +604,7 @@ pub(super) async fn a_task_goes_with_its_last_message<F: Fixture>() {
     assert!(words.is_empty());
 }
 
-pub(super) async fn what_an_task_came_to_stays_until_it_goes<F: Fixture>() {
+pub(super) async fn result_stays_until_task_goes<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;

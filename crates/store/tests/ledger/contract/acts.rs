@@ -12,7 +12,11 @@ use bridge_core::step::{
     Keep, Leave, Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome,
     Refuse, Verdict,
 };
-use bridge_core::value::{AckMode, AckState, Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure, MessageState, NextInput, Sandbox, Seq, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp};
+use bridge_core::value::{
+    AckMode, AckState, Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure,
+    MessageState, NextInput, Sandbox, Seq, StateName, Task, TaskId, TaskInput, TaskInputKind,
+    Timestamp,
+};
 
 fn owed(key: &str, id: &str) -> Receive {
     Receive {

@@ -9,7 +9,9 @@ use bridge_core::step::{
     AddToken, Delivery, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, PushStored, PutPush,
     RevokeToken,
 };
-use bridge_core::value::{Class, PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp};
+use bridge_core::value::{
+    Class, PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
+};
 
 fn push(task_id: &str, config_id: &str) -> Subscription {
     Subscription {
@@ -164,7 +166,10 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     answers(&mut world, "m1", "42").await;
     for mark in ["m1/working", "m1/answer", "m1/completed"] {
         let told = telling(&world).await;
-        assert_eq!((told.task_event.mark.as_str(), told.subscription.tries), (mark, 1));
+        assert_eq!(
+            (told.task_event.mark.as_str(), told.subscription.tries),
+            (mark, 1)
+        );
         world.does(end(&told, None)).await;
     }
     let closed = kept(&world, "e-m1", "p").await.unwrap();
@@ -230,7 +235,9 @@ pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixt
         state: SubscriptionState::Closed { at: Timestamp(9) },
         ..push("e-m1", "p0")
     };
-    world.does(Write(vec![Change::PutSubscription(closed)])).await;
+    world
+        .does(Write(vec![Change::PutSubscription(closed)]))
+        .await;
     let stored = world.does(put("e-m3", "p")).await.outcome;
     assert_eq!(stored, PushStored::Stored);
     let again = world.does(put("e-m1", "p0")).await.outcome;

@@ -159,7 +159,7 @@ pub(super) async fn f4_a_refused_message_is_kept_as_excerpt<F: Fixture>() {
     assert!(kept.body.chars().count() < 2 * EXCERPT_MAX_CHARS);
     let words = world
         .reads(|rows| match rows.task_of_message(&message("m1"))? {
-            Some(task_id) => rows.inputs(&task_id),
+            Some(task_id) => rows.task_inputs(&task_id),
             None => Ok(Vec::new()),
         })
         .await;

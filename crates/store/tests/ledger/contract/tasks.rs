@@ -5,10 +5,14 @@ use crate::given::{World, Write, answered, attach, begin, claim, failure, messag
 use bridge_core::limits::REPLY_AGE_MAX_MS;
 use bridge_core::port::{Change, Kept, LedgerError, RowsError};
 use bridge_core::step::{
-    Claim, ClaimOutcome, Keep, MidTurn, DeliveryBegin, DeliveryEnd, DeliveryStep, Prune, StartTask,
+    Claim, ClaimOutcome, DeliveryBegin, DeliveryEnd, DeliveryStep, Keep, MidTurn, Prune, StartTask,
     SteerStored, SteerTask, TaskStarted, Tell, TellOutcome,
 };
-use bridge_core::value::{ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, ReadAccess, Sandbox, StateName, Subscription, SubscriptionState, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp};
+use bridge_core::value::{
+    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, ReadAccess, Sandbox,
+    StateName, Subscription, SubscriptionState, Task, TaskId, TaskStart, TaskTerms, Tier,
+    Timestamp,
+};
 use bridge_core::why::Case;
 
 pub(super) fn start(id: &str, target: Option<&str>) -> StartTask {
@@ -181,11 +185,17 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     world.does(start("t2", None)).await;
     let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
     assert_eq!(untold.len(), 1);
-    assert_eq!(world.does(notify("t1")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(
+        world.does(notify("t1")).await.outcome,
+        DeliveryStep::Nothing
+    );
     for id in ["t1", "t2"] {
         finish(&mut world, id).await;
     }
-    assert_eq!(world.does(notify("t2")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(
+        world.does(notify("t2")).await.outcome,
+        DeliveryStep::Nothing
+    );
     let DeliveryStep::Send(sent) = world.does(notify("t1")).await.outcome else {
         panic!("it is over");
     };
@@ -214,7 +224,10 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     let sent = SubscriptionState::Closed { at: world.now };
     assert_eq!(world.does(ended("t1", None)).await.outcome, Some(sent));
     assert_eq!(world.does(ended("t1", None)).await.outcome, None);
-    assert_eq!(world.does(notify("t1")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(
+        world.does(notify("t1")).await.outcome,
+        DeliveryStep::Nothing
+    );
     let told = notification(&world, "t1").await;
     assert_eq!((told.state, told.tries, told.error), (sent, 3, None));
     let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
@@ -234,7 +247,10 @@ pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: 
         .await
         .outcome;
     assert_eq!(state, Some(failed));
-    assert_eq!(world.does(notify("t1")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(
+        world.does(notify("t1")).await.outcome,
+        DeliveryStep::Nothing
+    );
     let asked = DeliveryBegin {
         asked: Some("ann".to_owned()),
         ..notify("t1")

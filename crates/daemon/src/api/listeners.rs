@@ -1,0 +1,295 @@
+//! The listeners of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
+//! it (`listen`).
+
+use crate::api::descriptors;
+use crate::api::service::DaemonService;
+use crate::config::HttpConfig;
+use crate::state::{StateDir, StateError};
+use anyhow::Context;
+use bridge_core::port::Ledger;
+use bridge_core::value::Token;
+use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
+use bridge_front::{BridgeService, LocalProgram, Scope};
+use bridge_host::peer::{Ours, PeerProcess, PeerProgram};
+use bridge_store::SqliteLedger;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+/// Begins every token, so that people and scanners know what they look at.
+const TOKEN_PREFIX: &str = "cbt_";
+
+/// The listeners, bound and not yet open.
+pub(crate) struct Listeners {
+    local: UnixListener,
+    bar: Bar,
+    tcp: Option<Tcp>,
+    /// How many file descriptors this process may have.
+    descriptors: usize,
+}
+
+struct Tcp {
+    listener: TcpListener,
+    address: SocketAddr,
+    hosts: Hosts,
+    proxied: bool,
+}
+
+/// The listeners, open.
+pub(crate) struct Open {
+    serving: Vec<JoinHandle<()>>,
+    stop: CancellationToken,
+    pub(crate) address: Option<SocketAddr>,
+}
+
+impl Listeners {
+    /// Binds what was asked for.
+    pub(crate) async fn bind(state: &StateDir, http: &HttpConfig) -> anyhow::Result<Self> {
+        let bar = bar(state.run_dir());
+        remove(&state.listen_file());
+        remove_legacy_token(&state.legacy_token_file());
+        let tcp = match http.address() {
+            Some(address) => Some(Tcp::bind(state, http, address).await?),
+            None => None,
+        };
+        let local = bind_local(state)?;
+        Ok(Self {
+            local,
+            bar,
+            tcp,
+            descriptors: descriptors::raise(),
+        })
+    }
+
+    /// Where TCP is served.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().map(|tcp| tcp.address)
+    }
+
+    /// Serves at all of them.
+    pub(crate) fn open<D: BridgeService>(self, service: D) -> Open {
+        let stop = CancellationToken::new();
+        let address = self.address();
+        let api = Api::new(service, stop.clone()).within_descriptors(self.descriptors);
+        let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
+        if let Some(tcp) = self.tcp {
+            let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
+            serving.push(tokio::spawn(serve));
+        }
+        Open {
+            serving,
+            stop,
+            address,
+        }
+    }
+}
+
+impl Open {
+    /// Ends open streams and lets calls finish.
+    pub(crate) async fn close(self) {
+        self.stop.cancel();
+        for listener in self.serving {
+            let _ended = tokio::time::timeout(crate::run::HALT_PATIENCE, listener).await;
+        }
+    }
+}
+
+impl Tcp {
+    async fn bind(state: &StateDir, http: &HttpConfig, asked: SocketAddr) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(asked)
+            .await
+            .with_context(|| format!("listen on {asked}: choose another address or port with --listen or http.listen, or end whoever has it"))?;
+        let address = listener.local_addr()?;
+        let hosts = Hosts::new(
+            address.port(),
+            &http.trusted_hosts,
+            http.public_url.as_deref(),
+        )?;
+        write_private(&state.listen_file(), &format!("{address}\n"))?;
+        Ok(Self {
+            listener,
+            address,
+            hosts,
+            proxied: http.trusted_proxy,
+        })
+    }
+}
+
+/// Keeps what Codex runs, and whoever can't be looked at, from controlling the bridge.
+fn bar(run_dir: PathBuf) -> Bar {
+    let run_dir: Arc<Path> = run_dir.into();
+    Bar::new(move |stream| {
+        let (found, run_dir) = (PeerProcess::of(stream), Arc::clone(&run_dir));
+        LocalProcess::new(move || {
+            let process = found.as_ref().map_err(ToString::to_string)?;
+            let program = process.inspect(&run_dir).map_err(|why| why.to_string())?;
+            Ok(local_program(program))
+        })
+    })
+}
+
+/// What hides its file and has our name may be anything, and is never told as a person.
+fn local_program(program: PeerProgram) -> LocalProgram {
+    match (program.ours, program.has_terminal) {
+        (Ours::ByFile, true) => LocalProgram::OwnAtTerminal,
+        (Ours::ByFile, false) | (Ours::ByName, _) => LocalProgram::OwnAlone,
+        (Ours::No, _) => LocalProgram::Other(program.name),
+    }
+}
+
+/// All routes of the API with their guards.
+pub fn routes() -> Vec<RouteEntry> {
+    Api::<DaemonService<SqliteLedger>>::routes()
+}
+
+/// The OpenAPI document, as the running daemon gives it.
+fn openapi_text() -> String {
+    format!("{:#}\n", Api::<DaemonService<SqliteLedger>>::openapi())
+}
+
+/// Prints it, for code generators and for `docs/openapi.json`.
+pub fn print_openapi() -> ExitCode {
+    match io::stdout().write_all(openapi_text().as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Binds the API's socket. The lock is held, so a file that is there belongs to a daemon that is gone.
+fn bind_local(state: &StateDir) -> Result<UnixListener, StateError> {
+    let path = state.api_socket();
+    remove(&path);
+    let not_writable = |source| StateError::NotWritable {
+        path: path.clone(),
+        source,
+    };
+    let listener = UnixListener::bind(&path).map_err(not_writable)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+        .map_err(not_writable)?;
+    Ok(listener)
+}
+
+/// Takes away what says where the daemon is.
+pub(crate) fn remove_traces(state: &StateDir) {
+    remove(&state.api_socket());
+    remove(&state.listen_file());
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "an old file could not be removed");
+    }
+}
+
+/// A new token.
+pub(crate) fn random_token() -> io::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
+    Ok(format!("{TOKEN_PREFIX}{}", hex.collect::<String>()))
+}
+
+/// Removes the owner's token as earlier versions kept it. Its value has no row, so it is accepted nowhere.
+fn remove_legacy_token(path: &Path) {
+    match std::fs::remove_file(path) {
+        Ok(()) => tracing::warn!(
+            path = %path.display(),
+            "removed the file of the owner's token: it is not accepted any more, and no token is kept in a file; `codex-bridge token add NAME --owner` makes a new one"
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(
+            %error, path = %path.display(),
+            "the file of the owner's token could not be removed; it is not accepted any more"
+        ),
+    }
+}
+
+/// Says how to make an owner's token while nobody has one: without it TCP is of little use.
+pub(crate) async fn suggest_owner_token(ledger: &SqliteLedger) {
+    let admin = Scope::Admin.as_str();
+    let is_owner =
+        move |token: &Token| token.is_live() && token.scopes.iter().any(|scope| scope == admin);
+    let found = ledger.read(move |rows| Ok(rows.tokens()?.iter().any(is_owner)));
+    if matches!(found.await, Ok(false)) {
+        tracing::info!(
+            "no token of the owner's was made yet: `codex-bridge token add NAME --owner` makes one and shows it once"
+        );
+    }
+}
+
+/// Writes a file that nobody else can read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let write = || -> io::Result<()> {
+        let place = path.parent().unwrap_or(Path::new("."));
+        // Such a file is 0600 from the beginning.
+        let mut file = tempfile::NamedTempFile::new_in(place)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_openapi_is_current() {
+        let published = include_str!("../../../../docs/openapi.json");
+        assert!(
+            published == openapi_text(),
+            "write it again: codex-bridge api schema > docs/openapi.json"
+        );
+    }
+
+    #[test]
+    fn f2_a_hidden_program_is_no_person() {
+        let told = |ours, has_terminal| {
+            let name = "codex-bridge".to_owned();
+            local_program(PeerProgram {
+                name,
+                ours,
+                has_terminal,
+            })
+        };
+        assert_eq!(told(Ours::ByFile, true), LocalProgram::OwnAtTerminal);
+        assert_eq!(told(Ours::ByName, true), LocalProgram::OwnAlone);
+        assert_eq!(told(Ours::ByName, false), LocalProgram::OwnAlone);
+        let other = LocalProgram::Other("codex-bridge".to_owned());
+        assert_eq!(told(Ours::No, true), other);
+    }
+
+    #[test]
+    fn f1_token_file_of_earlier_versions_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        remove_legacy_token(&path);
+        write_private(&path, "cbt_old\n").unwrap();
+        remove_legacy_token(&path);
+        assert!(!path.exists());
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, "kept").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        remove_legacy_token(&path);
+        assert!(elsewhere.exists() && !path.is_symlink());
+    }
+
+    #[test]
+    fn threat_1_tokens_are_random() {
+        let token = random_token().unwrap();
+        assert_eq!(token.len(), TOKEN_PREFIX.len() + 2 * TOKEN_BYTES);
+        assert_ne!(token, random_token().unwrap());
+    }
+}

@@ -1,0 +1,234 @@
+//! The reply lanes: one per conversation, strictly in order, each reply's intent on disk before it is sent.
+
+use crate::Daemon;
+use crate::process::ids::{jitter, now};
+use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
+use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
+use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
+use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp, Twin};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longest sleep: machines sleep too, and rows are the truth.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// How long a look at a lane may take: long questions of others may be before it.
+const LOOK_MAX: Duration = Duration::from_millis(100);
+/// Pause after the ledger failed under a lane.
+const FAULT_PAUSE_MS: i64 = 1_000;
+/// Looks for replies that say the same, each further back: one is enough unless one of them was tried for long.
+const TWIN_LOOKS_MAX: u32 = 8;
+/// How far a platform's clock may be off when it says that a reply was shown.
+const TWIN_SLACK_MS: i64 = 10_000;
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Works on a lane, unless somebody does already; then that one looks once more.
+    pub(crate) fn deliver(self: &Arc<Self>, conversation_id: ConversationId) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(again) = lanes.get_mut(&conversation_id) {
+            *again = true;
+            return;
+        }
+        lanes.insert(conversation_id.clone(), false);
+        drop(lanes);
+        let daemon = Arc::clone(self);
+        self.spawn_for(conversation_id.clone(), async move {
+            let entry = LaneEntry {
+                lanes: &daemon.lanes,
+                conversation_id: &conversation_id,
+            };
+            daemon.lane(&conversation_id).await;
+            entry.keep();
+        });
+    }
+
+    async fn lane(self: &Arc<Self>, conversation_id: &ConversationId) {
+        loop {
+            let pause_until = match self.send_next(conversation_id).await {
+                Ok(Next::Sent) => continue,
+                Ok(Next::Empty) if self.leave(conversation_id) => return,
+                Ok(Next::Empty) => continue,
+                Ok(Next::Later(at)) => at,
+                Err(error) => {
+                    tracing::error!(%error, %conversation_id, "a lane can't use the ledger");
+                    now().plus_ms(FAULT_PAUSE_MS)
+                }
+            };
+            let ms = u64::try_from(pause_until.since_ms(now()).max(1)).unwrap_or(1);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(ms).min(SLEEP_MAX)) => {}
+                () = self.stopping.cancelled() => return,
+            }
+        }
+    }
+
+    /// Gives the lane up; `false` when somebody asked for another look meanwhile.
+    fn leave(&self, conversation_id: &ConversationId) -> bool {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        match lanes.get_mut(conversation_id) {
+            Some(again) if *again => {
+                *again = false;
+                false
+            }
+            Some(_) | None => {
+                lanes.remove(conversation_id);
+                true
+            }
+        }
+    }
+
+    async fn send_next(self: &Arc<Self>, lane: &ConversationId) -> Result<Next, LedgerError> {
+        match self
+            .commit(Send {
+                conversation_id: lane.clone(),
+            })
+            .await?
+        {
+            SendOutcome::Empty => Ok(Next::Empty),
+            SendOutcome::Later(at) => Ok(Next::Later(at)),
+            SendOutcome::Send {
+                message,
+                reply,
+                again,
+            } => match self.send(&message, &reply, again).await? {
+                Next::Sent if self.is_empty(lane).await => Ok(Next::Empty),
+                next => Ok(next),
+            },
+        }
+    }
+
+    /// Whether a lane has nothing more: a look beside the writer, because most have one reply. A look that takes long
+    /// or fails says nothing, and the writer is asked.
+    async fn is_empty(&self, lane: &ConversationId) -> bool {
+        let lane = lane.clone();
+        let next = self.ledger.read(move |rows| rows.next_reply(&lane));
+        let looked = tokio::time::timeout(LOOK_MAX, next).await;
+        matches!(looked, Ok(Ok(None)))
+    }
+
+    /// Sends a reply; one that may have arrived is first looked for, or sent again, as its platform allows.
+    async fn hand_over(&self, message: &Message, reply: &Reply, again: bool) -> Handed {
+        let class = self.sink.traits(message).class;
+        match class.approach(again) {
+            Approach::Send => self.sink.send(message, reply).await,
+            Approach::Probe => match self.look_for(message, reply).await {
+                Ok(Probe::Present { receipt }) => Ok(receipt),
+                Ok(Probe::Absent) => self.sink.send(message, reply).await,
+                Err(fault) => Err(still_in_doubt(fault)),
+            },
+            Approach::GiveUp(failure) => Err(SinkFault { failure }),
+        }
+    }
+
+    /// Looks for a reply, knowing which others say the same and are there.
+    async fn look_for(&self, message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+        match self.twins(message, reply).await {
+            Ok(twins) => self.sink.probe(message, reply, &twins).await,
+            Err(error) => Err(SinkFault {
+                failure: Failure::new(
+                    Class::Ambiguous,
+                    format!("replies that say the same could not be counted: {error}"),
+                ),
+            }),
+        }
+    }
+
+    /// The replies that say the same as one, and were taken while any of them may have been shown. One that was tried
+    /// for long may be any bubble of that time, so those of that time are asked for too.
+    async fn twins(&self, message: &Message, reply: &Reply) -> Result<Vec<Twin>, LedgerError> {
+        let (channel, kind) = (message.channel.clone(), message.kind);
+        let body = reply.body.clone();
+        let first_try = reply.first_try_at.unwrap_or(reply.created_at);
+        self.ledger
+            .read(move |rows| {
+                let mut since = first_try.plus_ms(-TWIN_WINDOW_MS);
+                let mut twins = Vec::new();
+                for _ in 0..TWIN_LOOKS_MAX {
+                    twins = rows.twins(&channel, kind, &body, since, PAGE_MAX)?;
+                    let tries = twins.iter().map(|twin| twin.first_try_at);
+                    let begun = tries.min().map(|oldest| oldest.plus_ms(-TWIN_SLACK_MS));
+                    match begun.filter(|begun| *begun < since) {
+                        Some(begun) => since = begun,
+                        None => break,
+                    }
+                }
+                Ok(twins)
+            })
+            .await
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        message: &Message,
+        reply: &Reply,
+        again: bool,
+    ) -> Result<Next, LedgerError> {
+        let (message_id, ordinal) = (message.message_id.clone(), reply.ordinal);
+        tracing::debug!(target: TRACE, at = "handed", %message_id, ordinal);
+        match self.hand_over(message, reply, again).await {
+            Ok(receipt) => {
+                tracing::debug!(target: TRACE, at = "taken", %message_id, ordinal);
+                self.commit(Confirm {
+                    message_id,
+                    ordinal,
+                    receipt,
+                })
+                .await?;
+                Ok(Next::Sent)
+            }
+            Err(fault) => {
+                let failure = fault.failure;
+                let reason = crate::term::escape_line(&failure.reason).into_owned();
+                tracing::warn!(%message_id, ordinal, reason, class = failure.class.as_str(), "a reply was not taken");
+                let refuse = Refuse {
+                    message_id,
+                    ordinal,
+                    failure,
+                    jitter: jitter(),
+                };
+                Ok(self.commit(refuse).await?.map_or(Next::Sent, Next::Later))
+            }
+        }
+    }
+}
+
+/// The entry of a lane in the registry, given back when its task panics: otherwise nothing of the conversation would be
+/// delivered until the next start.
+struct LaneEntry<'a> {
+    lanes: &'a Mutex<HashMap<ConversationId, bool>>,
+    conversation_id: &'a ConversationId,
+}
+
+impl LaneEntry<'_> {
+    /// The lane ended by itself. It took its entry out in `leave`, and another task may have one since.
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for LaneEntry<'_> {
+    fn drop(&mut self) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.remove(self.conversation_id);
+    }
+}
+
+/// A look that failed tells nothing: the next try must look again, whatever kept this one from it.
+fn still_in_doubt(fault: SinkFault) -> SinkFault {
+    SinkFault {
+        failure: Failure {
+            class: Class::Ambiguous,
+            ..fault.failure
+        },
+    }
+}
+
+/// The platform's proof, or why there is none.
+type Handed = Result<String, SinkFault>;
+
+/// What a lane does next.
+enum Next {
+    Sent,
+    Later(Timestamp),
+    Empty,
+}

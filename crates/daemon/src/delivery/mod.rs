@@ -1,0 +1,3 @@
+//! What leaves the daemon: replies to channels.
+
+mod lane;

@@ -1,0 +1,116 @@
+//! The ledger's clock: the wall clock as it was at the start, moved on by a clock that never jumps.
+//!
+//! Due times are compared with it, so a wall clock that jumps neither expires everything at once nor makes due work
+//! wait. It counts while the machine sleeps, and never goes behind a time that the ledger has already seen.
+
+use bridge_core::value::Timestamp;
+#[cfg(not(test))]
+use nix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+static CLOCK: OnceLock<Clock> = OnceLock::new();
+
+/// A steady clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Clock {
+    /// The ledger's time at the start.
+    base_ms: i64,
+    /// The steady reading at the start.
+    steady_ms: i64,
+}
+
+impl Clock {
+    /// Starts at the wall clock's time, or where the ledger is when the wall clock went back since.
+    fn start(wall_ms: i64, newest: Option<Timestamp>, steady_ms: i64) -> Self {
+        let base_ms = newest.map_or(wall_ms, |newest| newest.0.max(wall_ms));
+        Self { base_ms, steady_ms }
+    }
+
+    fn at(self, steady_ms: i64) -> Timestamp {
+        let gone = steady_ms.saturating_sub(self.steady_ms).max(0);
+        Timestamp(self.base_ms.saturating_add(gone))
+    }
+}
+
+/// Starts the clock, not behind the newest time of the ledger.
+pub(crate) fn start(newest: Option<Timestamp>) {
+    CLOCK.get_or_init(|| Clock::start(wall_ms(), newest, steady_ms()));
+}
+
+/// The time for the ledger.
+pub(crate) fn now() -> Timestamp {
+    CLOCK
+        .get_or_init(|| Clock::start(wall_ms(), None, steady_ms()))
+        .at(steady_ms())
+}
+
+fn wall_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// In tests the steady clock is tokio's, which can be paused and moved.
+#[cfg(test)]
+fn steady_ms() -> i64 {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    let start = *START.get_or_init(std::time::Instant::now);
+    let gone = tokio::time::Instant::now()
+        .into_std()
+        .saturating_duration_since(start);
+    i64::try_from(gone.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since the machine's boot, sleep included.
+#[cfg(not(test))]
+fn steady_ms() -> i64 {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or_else(
+        |_| wall_ms(),
+        |time| {
+            time.tv_sec()
+                .saturating_mul(1000)
+                .saturating_add(time.tv_nsec() / 1_000_000)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    /// T1, T2: the wall clock is read once, so a jump while the daemon lives changes nothing.
+    #[test]
+    fn t1_t2_clock_ignores_wall_jumps() {
+        let clock = Clock::start(10 * HOUR_MS, None, 5_000);
+        assert_eq!(clock.at(5_000), Timestamp(10 * HOUR_MS));
+        assert_eq!(clock.at(6_500), Timestamp(10 * HOUR_MS + 1_500));
+    }
+
+    /// T2: a start with a wall clock that went back goes on where the ledger is.
+    #[test]
+    fn t2_clock_never_starts_behind_ledger() {
+        let newest = Some(Timestamp(10 * HOUR_MS));
+        let clock = Clock::start(9 * HOUR_MS, newest, 0);
+        assert_eq!(clock.at(1_000), Timestamp(10 * HOUR_MS + 1_000));
+        let ahead = Clock::start(11 * HOUR_MS, newest, 0);
+        assert_eq!(ahead.at(0), Timestamp(11 * HOUR_MS));
+    }
+
+    /// T3: the machine slept eight hours; what was due meanwhile is due now.
+    #[test]
+    fn t3_sleep_counts() {
+        let clock = Clock::start(0, None, 1_000);
+        assert_eq!(clock.at(1_000 + 8 * HOUR_MS), Timestamp(8 * HOUR_MS));
+    }
+
+    #[test]
+    fn the_real_clock_moves_on() {
+        let first = now();
+        assert!(first.0 > 1_700_000_000_000, "{first:?}");
+        assert!(now() >= first);
+    }
+}

@@ -1,0 +1,320 @@
+//! The settings in force: the configuration, what is derived from it, and what the daemon was started with.
+
+mod exec;
+mod reads_also;
+mod tasks;
+
+use crate::a2a_tasks::A2aSettings;
+use crate::config::{Config, Places, TierConfig};
+use crate::notify_targets::NotifySettings;
+use crate::process::ids;
+use crate::push_client::{HttpPushClient, PushClient};
+use crate::redaction::registry::SecretRegistry;
+use crate::turn::progress::ProgressTimes;
+use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
+use bridge_core::budget::Budgets;
+use bridge_core::port::{Reads, ThreadSpec};
+use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions, task_instructions};
+use bridge_core::rules::Policy;
+use bridge_core::step::{Claim, MidTurn, Pace, TurnsPerSender};
+use bridge_core::storage::StorageBudget;
+use bridge_core::value::{
+    ApprovalPolicy, BootId, ChannelId, Conversation, ConversationId, CutPolicy, ReadAccess,
+    Sandbox, Tier, Timestamp,
+};
+use bridge_front::{Caller, Via};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One version of the settings. A reload makes the next one; a turn keeps the version it began with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Arc<Config>,
+    per_sender: Arc<TurnsPerSender>,
+    owner: TierSettings,
+    peer: TierSettings,
+    tool: TierSettings,
+    budgets: Arc<Budgets>,
+    pub(crate) policy: Policy,
+    /// Other agents.
+    pub(crate) a2a: A2aSettings,
+    pub(crate) push_client: Arc<dyn PushClient>,
+
+    // From here on as the daemon was started; a reload changes none of it.
+    pub(crate) boot_id: BootId,
+    pub(crate) work_root: PathBuf,
+    pub(crate) file_store: FileStore,
+    /// Values that no file may carry out.
+    pub(crate) secret_registry: Arc<SecretRegistry>,
+    /// Directories that a task must not work in.
+    places: Places,
+    pub(crate) notify: NotifySettings,
+    /// Channels over `codex exec`, by their ids or by the kind before the `:`.
+    exec_channels: Vec<String>,
+    /// Paths that no isolated turn may read.
+    hidden: Vec<String>,
+}
+
+/// What one tier's turns may do, after its profile.
+#[derive(Clone, Debug)]
+pub(crate) struct TierSettings {
+    pub(crate) sandbox: Sandbox,
+    reads: ReadAccess,
+    /// What its isolated turns may read beside their working directory, by its real place.
+    reads_also: Vec<PathBuf>,
+    approval_policy: ApprovalPolicy,
+    model: Option<String>,
+    instructions: Option<String>,
+    workdir: Option<PathBuf>,
+    one_writer: bool,
+    pub(crate) on_cut: CutPolicy,
+    mid_turn: MidTurn,
+}
+
+impl Settings {
+    pub(crate) fn new(
+        config: &Config,
+        boot_id: BootId,
+        work_root: PathBuf,
+        file_store: FileStore,
+    ) -> Self {
+        Self {
+            config: Arc::new(config.clone()),
+            per_sender: Arc::new(TurnsPerSender {
+                max: config.turns_per_sender(),
+                owners: owner_tasks(),
+            }),
+            owner: TierSettings::new(&config.tiers.owner),
+            peer: TierSettings::new(&config.tiers.peer),
+            tool: TierSettings::new(&config.tiers.tool),
+            budgets: Arc::new(config.budgets()),
+            policy: config.policy(),
+            a2a: A2aSettings::new(config),
+            push_client: Arc::new(HttpPushClient::new(config)),
+            boot_id,
+            work_root,
+            file_store,
+            secret_registry: Arc::default(),
+            places: Places::default(),
+            notify: NotifySettings::default(),
+            exec_channels: config.exec_channels(),
+            hidden: Vec::new(),
+        }
+    }
+
+    /// The same daemon's settings under another configuration.
+    pub(crate) fn reloaded(&self, config: &Config) -> Self {
+        let next = Self::new(
+            config,
+            self.boot_id.clone(),
+            self.work_root.clone(),
+            self.file_store.clone(),
+        );
+        Self {
+            secret_registry: Arc::clone(&self.secret_registry),
+            places: self.places.clone(),
+            notify: self.notify.clone(),
+            exec_channels: self.exec_channels.clone(),
+            hidden: self.hidden.clone(),
+            ..next
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn with_secrets(mut self, secret_registry: &Arc<SecretRegistry>) -> Self {
+        self.secret_registry = Arc::clone(secret_registry);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_hidden_paths(mut self, paths: &[PathBuf]) -> Self {
+        let paths = paths.iter().map(|path| path.display().to_string());
+        self.hidden = paths.collect();
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_places(mut self, places: Places) -> Self {
+        self.places = places;
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_notify(mut self, notify: NotifySettings) -> Self {
+        self.notify = notify;
+        self
+    }
+
+    /// How soon a message without an answer is tried again.
+    pub(crate) fn pace(&self) -> Pace {
+        let turn = &self.config.turn;
+        Pace {
+            backoff_base_ms: milliseconds(turn.backoff_base_ms),
+            config_probe_ms: milliseconds(turn.config_probe_secs.saturating_mul(1000)),
+            jitter: ids::jitter(),
+        }
+    }
+
+    pub(crate) fn progress_times(&self) -> ProgressTimes {
+        let turn = &self.config.turn;
+        ProgressTimes {
+            after: (turn.progress_after_secs > 0)
+                .then(|| Duration::from_secs(turn.progress_after_secs)),
+            every: Duration::from_secs(turn.progress_every_secs),
+        }
+    }
+
+    /// When an approval request that nobody decided is declined.
+    pub(crate) fn approval_deadline_ms(&self) -> i64 {
+        milliseconds(self.config.approvals.deadline_secs.saturating_mul(1000))
+    }
+
+    /// When whoever may decide an approval request is told again; `None` for never.
+    pub(crate) fn approval_reminder_ms(&self) -> Option<i64> {
+        let approvals = &self.config.approvals;
+        let before_deadline = (1..approvals.deadline_secs).contains(&approvals.reminder_secs);
+        before_deadline.then(|| milliseconds(approvals.reminder_secs.saturating_mul(1000)))
+    }
+
+    /// A sender's permissions come from the tier, and the tier from the channel; never from a text.
+    pub(crate) fn tier(&self, tier: Tier) -> &TierSettings {
+        match tier {
+            Tier::Owner => &self.owner,
+            Tier::Peer => &self.peer,
+            Tier::Tool => &self.tool,
+        }
+    }
+
+    /// What commands of a tier with this access may read.
+    fn reads(&self, access: ReadAccess, of: Tier) -> Reads {
+        match access {
+            ReadAccess::Disk => Reads::Disk,
+            ReadAccess::Isolated => Reads::Shielded {
+                also: reads_also::still_there(&self.tier(of).reads_also),
+                hidden: self.hidden.clone(),
+            },
+        }
+    }
+
+    /// What the scheduler asks the ledger for at `now`.
+    pub(crate) fn claim(&self, now: Timestamp) -> Claim {
+        Claim {
+            turns_max: self.config.daemon.turns_max,
+            turns_reserved: self.config.turns_reserved(),
+            turns_per_channel: self.config.turns_per_channel(),
+            per_sender: Arc::clone(&self.per_sender),
+            one_writer: self.one_writer(),
+            readers: self.readers(),
+            budgets: Arc::clone(&self.budgets),
+            now,
+        }
+    }
+
+    /// What a sender may store. The owner may store what they like, also as tasks.
+    pub(crate) fn storage(&self, channel: &ChannelId, sender: &str, tier: Tier) -> StorageBudget {
+        let budget = if self.per_sender.is_owner(channel, sender) {
+            None
+        } else {
+            self.budgets.of_sender(channel, sender, tier)
+        };
+        StorageBudget {
+            bytes_per_day: budget.and_then(|budget| budget.bytes),
+            refusable: true,
+            beside: 0,
+        }
+    }
+
+    /// Shared directories in which only one writing turn runs at a time.
+    fn one_writer(&self) -> Vec<String> {
+        Tier::ALL
+            .into_iter()
+            .map(|tier| self.tier(tier))
+            .filter(|tier| tier.one_writer)
+            .filter_map(|tier| tier.workdir.as_ref())
+            // A task that names it works in its real place.
+            .flat_map(|workdir| [Some(workdir.clone()), workdir.canonicalize().ok()])
+            .flatten()
+            .map(|workdir| workdir.display().to_string())
+            .collect()
+    }
+
+    /// Tiers whose turns can't write.
+    fn readers(&self) -> Vec<Tier> {
+        Tier::ALL
+            .into_iter()
+            .filter(|tier| !self.tier(*tier).sandbox.can_write())
+            .collect()
+    }
+
+    /// Where a new conversation works.
+    pub(crate) fn workdir(&self, tier: Tier, conversation_id: &ConversationId) -> String {
+        match &self.tier(tier).workdir {
+            Some(shared) => shared.display().to_string(),
+            None => self
+                .work_root
+                .join(conversation_id.as_str())
+                .display()
+                .to_string(),
+        }
+    }
+
+    pub(crate) fn thread_spec(&self, of: Tier, conversation: &Conversation) -> ThreadSpec {
+        let tier = self.tier(of);
+        let mut instructions = STANDING_INSTRUCTIONS.to_owned();
+        // Nobody takes files from a task: its directory is the caller's own.
+        let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
+        if tier.sandbox.can_write() && !is_task {
+            let outbox = outbox_of(&conversation.workdir, &conversation.conversation_id);
+            let bytes_max = self.file_store.max_bytes();
+            instructions.push(' ');
+            instructions.push_str(&outbox_instructions(&outbox, MESSAGE_MAX_FILES, bytes_max));
+        }
+        if conversation.channel.as_str() == bridge_channel::a2a::CHANNEL {
+            instructions.push(' ');
+            instructions.push_str(&task_instructions());
+        }
+        if let Some(more) = &tier.instructions {
+            instructions.push_str("\n\n");
+            instructions.push_str(more);
+        }
+        ThreadSpec {
+            workdir: conversation.workdir.clone(),
+            sandbox: tier.sandbox,
+            approval_policy: tier.approval_policy,
+            model: tier.model.clone(),
+            instructions,
+            reads: self.reads(tier.reads, of),
+            transport: self.transport(&conversation.channel, &conversation.external_key),
+            codex_home: None,
+            agents: self.agent_names(of),
+        }
+    }
+}
+
+/// The owner as the sender of tasks, which run with the tier of tools.
+fn owner_tasks() -> Vec<(ChannelId, String)> {
+    let owner = Caller::local_owner(Via::Cli).name;
+    vec![(ChannelId::new(bridge_channel::task::CHANNEL), owner)]
+}
+
+fn milliseconds(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+impl TierSettings {
+    fn new<T>(tier: &TierConfig<T>) -> Self {
+        Self {
+            sandbox: tier.sandbox(),
+            reads: tier.reads,
+            reads_also: reads_also::real_places(&tier.reads_also),
+            approval_policy: tier.approval_policy(),
+            model: tier.model.clone(),
+            instructions: tier.instructions.clone(),
+            workdir: tier.workdir.clone(),
+            one_writer: tier.one_writer,
+            on_cut: tier.on_cut,
+            mid_turn: tier.mid_turn,
+        }
+    }
+}

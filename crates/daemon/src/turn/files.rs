@@ -1,0 +1,253 @@
+//! Files on their way through a turn: into the working directory before it, out of the outbox after it, and out of
+//! the file_store when no row names them any more.
+//!
+//! All of it is work on disks, done where it blocks nobody.
+
+use crate::Daemon;
+use bridge_channel::files::{Aside, Gathered, Outbox, PlaceError, place};
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TurnHistory, TurnStatus};
+use bridge_core::value::{Attachment, Class, Conversation, Failure, Message, MessageId};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Old files that one sweep looks at; where there are more, each sweep begins at another place.
+const SWEEP_MAX: usize = 50_000;
+
+/// What an answer takes along, and where it lay.
+#[derive(Debug, Default)]
+pub(crate) struct Parcel {
+    gathered: Gathered,
+    lay: Option<(Outbox, Vec<Aside>)>,
+}
+
+impl Parcel {
+    pub(crate) fn files(&self) -> Vec<Attachment> {
+        self.gathered.files.clone()
+    }
+
+    /// The answer, with what could not be sent.
+    pub(crate) fn told(&self, answer: Option<String>) -> Option<String> {
+        match (answer, self.gathered.not_sent.as_str()) {
+            (answer, "") => answer,
+            (Some(answer), not_sent) => Some(format!("{answer}\n\n{not_sent}")),
+            (None, not_sent) => Some(not_sent.to_owned()),
+        }
+    }
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Puts a message's files where its turn can read them.
+    pub(crate) async fn place_files(
+        &self,
+        message: &Message,
+        conversation: &Conversation,
+    ) -> Result<(), Failure> {
+        if message.attachments.is_empty() {
+            return Ok(());
+        }
+        let (message_id, files) = (message.message_id.clone(), message.attachments.clone());
+        let workdir = PathBuf::from(&conversation.workdir);
+        let placed = blocking(move || place(&workdir, &message_id, &files)).await?;
+        placed.map_err(|error| {
+            let class = match &error {
+                PlaceError::Ground { .. } => Class::Config,
+                PlaceError::Copy { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                    Class::Permanent
+                }
+                // A disk or a table that is full for now says nothing about the file.
+                PlaceError::Copy { .. } => Class::Transient,
+            };
+            Failure::new(class, error.to_string())
+        })
+    }
+
+    /// What the answer of a message takes along. An answer is never kept back by its files: what can't be read is
+    /// said in it.
+    pub(crate) async fn gather(&self, message_id: &MessageId) -> Parcel {
+        match self.try_gather(message_id).await {
+            Ok(parcel) => parcel,
+            Err(failure) => {
+                let reason = crate::term::escape_line(&failure.reason).into_owned();
+                tracing::warn!(%message_id, reason, "an outbox could not be looked into");
+                Parcel::default()
+            }
+        }
+    }
+
+    /// The same for a turn that ended while nobody watched, if it has its answer.
+    pub(crate) async fn harvest(&self, message_id: &MessageId, found: &mut TurnHistory) -> Parcel {
+        let TurnHistory::Turn(finding) = found else {
+            return Parcel::default();
+        };
+        let answered = match finding.status {
+            TurnStatus::Completed => true,
+            TurnStatus::Interrupted | TurnStatus::Failed => finding.answer.is_some(),
+            TurnStatus::InProgress => false,
+        };
+        if !answered {
+            return Parcel::default();
+        }
+        let parcel = self.gather(message_id).await;
+        finding.answer = parcel.told(finding.answer.take());
+        parcel
+    }
+
+    async fn try_gather(&self, message_id: &MessageId) -> Result<Parcel, Failure> {
+        let loaded = self.load(message_id).await.map_err(of_ledger)?;
+        let Some((message, conversation)) = loaded else {
+            return Ok(Parcel::default());
+        };
+        if !self.settings().tier(message.tier).sandbox.can_write() {
+            return Ok(Parcel::default());
+        }
+        let outbox = Outbox::new(&conversation.workdir, &conversation.conversation_id);
+        let (looked, id, attempt) = (outbox.clone(), message_id.clone(), message.life.attempt);
+        let aside = match blocking(move || looked.set_aside(&id, attempt)).await? {
+            Ok(aside) if aside.is_empty() => return Ok(Parcel::default()),
+            Ok(aside) => aside,
+            Err(error) if outbox.is_there() => return Ok(untold(&error)),
+            Err(error) => return Err(of_disk(&error)),
+        };
+        let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
+        let (file_store, gatherer) = (self.settings().file_store.clone(), outbox.clone());
+        let secret_registry = Arc::clone(&self.settings().secret_registry);
+        let gathered = blocking(move || {
+            gatherer.clear(&answered)?;
+            let gathered = gatherer.gather(&open, &file_store, &secret_registry.secrets())?;
+            Ok((gathered, open))
+        });
+        match gathered.await? {
+            Ok((gathered, open)) => Ok(Parcel {
+                gathered,
+                lay: Some((outbox, open)),
+            }),
+            Err(error) => Ok(untold(&error)),
+        }
+    }
+
+    /// What was set aside for messages whose answer is written down, and the rest.
+    async fn by_answer(&self, aside: Vec<Aside>) -> Result<(Vec<Aside>, Vec<Aside>), LedgerError> {
+        self.ledger
+            .read(move |rows| {
+                let (mut answered, mut open) = (Vec::new(), Vec::new());
+                for aside in aside {
+                    if rows.answer(&aside.message_id)?.is_some() {
+                        answered.push(aside)
+                    } else {
+                        open.push(aside)
+                    }
+                }
+                Ok((answered, open))
+            })
+            .await
+    }
+
+    /// Throws away what lay in the outbox, if the answer that takes it along is written down.
+    pub(crate) async fn let_go(&self, message_id: &MessageId, parcel: Parcel) {
+        let Some((outbox, aside)) = parcel.lay else {
+            return;
+        };
+        let id = message_id.clone();
+        let answer = self.ledger.read(move |rows| rows.answer(&id)).await;
+        if !matches!(answer, Ok(Some(_))) {
+            return;
+        }
+        // What stays is known as sent by the answer, and thrown away with the next one.
+        if let Ok(Err(error)) = blocking(move || outbox.clear(&aside)).await {
+            tracing::warn!(%error, %message_id, "files that were taken along are still in the outbox");
+        }
+    }
+
+    /// Removes copies that no row names.
+    pub(crate) async fn sweep_files(&self) {
+        match self.try_sweep_files().await {
+            Ok(0) => {}
+            Ok(swept) => tracing::info!(swept, "files that no message names any more were removed"),
+            Err(failure) => {
+                tracing::error!(reason = %failure.reason, "old files could not be removed");
+            }
+        }
+    }
+
+    async fn try_sweep_files(&self) -> Result<usize, Failure> {
+        let now = SystemTime::now();
+        let file_store = self.settings().file_store.clone();
+        let old = blocking(move || file_store.old(now, SWEEP_MAX)).await?;
+        let old = old.map_err(|error| of_disk(&error))?;
+        if old.is_empty() {
+            return Ok(0);
+        }
+        let unnamed = self
+            .ledger
+            .read(move |rows| rows.unnamed_files(&old))
+            .await
+            .map_err(of_ledger)?;
+        let file_store = self.settings().file_store.clone();
+        let swept = blocking(move || {
+            unnamed.iter().try_fold(0, |swept, path| {
+                file_store
+                    .sweep(Path::new(path), now)
+                    .map(|gone| swept + usize::from(gone))
+            })
+        });
+        swept.await?.map_err(|error| of_disk(&error))
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::new(Class::Bug, format!("work on files broke off: {error}")))
+}
+
+/// People hear that something lies there and was not sent.
+fn untold(error: &io::Error) -> Parcel {
+    let gathered = Gathered {
+        files: Vec::new(),
+        not_sent: format!("[codex-bridge] The files in the outbox were not sent along: {error}."),
+    };
+    Parcel {
+        gathered,
+        lay: None,
+    }
+}
+
+fn of_disk(error: &io::Error) -> Failure {
+    Failure::new(Class::Transient, error.to_string())
+}
+
+fn of_ledger(error: LedgerError) -> Failure {
+    Failure::new(error.class(), error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::settings::Settings;
+    use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
+    use bridge_core::value::{BootId, ChannelId, Conversation, ConversationId, Tier, Timestamp};
+
+    #[test]
+    fn instructions_name_outbox_for_writable_tiers() {
+        let root = tempfile::tempdir().unwrap();
+        let file_store = FileStore::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
+        let boot = BootId::new("b");
+        let settings = Settings::new(&Config::default(), boot, root.path().to_owned(), file_store);
+        let conversation = Conversation {
+            conversation_id: ConversationId::new("c1"),
+            channel: ChannelId::new("local"),
+            external_key: "main".to_owned(),
+            context: None,
+            thread: None,
+            last_turn: None,
+            workdir: "/work/c1".to_owned(),
+            created_at: Timestamp(0),
+        };
+        let told = |tier| settings.thread_spec(tier, &conversation).instructions;
+        assert!(told(Tier::Owner).contains("/work/c1/outbox/c1 (make it"));
+        assert!(!told(Tier::Peer).contains("outbox"));
+    }
+}

@@ -1,0 +1,355 @@
+//! A running turn is followed to its end: what it does is journaled, what it says is shown, and its end becomes
+//! an answer, a failure, or a turn that was lost from sight.
+
+use crate::Daemon;
+use crate::process::ids::now;
+use crate::turn::activity::Doing;
+use crate::turn::agents::Calls;
+use crate::turn::approvals::{AskedBefore, Questions};
+use crate::turn::progress::Progress;
+use crate::turn::watchdog::{Cause, Duty, Watchdog};
+use bridge_core::port::{
+    Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream,
+};
+use bridge_core::step::{Answered, Lose, Name, Note, Suspend};
+use bridge_core::value::{
+    ChannelId, Class, ClientId, EventKind, Failure, MessageId, ThreadId, Timestamp, TurnId,
+};
+use bridge_front::Live;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A turn that is followed to its end.
+pub(crate) struct Followed {
+    pub(crate) message_id: MessageId,
+    pub(crate) thread: ThreadId,
+    pub(crate) turn_id: TurnId,
+    /// When its intent was written down.
+    pub(crate) started_at: Timestamp,
+    /// How long it may take.
+    pub(crate) patience: Patience,
+    /// Whether it ran before we followed it: a command may be at work of which nothing will be heard for long.
+    pub(crate) attached: bool,
+    /// What its end must say: which texts it was given before we followed it.
+    pub(crate) heard: Vec<ClientId>,
+    /// What it asks other agents.
+    pub(crate) calls: Arc<Calls>,
+}
+
+impl Followed {
+    fn timed_out(&self) -> Failure {
+        let timeout = self.patience.timeout.as_secs();
+        Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
+    }
+
+    /// A turn's time counts from its beginning, also when it is followed again after a restart, but for what it waited
+    /// for people.
+    fn time_left(&self, waited: Duration) -> Duration {
+        let worked = gone_since(self.started_at).saturating_sub(waited);
+        self.patience.timeout.saturating_sub(worked)
+    }
+}
+
+/// How long a turn may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// In all.
+    pub(crate) timeout: Duration,
+    /// Without a sign of it.
+    pub(crate) idle: Duration,
+}
+
+/// A turn that runs now, for whoever wants it to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) thread: ThreadId,
+    pub(crate) turn_id: TurnId,
+    /// Set when a person stopped it.
+    pub(crate) stop: CancellationToken,
+    /// What it asked.
+    pub(crate) questions: Arc<Questions>,
+    /// Whose platform may show what it does; not known before its row was read.
+    pub(crate) channel: Option<ChannelId>,
+    /// The newest thing it began.
+    pub(crate) doing: Option<Doing>,
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
+        let before = if turn.attached {
+            self.asked_before(&turn).await
+        } else {
+            AskedBefore::default()
+        };
+        let (questions, mut asked) = Questions::new(before.open);
+        let questions = Arc::new(questions);
+        let mut entry = RunningEntry {
+            daemon: self,
+            turn: &turn,
+            questions: Arc::clone(&questions),
+            ended: false,
+        };
+        let stop = self.note_running(&turn, questions).await;
+        let gone = gone_since(turn.started_at);
+        let left = turn.time_left(before.waited);
+        let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
+        watchdog.person(!asked.borrow_and_update().is_empty(), Instant::now());
+        let mut progress = Progress::new(self.settings().progress_times(), gone, Instant::now());
+        if turn.attached {
+            watchdog.know_nothing();
+        }
+        loop {
+            let ending = watchdog.cause().is_some();
+            let event = tokio::select! {
+                event = stream.next() => event,
+                () = tokio::time::sleep_until(watchdog.wake()) => {
+                    let duty = watchdog.due(Instant::now());
+                    self.do_duty(&turn, duty, watchdog.cause()).await;
+                    continue;
+                }
+                () = tokio::time::sleep_until(progress.wake()), if !ending => {
+                    progress.told(Instant::now());
+                    self.tell_progress(&turn.message_id, turn.started_at);
+                    continue;
+                }
+                () = stop.cancelled(), if !ending => {
+                    let duty = watchdog.stop(Instant::now());
+                    self.do_duty(&turn, duty, watchdog.cause()).await;
+                    continue;
+                }
+                Ok(()) = asked.changed() => {
+                    let waits = !asked.borrow_and_update().is_empty();
+                    watchdog.person(waits, Instant::now());
+                    continue;
+                }
+                () = self.halt.cancelled() => break,
+            };
+            watchdog.heard(&event, Instant::now());
+            self.note_doing(&turn.message_id, &event);
+            let ended = matches!(event, TurnEvent::Ended(_));
+            let lost = matches!(event, TurnEvent::Lost { .. });
+            if lost {
+                // Before anybody looks for it.
+                self.adrift.keep(&turn.message_id, &turn.calls);
+            }
+            self.news(&turn, event, watchdog.cause()).await;
+            if ended {
+                turn.calls.all_over();
+            }
+            if ended || lost {
+                break;
+            }
+        }
+        entry.ended = true;
+    }
+
+    /// A silent Codex is asked whether it is there; a turn that does not end when it is interrupted takes its
+    /// Codex with it, and its stream ends as lost.
+    async fn do_duty(&self, turn: &Followed, duty: Option<Duty>, cause: Option<Cause>) {
+        let message_id = &turn.message_id;
+        match duty {
+            None => {}
+            Some(Duty::Probe) => {
+                tracing::warn!(%message_id, "nothing was heard of a turn for too long");
+                if let Err(error) = self.agent.probe(&turn.thread).await {
+                    let reason = crate::term::escape_line(&error.failure.reason).into_owned();
+                    tracing::error!(%message_id, reason, "codex does not answer and is ended");
+                    let why = "codex was silent";
+                    return self.agent.end_life(&turn.thread, why).await;
+                }
+                self.interrupt_turn(turn).await;
+            }
+            Some(Duty::Interrupt) => {
+                tracing::warn!(%message_id, ?cause, "a turn is interrupted");
+                self.interrupt_turn(turn).await;
+            }
+            // A run has a process of its own: nobody else's turn ends with it.
+            Some(Duty::EndLife) if turn.turn_id.is_run() => self.interrupt_turn(turn).await,
+            Some(Duty::EndLife) => {
+                tracing::error!(%message_id, "a turn does not end; its codex is ended");
+                self.agent
+                    .end_life(&turn.thread, "a turn did not end when it was interrupted")
+                    .await;
+            }
+        }
+    }
+
+    async fn interrupt_turn(&self, turn: &Followed) {
+        if let Err(error) = self.agent.interrupt(&turn.thread, &turn.turn_id).await {
+            let message_id = &turn.message_id;
+            tracing::warn!(%error, %message_id, "the interrupt failed");
+        }
+    }
+
+    /// Registers the turn first and reads the row then, so that no stop falls between the two.
+    async fn note_running(&self, turn: &Followed, questions: Arc<Questions>) -> CancellationToken {
+        let stop = CancellationToken::new();
+        let running = Running {
+            thread: turn.thread.clone(),
+            turn_id: turn.turn_id.clone(),
+            stop: stop.clone(),
+            questions,
+            channel: None,
+            doing: None,
+        };
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(turn.message_id.clone(), running);
+        let stopped = match self.load(&turn.message_id).await {
+            Ok(Some((message, _))) => {
+                self.note_channel(&message);
+                message.life.stop.is_some()
+            }
+            Ok(None) => false,
+            Err(_) => {
+                // Whether it was stopped is looked up again when the ledger can be read.
+                self.doubt.notify_one();
+                false
+            }
+        };
+        if stopped {
+            stop.cancel();
+        }
+        stop
+    }
+
+    async fn news(self: &Arc<Self>, turn: &Followed, event: TurnEvent, cause: Option<Cause>) {
+        let message_id = &turn.message_id;
+        match event {
+            TurnEvent::Alive => {}
+            TurnEvent::Item(item) => self.item(message_id, item).await,
+            TurnEvent::Text(said) => {
+                tracing::debug!(target: TRACE, at = "text", %message_id);
+                self.hub.publish(message_id, Live::Text(said.into()));
+            }
+            TurnEvent::Named { thread } => {
+                self.settle(Name {
+                    message_id: message_id.clone(),
+                    thread,
+                })
+                .await;
+            }
+            TurnEvent::Retrying { message } => {
+                self.note(message_id, EventKind::Retrying, message, false)
+                    .await;
+            }
+            TurnEvent::Request(asked) => self.asked(turn, asked).await,
+            TurnEvent::Resolved(asked) => self.resolved(turn, asked).await,
+            TurnEvent::Confirmed(asked) => self.confirmed(turn, asked).await,
+            TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
+            TurnEvent::Lost { why } => {
+                self.settle(Lose {
+                    message_id: message_id.clone(),
+                    why,
+                    end: (cause == Some(Cause::Timeout)).then(|| turn.timed_out()),
+                })
+                .await;
+            }
+        }
+    }
+
+    async fn note(
+        self: &Arc<Self>,
+        message_id: &MessageId,
+        kind: EventKind,
+        text: String,
+        effect: bool,
+    ) {
+        self.settle(Note {
+            message_id: message_id.clone(),
+            kind,
+            text,
+            effect,
+        })
+        .await;
+    }
+
+    /// What begins is journaled, and what may touch the world also when it ends.
+    async fn item(self: &Arc<Self>, message_id: &MessageId, item: ItemNote) {
+        let kind = if item.completed {
+            EventKind::Completed
+        } else {
+            EventKind::Started
+        };
+        if item.effect || !item.completed {
+            self.note(message_id, kind, item.headline, item.effect)
+                .await;
+        }
+        if let Some(diff) = item.diff {
+            self.hub.publish(message_id, Live::Diff(diff.into()));
+        }
+    }
+
+    async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {
+        let message_id = &turn.message_id;
+        let failure = match (end.status, end.answer, cause) {
+            // A text that Codex marked as final is the answer, also of a turn that was cut after it.
+            (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
+                tracing::debug!(target: TRACE, at = "ended", %message_id);
+                let (parcel, reply_max_chars) =
+                    tokio::join!(self.gather(message_id), self.reply_max_chars(message_id));
+                let answered = Answered {
+                    attachments: parcel.files(),
+                    message_id: message_id.clone(),
+                    turn_id: end.turn_id,
+                    text: parcel.told(answer),
+                    heard: [turn.heard.as_slice(), &end.received].concat(),
+                    usage: end.usage,
+                    reply_max_chars,
+                };
+                self.settle(answered).await;
+                tracing::debug!(target: TRACE, at = "answered", %message_id);
+                return self.let_go(message_id, parcel).await;
+            }
+            (TurnStatus::Interrupted, None, None) if self.stopping.is_cancelled() => {
+                let message_id = message_id.clone();
+                return self.settle(Suspend { message_id }).await;
+            }
+            (_, None, Some(Cause::Timeout)) => turn.timed_out(),
+            (_, None, Some(Cause::Silence)) => {
+                let idle = turn.patience.idle.as_secs();
+                let why = format!("nothing was heard of the turn for {idle} s");
+                Failure::new(Class::Transient, why)
+            }
+            (_, None, Some(Cause::Stopped) | None) => end.failure.unwrap_or_else(|| {
+                Failure::new(Class::Transient, "the turn was interrupted at Codex")
+            }),
+        };
+        self.fail(message_id.clone(), failure, end.touched, end.usage)
+            .await;
+    }
+}
+
+/// The entry of a followed turn in the registry, given back when its task ends, also by a panic: then the turn runs on
+/// unseen, and whoever finds it again goes on with its calls.
+struct RunningEntry<'a, L: Ledger, A: Agent, S: Sink> {
+    daemon: &'a Daemon<L, A, S>,
+    turn: &'a Followed,
+    questions: Arc<Questions>,
+    ended: bool,
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Drop for RunningEntry<'_, L, A, S> {
+    fn drop(&mut self) {
+        let (daemon, message_id) = (self.daemon, &self.turn.message_id);
+        if !self.ended {
+            daemon.adrift.keep(message_id, &self.turn.calls);
+        }
+        daemon.hub.hush(message_id);
+        let running = daemon.running.lock();
+        let mut running = running.unwrap_or_else(PoisonError::into_inner);
+        // A lost turn may be followed by another task already.
+        let ours = |turn: &Running| Arc::ptr_eq(&turn.questions, &self.questions);
+        if running.get(message_id).is_some_and(ours) {
+            running.remove(message_id);
+        }
+    }
+}
+
+/// A turn's time counts from its beginning, also when it is followed again after a restart.
+fn gone_since(started_at: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(now().since_ms(started_at)).unwrap_or(0))
+}
