@@ -40,7 +40,6 @@ use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::value::{ConversationId, MessageId};
 use bridge_front::Hub;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
