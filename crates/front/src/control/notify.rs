@@ -1,13 +1,12 @@
 //! Notify completed: the notifications of finished tasks that are still unsent go out now, or are only shown.
 
-use super::envelope::{notification_word, notified_at, seconds};
-use super::service::{Done, unavailable};
-use super::{Caller, NotificationPayload, TaskService};
+use super::envelope::{NotificationView, NotifyEnvelope, notification_word, notified_at, seconds};
+use super::service::{Done, shown, unavailable};
+use super::{Caller, ControlError, NotificationPayload, TaskService};
 use crate::service::{BridgeService, Notified};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::value::{Subscription, Task, TaskId};
-use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -48,67 +47,61 @@ impl<D: BridgeService> TaskService<D> {
             processed = processed.saturating_add(u32::from(way != Way::Leave));
             told.push(self.tell_one(caller, one, way).await?);
         }
-        Ok(json!({
-            "success": true,
-            "dry_run": dry_run,
-            "processed": processed,
-            "notifications": told,
-        }))
+        shown(NotifyEnvelope {
+            success: true,
+            dry_run,
+            processed,
+            notifications: told,
+        })
     }
 
-    async fn tell_one(&self, caller: &Caller, due: Due, way: Way) -> Done {
+    async fn tell_one(
+        &self,
+        caller: &Caller,
+        due: Due,
+        way: Way,
+    ) -> Result<NotificationView, ControlError> {
         let task_id = due.task.task_id;
-        let mut told = json!({
-            "task_id": task_id.to_string(),
-            "status": due.payload.status,
-            "sent": false,
-            "message": due.payload.text,
-        });
-        let word = match (&due.notification, way) {
-            (None, _) => "no_target",
-            (Some(_), Way::Show) => "dry_run",
-            (Some(notification), Way::Send | Way::Leave) => notification_word(notification),
+        let target = due.notification.as_ref().and_then(Subscription::notify);
+        let mut told = NotificationView {
+            task_id: task_id.to_string(),
+            status: due.payload.status,
+            target: target.map(ToOwned::to_owned),
+            notification_status: match (&due.notification, way) {
+                (None, _) => "no_target",
+                (Some(_), Way::Show) => "dry_run",
+                (Some(notification), Way::Send | Way::Leave) => notification_word(notification),
+            },
+            sent: false,
+            notified_at: None,
+            message: due.payload.text,
+            error: None,
+            why: None,
         };
-        put(&mut told, "notification_status", json!(word));
-        if let Some(target) = due.notification.as_ref().and_then(Subscription::notify) {
-            put(&mut told, "target", json!(target));
-        }
         match way {
             Way::Send => {}
             Way::Show => return Ok(told),
             Way::Leave => {
-                put(&mut told, "why", json!(NO_TIME));
+                told.why = Some(NO_TIME);
                 return Ok(told);
             }
         }
         let by = caller.actor().to_string();
         let done = self.service.notify_task(&task_id, &by).await;
         if done.map_err(unavailable)? == Notified::Busy {
-            put(&mut told, "why", json!(BUSY));
+            told.why = Some(BUSY);
         }
         let row = self
             .service
             .ledger()
             .read(move |rows| notification_of(rows, &task_id));
-        let Some(notification) = row.await.map_err(unavailable)? else {
-            return Ok(told);
-        };
-        if let Some(at) = notified_at(&notification) {
-            put(&mut told, "sent", json!(true));
-            put(&mut told, "notified_at", seconds(at));
-        }
-        let word = notification_word(&notification);
-        put(&mut told, "notification_status", json!(word));
-        if let Some(error) = &notification.error {
-            put(&mut told, "error", json!(error));
+        if let Some(notification) = row.await.map_err(unavailable)? {
+            told.notified_at = notified_at(&notification).map(seconds);
+            told.sent = told.notified_at.is_some();
+            told.notification_status = notification_word(&notification);
+            told.error = notification.error;
         }
         Ok(told)
-    }
-}
-
-fn put(told: &mut Value, key: &str, value: Value) {
-    if let Some(told) = told.as_object_mut() {
-        told.insert(key.to_owned(), value);
     }
 }
 

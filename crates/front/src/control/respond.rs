@@ -1,8 +1,8 @@
 //! Respond: a question of a task is decided. Silence about the decision is a no, as in the tool that other agents know.
 
-use super::envelope::{Told, protocol, view};
+use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
-use super::service::{Done, permit, unavailable};
+use super::service::{Done, permit, shown, unavailable};
 use super::{Caller, ControlError, ControlFault, Scope, TaskService};
 use crate::request::wants_secret;
 use crate::service::BridgeService;
@@ -40,7 +40,7 @@ impl<D: BridgeService> TaskService<D> {
             at: self.service.now(),
         };
         // What must not be shown is not said back either: callers keep what they read.
-        let shown = answers.filter(|_| !wants_secret(request));
+        let said_back = answers.filter(|_| !wants_secret(request));
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,
@@ -54,17 +54,12 @@ impl<D: BridgeService> TaskService<D> {
             DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
         };
         let rows = self.look(task_id).await?;
-        let response = match shown {
+        let response = match said_back {
             Some(answers) => json!({ "decision": decision.as_str(), "answers": answers }),
             None => json!({ "decision": decision.as_str() }),
         };
-        Ok(json!({
-            "success": true,
-            "message": message,
-            "task": view(&rows, Told::Whole),
-            "response": response,
-            "protocol": protocol(rows.transport),
-        }))
+        let envelope = TaskEnvelope::of(&rows).with_message(message);
+        shown(envelope.answered(response))
     }
 }
 

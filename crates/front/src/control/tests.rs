@@ -1,8 +1,7 @@
 //! How a task stands and what its envelope holds, over rows made by hand.
 
-use super::envelope::{Told, view};
+use super::envelope::{TaskDetail, TaskView};
 use super::rows::TaskRows;
-use super::shape::task_keys;
 use bridge_core::task::TaskMessage;
 use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
@@ -187,6 +186,17 @@ fn a_task_stands_where_its_messages_are() {
     assert_eq!(asked.status().as_str(), "waiting_for_user_input");
 }
 
+fn shown(rows: &TaskRows, detail: TaskDetail) -> Value {
+    serde_json::to_value(TaskView::of(rows, detail)).unwrap()
+}
+
+fn task_keys() -> Vec<String> {
+    let schema = schemars::schema_for!(TaskView);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let keys = properties.into_iter().flatten().map(|(key, _)| key);
+    keys.cloned().collect()
+}
+
 #[test]
 fn task_view_matches_described_keys() {
     let mut rows = rows(vec![(MessageState::Done, true)]);
@@ -198,7 +208,7 @@ fn task_view_matches_described_keys() {
         text: "ran make".to_owned(),
         at: Timestamp(2_000),
     }];
-    let told = view(&rows, Told::Whole);
+    let told = shown(&rows, TaskDetail::Whole);
     let mut keys: Vec<String> = told.as_object().unwrap().keys().cloned().collect();
     let mut described = task_keys();
     keys.sort();
@@ -220,15 +230,23 @@ fn task_view_matches_described_keys() {
     assert_eq!(event["source_event_type"], "item/completed");
     assert_eq!(event["normalized_status"], "working");
     assert_eq!(event["created_at"], json!(2.0));
-    assert!(view(&rows, Told::Notice).get("answer").is_none());
-    assert!(view(&rows, Told::Line).get("recent_events").is_none());
+    assert!(
+        shown(&rows, TaskDetail::Notification)
+            .get("answer")
+            .is_none()
+    );
+    assert!(
+        shown(&rows, TaskDetail::Line)
+            .get("recent_events")
+            .is_none()
+    );
 }
 
 #[test]
 fn pending_requests_keep_original_payload() {
     let mut rows = rows(vec![(running(), false)]);
     rows.messages[0].requests = vec![asks(RequestKind::Command)];
-    let told = view(&rows, Told::Whole);
+    let told = shown(&rows, TaskDetail::Whole);
     let asked = &told["pending_requests"][0];
     assert_eq!(asked["payload"], json!({ "command": "make" }));
     assert_eq!(asked["code"], "012345");
