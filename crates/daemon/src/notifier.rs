@@ -13,7 +13,7 @@ use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{
-    Delivery, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, PushStored, PutPush,
+    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
     delivery_is_due,
 };
 use bridge_core::task_events::Timeline;
@@ -283,8 +283,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    async fn deliver_once(self: &Arc<Self>, delivery: &Delivery) -> Ended {
-        let failure = self.deliver(delivery).await.err();
+    async fn deliver_once(self: &Arc<Self>, delivery: &EventDelivery) -> Ended {
+        let failure = self.send_event(delivery).await.err();
         let said = failure.clone();
         let Subscription {
             task_id,
@@ -324,7 +324,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         ended
     }
 
-    async fn deliver(&self, delivery: &Delivery) -> Result<(), Failure> {
+    async fn send_event(&self, delivery: &EventDelivery) -> Result<(), Failure> {
         match &delivery.subscription.target {
             SubscriptionTarget::Push(push) if push.unreadable => Err(unreadable()),
             SubscriptionTarget::Push(_) => {

@@ -5,7 +5,7 @@ use super::Daemon;
 use crate::config::Config;
 use bridge_channel::notify::{Delivery, Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
-use bridge_core::step::Delivery;
+use bridge_core::step::EventDelivery;
 use bridge_core::value::{
     ChannelId, Class, ConversationId, ExternalId, Failure, Life, Message, MessageId, Reply,
     ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, TaskInput, Tier, Timestamp,
@@ -107,7 +107,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(super) async fn notify_target(
         &self,
         target: &str,
-        delivery: &Delivery,
+        delivery: &EventDelivery,
     ) -> Result<(), Failure> {
         let task = &delivery.timeline.view.task;
         let again = delivery.again;
@@ -167,7 +167,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Tells a workspace as a reply would be: a bubble on the own canvas, a message to a peer.
     async fn tell_workspace(
         &self,
-        delivery: &Delivery,
+        delivery: &EventDelivery,
         workspace: &str,
         (channel, kind): (ChannelId, SenderKind),
         text: String,
@@ -217,7 +217,7 @@ fn command_failure(error: &TellError) -> Failure {
 }
 
 /// The words of a notification as the reply that a channel knows how to send.
-fn as_reply(delivery: &Delivery, first: &MessageId, text: String) -> Reply {
+fn as_reply(delivery: &EventDelivery, first: &MessageId, text: String) -> Reply {
     let task = &delivery.timeline.view.task;
     let first_try = delivery.subscription.first_try_at;
     Reply {

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use bridge_channel::a2a::push::{Pushed, Pusher, Receiver};
 use bridge_channel::guard::{Guard, check_origin};
-use bridge_core::step::Delivery;
+use bridge_core::step::EventDelivery;
 use bridge_core::value::{Failure, PushTarget, Subscription};
 use bridge_front::a2a::pushed;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ pub(crate) trait PushClient: Debug + Send + Sync {
     /// Why nothing can be posted there.
     fn check(&self, subscription: &Subscription) -> Result<(), String>;
     /// Posts one event once.
-    fn deliver<'a>(&'a self, delivery: &'a Delivery) -> Delivering<'a>;
+    fn deliver<'a>(&'a self, delivery: &'a EventDelivery) -> Delivering<'a>;
 }
 
 /// Posts them over HTTP.
@@ -48,7 +48,7 @@ impl PushClient for HttpPushClient {
         }
     }
 
-    fn deliver<'a>(&'a self, delivery: &'a Delivery) -> Delivering<'a> {
+    fn deliver<'a>(&'a self, delivery: &'a EventDelivery) -> Delivering<'a> {
         Box::pin(async move {
             let Some(push) = delivery.subscription.push() else {
                 return Ok(());

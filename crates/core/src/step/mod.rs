@@ -80,7 +80,7 @@ pub use resume::Resume;
 pub use send::{Send, SendOutcome};
 pub use stop_sender::{SenderStopped, StopCause, StopSender};
 pub use subscription::{
-    Delivery, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, PushStored, PutPush,
+    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
     delivery_is_due,
 };
 pub use suspend::Suspend;

@@ -157,7 +157,7 @@ pub struct DeliveryBegin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryStep {
     /// Send it now.
-    Send(Box<Delivery>),
+    Send(Box<EventDelivery>),
     /// Not before this.
     Later(Timestamp),
     /// There is nothing to send.
@@ -166,7 +166,7 @@ pub enum DeliveryStep {
 
 /// One event on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct EventDelivery {
     /// Where to, with the try counted.
     pub subscription: Subscription,
     /// An earlier send of the event may have arrived.
@@ -252,7 +252,7 @@ impl Transition for DeliveryBegin {
         Ok(Decision {
             changes: [Some(put), audit].into_iter().flatten().collect(),
             actions: Vec::new(),
-            outcome: DeliveryStep::Send(Box::new(Delivery {
+            outcome: DeliveryStep::Send(Box::new(EventDelivery {
                 subscription,
                 again,
                 task_event,

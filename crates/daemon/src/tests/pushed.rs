@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use bridge_core::limits::{PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;
 use bridge_core::step::{
-    AcceptInput, Delivery, Extras, InputAccepted, InputTarget, MidTurn, Receive, Verdict,
+    AcceptInput, EventDelivery, Extras, InputAccepted, InputTarget, MidTurn, Receive, Verdict,
 };
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::task_events::FROM_NOW;
@@ -70,7 +70,7 @@ impl PushClient for Receivers {
         Ok(())
     }
 
-    fn deliver<'a>(&'a self, delivery: &'a Delivery) -> Delivering<'a> {
+    fn deliver<'a>(&'a self, delivery: &'a EventDelivery) -> Delivering<'a> {
         Box::pin(async move {
             let (away, slow) = {
                 let mut known = self.known();

@@ -10,7 +10,7 @@ use crate::notify_targets::NotifySettings;
 use crate::settings::Settings;
 use bridge_core::port::Read;
 use bridge_core::step::{
-    Delivery, Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict,
+    EventDelivery, Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict,
 };
 use bridge_core::task::A2aState;
 use bridge_core::task_events::{TaskEvent, Timeline, What};
@@ -107,7 +107,7 @@ impl Stage {
         let subscription = rows.subscription(&task.task_id, Subscription::END).unwrap();
         let subscription = subscription.unwrap();
         let target = subscription.notify().unwrap().to_owned();
-        let delivery = Delivery {
+        let delivery = EventDelivery {
             subscription,
             again,
             task_event: TaskEvent {

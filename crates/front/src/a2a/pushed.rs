@@ -6,7 +6,7 @@ use a2a::{
     Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus,
     TaskStatusUpdateEvent,
 };
-use bridge_core::step::Delivery;
+use bridge_core::step::EventDelivery;
 use bridge_core::task::{A2aState, TaskMessage, TaskSnapshot};
 use bridge_core::task_events::What;
 use bridge_core::value::{Attachment, MessageId};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// The body of one push. `base` is where this server is reached, if it knows that.
 #[must_use]
-pub fn pushed(base: Option<&str>, delivery: &Delivery) -> Value {
+pub fn pushed(base: Option<&str>, delivery: &EventDelivery) -> Value {
     let view = &delivery.timeline.view;
     let what = &delivery.task_event.what;
     let push = delivery.subscription.push();

@@ -159,7 +159,7 @@ impl MemoryRows {
 
     pub(super) fn task_sequence(&mut self, id: &TaskId, sequence: u64) -> Result<(), RowsError> {
         let known = self
-            .a2a_tasks
+            .tasks
             .get(id)
             .filter(|(known, _)| known.sequence <= sequence);
         let (task, at) = found(known, || format!("news of task {id}"))?.clone();

@@ -3,7 +3,7 @@
 use super::files::file;
 use super::{World, by, says, says_in};
 use bridge_core::port::Ledger;
-use bridge_core::step::Delivery;
+use bridge_core::step::EventDelivery;
 use bridge_core::task_events::{Timeline, What};
 use bridge_core::value::TaskId;
 use bridge_front::BridgeService;
@@ -136,7 +136,7 @@ async fn files_that_have_no_address_are_named() {
     let timeline = timeline.unwrap();
     let mut task_events = timeline.task_events().into_iter();
     let task_event = task_events.find(|task_event| matches!(task_event.what, What::Answered(_)));
-    let delivery = Delivery {
+    let delivery = EventDelivery {
         subscription: push.unwrap(),
         again: false,
         task_event: task_event.unwrap(),

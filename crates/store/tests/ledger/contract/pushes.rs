@@ -6,8 +6,8 @@ use crate::given::{World, Write, failure, message};
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{
-    AddToken, Delivery, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, PushStored, PutPush,
-    RevokeToken,
+    AddToken, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored,
+    PutPush, RevokeToken,
 };
 use bridge_core::value::{
     Class, PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
@@ -69,14 +69,14 @@ fn begin(config_id: &str) -> DeliveryBegin {
     }
 }
 
-async fn telling<L: Ledger>(world: &World<L>) -> Delivery {
+async fn telling<L: Ledger>(world: &World<L>) -> EventDelivery {
     match world.does(begin("p")).await.outcome {
         DeliveryStep::Send(telling) => *telling,
         other => panic!("{other:?}"),
     }
 }
 
-fn end(telling: &Delivery, class: Option<Class>) -> DeliveryEnd {
+fn end(telling: &EventDelivery, class: Option<Class>) -> DeliveryEnd {
     DeliveryEnd {
         task_id: telling.subscription.task_id.clone(),
         subscription_id: telling.subscription.subscription_id.clone(),
