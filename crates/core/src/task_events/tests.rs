@@ -4,7 +4,7 @@ use super::*;
 use crate::fixture;
 use crate::value::{
     Answer, AnswerSource, ChannelId, ConversationId, Deciders, Failure, Hold, MessageState,
-    Request, RequestId, RequestKind, RequestState, Tier,
+    Request, RequestId, RequestKind, RequestState, Task, Tier,
 };
 
 fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> TaskMessage {
