@@ -2,11 +2,12 @@
 
 mod export;
 
-use crate::cli::Common;
+use crate::cli::{Common, OutputArgs};
+use crate::client;
 use bridge_core::value::{AuditEntry, AuditFound, AuditLink};
 use bridge_daemon::config::Environment;
 use bridge_daemon::state::StateDir;
-use bridge_daemon::term::{self, escape_line, when};
+use bridge_daemon::term::{escape_line, when};
 use bridge_store::AuditPublicKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{self, AuditRecord, AuditSigner};
@@ -28,9 +29,8 @@ pub(crate) struct AuditArgs {
     /// Only say whether the record is whole
     #[arg(long)]
     verify: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     /// With --verify: verify with this public key; alone: print the public key of this ledger
     #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "")]
     public_key: Option<String>,
@@ -40,17 +40,13 @@ pub(crate) struct AuditArgs {
 }
 
 /// Prints the record and judges it.
-pub(crate) fn run(args: &AuditArgs, common: &Common, environment: &Environment) -> ExitCode {
-    match answer(args, common, environment) {
-        Ok((text, whole)) => match (term::print(&text), whole) {
-            (Ok(()), true) => ExitCode::SUCCESS,
-            (Ok(()), false) | (Err(_), _) => ExitCode::FAILURE,
-        },
-        Err(error) => {
-            term::complain(&term::escape(&format!("{error:#}")));
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn run(
+    args: &AuditArgs,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
+    let (text, whole) = answer(args, common, environment)?;
+    client::print(&text, client::exit_code(whole))
 }
 
 /// What is printed, and whether all is well.
@@ -79,7 +75,7 @@ fn answer(
         return Ok((escape_line(&said).into_owned(), found.is_ok()));
     }
     let record = sqlite::audit(&state.ledger(), args.limit, key.as_ref())?;
-    let text = if args.json {
+    let text = if args.output.json {
         format!("{:#}", export::in_json(record.as_ref(), args.verify))
     } else {
         in_words(record.as_ref(), args.verify)

@@ -2,6 +2,7 @@
 //! `bridge_channel::a2a::client`'s; here it only meets a person.
 
 use crate::cli::CallArgs;
+use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
     Ask, Client, Fault, File, Outcome, Patience, Place, Progress, Question, State, Trust,
 };
@@ -12,24 +13,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Somebody stopped the task over there.
+/// The task was cancelled on the other side.
 const EXIT_CANCELED: u8 = 3;
 /// The task goes on over there, or waits for something.
 const EXIT_OPEN: u8 = 75;
 /// Left with Ctrl-C.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// How the wait ended.
-enum End {
-    Heard(Result<Outcome, Fault>),
-    Left,
-}
-
 /// Asks, shows how it goes on stderr, and prints the answer on stdout.
-pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCode {
+pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow::Result<ExitCode> {
     let mut interrupted = pin!(term::interrupted());
     let (patience, json) = (patience(&args), args.json);
-    let show = Show {
+    let show = CallOutput {
         paint: Paint::stderr(no_color),
         quiet: args.quiet,
     };
@@ -42,29 +37,29 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCod
         begun = begin(args, text, &show) => begun,
         () = interrupted.as_mut() => {
             term::complain("left: the agent was not sent the message");
-            return ExitCode::from(EXIT_INTERRUPTED);
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     };
     let mut ask = match begun {
         Ok(ask) => ask,
-        Err(fault @ Fault::Address(_)) => return complain(&format!("{fault}{hint}")),
-        Err(fault) => return complain(&fault.to_string()),
+        Err(fault @ Fault::Address(_)) => bail!("{fault}{hint}"),
+        Err(fault) => bail!("{fault}"),
     };
     let mut watch = |progress: Progress<'_>| show.progress(&progress);
     let end = tokio::select! {
-        heard = ask.run(patience, &mut watch) => End::Heard(heard),
-        () = interrupted => End::Left,
+        ended = ask.run(patience, &mut watch) => Some(ended),
+        () = interrupted => None,
     };
     match end {
-        End::Heard(Ok(outcome)) => report(&outcome, json, &show),
-        End::Heard(Err(fault @ Fault::Late(_))) => {
+        Some(Ok(outcome)) => report(&outcome, json, &show),
+        Some(Err(fault @ Fault::Late(_))) => {
             goes_on(&ask, &fault.to_string());
-            ExitCode::from(EXIT_OPEN)
+            Ok(ExitCode::from(EXIT_OPEN))
         }
-        End::Heard(Err(fault)) => complain(&fault.to_string()),
-        End::Left => {
+        Some(Err(fault)) => bail!("{fault}"),
+        None => {
             goes_on(&ask, "left");
-            ExitCode::from(EXIT_INTERRUPTED)
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
     }
 }
@@ -91,7 +86,7 @@ fn private_would_do(url: &str, allowed: bool) -> bool {
     !taken(allowed) && taken(true)
 }
 
-async fn begin(args: CallArgs, text: String, show: &Show) -> Result<Ask, Fault> {
+async fn begin(args: CallArgs, text: String, show: &CallOutput) -> Result<Ask, Fault> {
     let client = Client::new(&args.url, &trust(args.allow_private), args.token_file)?;
     let peer = client.look_up().await?;
     show.line("→", peer.name());
@@ -102,12 +97,12 @@ async fn begin(args: CallArgs, text: String, show: &Show) -> Result<Ask, Fault> 
 }
 
 /// What a person sees meanwhile.
-struct Show {
+struct CallOutput {
     paint: Paint,
     quiet: bool,
 }
 
-impl Show {
+impl CallOutput {
     fn line(&self, mark: &str, text: &str) {
         if !self.quiet {
             let text = self.paint.dim(&escape_line(text));
@@ -132,21 +127,19 @@ impl Show {
 fn goes_on(ask: &Ask, why: &str) {
     let known = match ask.task() {
         Some(task) => format!("task {task} goes on there"),
-        None => "the agent may have heard it".to_owned(),
+        None => "the agent may have received it".to_owned(),
     };
     term::complain(&escape_line(&format!("{why}: {known}")));
 }
 
-fn report(outcome: &Outcome, json: bool, show: &Show) -> ExitCode {
+fn report(outcome: &Outcome, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
     let printed = if json {
         term::print(&as_json(outcome).to_string())
     } else {
         print(outcome, show)
     };
-    if let Err(error) = printed {
-        return complain(&format!("the answer could not be printed: {error}"));
-    }
-    match outcome.state {
+    printed.context("the answer could not be printed")?;
+    Ok(match outcome.state {
         State::Completed => ExitCode::SUCCESS,
         State::Failed | State::Rejected => ExitCode::FAILURE,
         State::Canceled => ExitCode::from(EXIT_CANCELED),
@@ -155,10 +148,10 @@ fn report(outcome: &Outcome, json: bool, show: &Show) -> ExitCode {
         | State::InputRequired
         | State::AuthRequired
         | State::Unknown => ExitCode::from(EXIT_OPEN),
-    }
+    })
 }
 
-fn print(outcome: &Outcome, show: &Show) -> std::io::Result<()> {
+fn print(outcome: &Outcome, show: &CallOutput) -> std::io::Result<()> {
     if !outcome.text.is_empty() {
         term::print(&escape(&outcome.text))?;
     }
@@ -182,7 +175,7 @@ fn print(outcome: &Outcome, show: &Show) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The task that waits for our next word. What somebody over there must allow is not ours to answer.
+/// The task that waits for our input. An authorisation on the other side is not ours to give.
 fn answerable(outcome: &Outcome) -> Option<&str> {
     let asks = outcome.state == State::InputRequired;
     outcome.task.as_deref().filter(|_| asks)
@@ -217,11 +210,6 @@ fn as_json(outcome: &Outcome) -> Value {
         "task": outcome.task,
         "context": outcome.context,
     })
-}
-
-fn complain(why: &str) -> ExitCode {
-    term::complain(&escape(why));
-    ExitCode::FAILURE
 }
 
 #[cfg(test)]

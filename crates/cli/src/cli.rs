@@ -4,7 +4,7 @@ mod control;
 
 pub(crate) use control::{
     ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
-    StartArgs, SteerArgs, StopArgs, TokenCommand, WatchArgs,
+    StartTaskArgs, SteerArgs, StopArgs, TokenCommand, WatchArgs,
 };
 
 use crate::audit::AuditArgs;
@@ -43,6 +43,14 @@ pub(crate) struct Common {
     /// The configuration file [default: codex-bridge/codex-bridge.toml in the XDG config directory]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+// How a command prints its result. No doc comment: clap would take it for the help of the command.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 impl Common {
@@ -103,7 +111,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Rules, approvals, tiers, turns, retention and the log take effect for what begins afterwards; other keys are named and wait for a restart.\n\nExit codes: 0 the file is in force; 1 it can't be used, and nothing changed"
     )]
-    Reload(ReloadArgs),
+    Reload(OutputArgs),
     /// List what people did by hand, and check that nobody changed the record
     Audit(AuditArgs),
     /// Describe the HTTP API
@@ -219,9 +227,8 @@ pub(crate) struct IdArgs {
     /// The message's id, or the beginning of it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -235,9 +242,8 @@ pub(crate) struct InterruptArgs {
     /// How long to wait for the end of its turn; it is interrupted all the same
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) wait: u64,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -251,9 +257,8 @@ pub(crate) enum DeadCommand {
         /// Only those older than this one
         #[arg(long, value_name = "ID")]
         before: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Print one with its whole story
     #[command(after_help = "Example: codex-bridge dead show 019a8c7e")]
@@ -276,9 +281,8 @@ pub(crate) enum DeadCommand {
         /// How many are sent in a second
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
         per_second: u32,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Give them up for good; their texts stay readable until retention removes them
     #[command(
@@ -298,9 +302,8 @@ pub(crate) enum DeadCommand {
         /// Do not ask
         #[arg(long)]
         yes: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }
 
@@ -312,16 +315,8 @@ pub(crate) struct StatusArgs {
     /// A task's or message's id, or the beginning of it
     #[arg(value_name = "TASK")]
     pub(crate) task: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ReloadArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -329,9 +324,8 @@ pub(crate) struct DoctorArgs {
     /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) codex_bin: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -345,9 +339,8 @@ pub(crate) struct BackupArgs {
     /// Replace the file if it exists
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -364,19 +357,14 @@ pub(crate) struct RecoverArgs {
     /// Go on under another key than the one that signed the record of acts; where there is none, one is made
     #[arg(long)]
     pub(crate) new_key: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Read the configuration and print what is in force
-    Check {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Check(OutputArgs),
     /// Print the JSON Schema of codex-bridge.toml
     Schema,
 }

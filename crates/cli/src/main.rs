@@ -1,4 +1,4 @@
-//! The binary `codex-bridge`: reads the command line and hands over to the module of the command.
+//! The binary `codex-bridge`: reads the command line and calls the command's module.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -7,7 +7,6 @@ mod call;
 mod cli;
 mod client;
 mod doctor;
-mod harden;
 mod keeper;
 mod mcp;
 mod permissions;
@@ -18,12 +17,16 @@ mod upkeep;
 
 use anyhow::{Context, anyhow, bail};
 use bridge_daemon::config::{self, Environment};
-use bridge_daemon::state::StateDir;
+use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use clap::{CommandFactory, Parser};
-use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, DeadCommand, SendArgs};
-use client::{ApiClient, SendOptions};
+use cli::{
+    ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, DeadCommand, SendArgs,
+    StatusArgs,
+};
+use client::{ApiClient, ClientError, SendOptions};
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -36,18 +39,32 @@ fn main() -> ExitCode {
     match command {
         Command::Keeper(args) => keeper::keep(args),
         Command::KeeperExec(args) => keeper::exec(&args),
-        command => match prepare(&command) {
-            Ok((runtime, environment)) => {
-                let reads_stdin = matches!(command, Command::Mcp(_));
-                let code = runtime.block_on(dispatch(command, common, environment));
-                if reads_stdin {
-                    // A read of standard input can't be called off, and nothing else is left to wait for.
-                    runtime.shutdown_background();
-                }
-                code
-            }
-            Err(error) => complain(&format!("start: {error:#}")),
-        },
+        command => run(command, common).unwrap_or_else(|error| complain(&format!("{error:#}"))),
+    }
+}
+
+fn run(command: Command, common: Common) -> anyhow::Result<ExitCode> {
+    let (runtime, environment) = prepare(&command).context("start")?;
+    let state_dir = environment.state_dir(common.state_dir.as_deref());
+    let reads_stdin = matches!(command, Command::Mcp(_));
+    let done = runtime.block_on(dispatch(command, common, environment));
+    if reads_stdin {
+        // A read of standard input can't be called off, and nothing else is left to wait for.
+        runtime.shutdown_background();
+    }
+    done.map_err(|error| match error.downcast::<ClientError>() {
+        Ok(error) => explain(&error, state_dir.ok()),
+        Err(error) => error,
+    })
+}
+
+/// That no daemon runs says more than that its socket is silent.
+fn explain(error: &ClientError, state_dir: Option<PathBuf>) -> anyhow::Error {
+    match state_dir {
+        Some(path) if StateDir::existing(&path).holder().is_none() => {
+            anyhow!("{}", StateError::NoDaemon { path })
+        }
+        Some(_) | None => anyhow!("{error}"),
     }
 }
 
@@ -55,7 +72,7 @@ fn main() -> ExitCode {
 fn prepare(command: &Command) -> anyhow::Result<(Runtime, Environment)> {
     let environment = match command {
         command if runs_daemon(command) => {
-            harden::harden().context("keep this process's memory from others")?;
+            serve::harden().context("keep this process's memory from others")?;
             Environment::read_privately()
                 .context("start again without secrets in the environment")?
         }
@@ -72,107 +89,90 @@ fn runs_daemon(command: &Command) -> bool {
     }
 }
 
-async fn dispatch(command: Command, common: Common, environment: Environment) -> ExitCode {
+async fn dispatch(
+    command: Command,
+    common: Common,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
     let no_color = environment.no_color();
+    let api = || connect(&common, &environment);
     match command {
         Command::Run(args) => serve::run(args, &common, environment).await,
         #[cfg(feature = "demo")]
-        Command::Demo(args) => bridge_demo::demo::<client::DemoClient>(args, environment).await,
+        Command::Demo(args) => {
+            Ok(bridge_demo::demo::<client::ApiDemoClient>(args, environment).await)
+        }
         #[cfg(feature = "demo")]
-        Command::Drill(args) => bridge_demo::drill(args, environment).await,
+        Command::Drill(args) => Ok(bridge_demo::drill(args, environment).await),
         Command::Mcp(args) => mcp::run(args, common, environment).await,
-        Command::Doctor(args) => doctor::run(args, &common, &environment).await,
+        Command::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
         Command::Backup(args) => upkeep::backup(&args, &common, &environment),
         Command::Recover(args) => upkeep::recover(&args, &common, &environment),
-        Command::Config(ConfigCommand::Check { json }) => config::check(
-            common.config.as_deref(),
-            &environment,
-            common.state_dir.as_deref(),
-            json,
-        ),
-        Command::Config(ConfigCommand::Schema) => config::print_schema(),
+        Command::Config(ConfigCommand::Check(output)) => {
+            let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
+            Ok(config::check(file, &environment, state_dir, output.json))
+        }
+        Command::Config(ConfigCommand::Schema) => Ok(config::print_schema()),
         Command::Audit(args) => audit::run(&args, &common, &environment),
-        Command::Reload(args) => match api(&common, &environment) {
-            Ok(client) => client::reload(&client, args.json).await,
-            Err(error) => complain(&error.to_string()),
-        },
+        Command::Reload(output) => client::reload(&api()?, output).await,
         Command::Policy(command) => policy::run(command, &common, &environment),
-        Command::Api(ApiCommand::Schema) => bridge_daemon::print_openapi(),
+        Command::Api(ApiCommand::Schema) => Ok(bridge_daemon::print_openapi()),
         Command::Api(ApiCommand::Permissions) => permissions::print(),
         Command::Service(command) => service::run(&command, &common, &environment),
-        Command::Send(args) => match api(&common, &environment) {
-            Ok(client) => send(&client, args, no_color).await,
-            Err(error) => complain(&error.to_string()),
-        },
-        Command::Call(mut args) => match text_or_stdin(std::mem::take(&mut args.text)) {
-            Ok(text) => call::run(args, text, no_color).await,
-            Err(error) => complain(&format!("not sent: {error:#}")),
-        },
-        Command::Show(args) => match api(&common, &environment) {
-            Ok(client) => client::show(&client, &args.id, args.json, no_color).await,
-            Err(error) => complain(&error.to_string()),
-        },
-        Command::Why(args) => match api(&common, &environment) {
-            Ok(client) => client::why(&client, &args.id, args.json, no_color).await,
-            Err(error) => complain(&error.to_string()),
-        },
+        Command::Send(args) => send(&api()?, args, no_color).await,
+        Command::Call(mut args) => {
+            let text = text_or_stdin(std::mem::take(&mut args.text)).context("not sent")?;
+            call::run(args, text, no_color).await
+        }
+        Command::Show(args) => client::show(&api()?, &args, no_color).await,
+        Command::Why(args) => client::why(&api()?, &args, no_color).await,
         // It needs no daemon.
         Command::Control(ControlCommand::Completions { shell }) => completions(shell),
-        Command::Control(command) => match api(&common, &environment) {
-            Ok(client) => client::control(&client, command, no_color).await,
-            Err(error) => complain(&error.to_string()),
-        },
-        Command::Interrupt(args) => match api(&common, &environment) {
-            Ok(client) => {
-                let wait = Duration::from_secs(args.wait);
-                if client::is_task(&args.id) {
-                    client::interrupt_task(&client, &args.id, wait, args.json).await
-                } else {
-                    client::interrupt(&client, &args.id, wait, args.json).await
-                }
-            }
-            Err(error) => complain(&error.to_string()),
-        },
-        Command::Dead(command) => match api(&common, &environment) {
-            Ok(client) => dead(&client, command, no_color).await,
-            Err(error) => complain(&error.to_string()),
-        },
-        Command::Status(args) => match api(&common, &environment) {
-            Ok(client) => match args.task {
-                Some(task) => client::task_status(&client, &task, args.json, no_color).await,
-                None => client::status(&client, args.json, no_color).await,
-            },
-            Err(error) => complain(&error.to_string()),
-        },
+        Command::Control(command) => client::control(&api()?, command, no_color).await,
+        Command::Interrupt(args) if client::is_task(&args.id) => {
+            client::interrupt_task(&api()?, &args).await
+        }
+        Command::Interrupt(args) => client::interrupt(&api()?, &args).await,
+        Command::Dead(command) => dead(&api()?, command, no_color).await,
+        Command::Status(StatusArgs {
+            task: Some(task),
+            output,
+        }) => client::task_status(&api()?, &task, output, no_color).await,
+        Command::Status(args) => client::status(&api()?, args.output, no_color).await,
         // Handled before the runtime starts.
-        Command::Keeper(_) | Command::KeeperExec(_) => ExitCode::FAILURE,
+        Command::Keeper(_) | Command::KeeperExec(_) => Ok(ExitCode::FAILURE),
     }
 }
 
-fn api(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
-    let root = environment.state_dir(common.state_dir.as_deref())?;
-    Ok(ApiClient::new(StateDir::existing(&root))?)
+fn connect(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
+    let root = environment.state_dir(common.state_dir.as_deref());
+    let root = root.map_err(|error| anyhow!("{error}"))?;
+    ApiClient::new(StateDir::existing(&root)).map_err(|error| anyhow!("{error}"))
 }
 
-async fn dead(client: &ApiClient, command: DeadCommand, no_color: bool) -> ExitCode {
+async fn dead(
+    client: &ApiClient,
+    command: DeadCommand,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
     match command {
         DeadCommand::List {
             limit,
             before,
-            json,
-        } => client::list_dead(client, limit, before.as_deref(), json, no_color).await,
-        DeadCommand::Show(args) => client::show_dead(client, &args.id, args.json, no_color).await,
+            output,
+        } => client::list_dead(client, limit, before.as_deref(), output, no_color).await,
+        DeadCommand::Show(args) => client::show_dead(client, &args, no_color).await,
         DeadCommand::Redrive {
             ids,
             all,
             per_second,
-            json,
+            output,
         } => {
             let asked = client::Redriving {
                 ids,
                 all,
                 per_second,
-                json,
+                output,
             };
             client::redrive(client, asked).await
         }
@@ -180,18 +180,14 @@ async fn dead(client: &ApiClient, command: DeadCommand, no_color: bool) -> ExitC
             ids,
             all,
             yes,
-            json,
-        } => client::drop_dead(client, ids, all, yes, json).await,
+            output,
+        } => client::drop_dead(client, ids, all, yes, output).await,
     }
 }
 
-async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
-    let text = match text_or_stdin(args.text) {
-        Ok(text) => text,
-        Err(error) => return complain(&format!("not sent: {error:#}")),
-    };
+async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> anyhow::Result<ExitCode> {
     let options = SendOptions {
-        text,
+        text: text_or_stdin(args.text).context("not sent")?,
         conversation: args.conversation,
         wait: Duration::from_secs(args.wait),
         json: args.json,
@@ -209,13 +205,11 @@ fn text_or_stdin(text: String) -> anyhow::Result<String> {
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> ExitCode {
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
-    match term::print(String::from_utf8_lossy(&script).trim_end()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&format!("this could not be printed: {error}")),
-    }
+    let script = String::from_utf8_lossy(&script);
+    client::print(script.trim_end(), ExitCode::SUCCESS)
 }
 
 fn read_stdin() -> anyhow::Result<String> {

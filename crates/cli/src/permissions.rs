@@ -1,21 +1,18 @@
 //! `api permissions`: what holders of each scope may call and what turns of each tier may do, made from the tables that
 //! the guards work with. `docs/guides/permissions.md` holds it, and a test compares the two.
 
+use crate::client;
 use bridge_core::value::{ApprovalPolicy, ReadAccess, Sandbox};
 use bridge_daemon::config::{TierConfig, Tiers};
 use bridge_daemon::routes;
-use bridge_daemon::term;
 use bridge_front::api::{Access, RouteEntry, Trace, Verb};
 use bridge_front::{Act, Scope, StartArgs};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Prints the tables.
-pub(crate) fn print() -> ExitCode {
-    match term::print(tables().trim_end()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+pub(crate) fn print() -> anyhow::Result<ExitCode> {
+    client::print(tables().trim_end(), ExitCode::SUCCESS)
 }
 
 /// The tables, as Markdown.

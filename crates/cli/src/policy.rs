@@ -1,8 +1,9 @@
 //! `policy explain`: what would happen to something that Codex asks, by the configuration as it is now.
 //!
-//! It reads the file as `run` would and talks to nobody, so it works before a daemon ever ran.
+//! It reads the file as `run` would and needs no daemon.
 
-use crate::cli::Common;
+use crate::cli::{Common, OutputArgs};
+use anyhow::anyhow;
 use bridge_channel::{local, loopback, task};
 use bridge_core::rules::{Case, Effect, Judgement, Ruling, accept_means, quote};
 use bridge_core::show;
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// What people at the canvas are called, for whoever names a sender.
+/// The name for people at the canvas in `--sender`.
 const CANVAS: &str = "canvas";
 
 #[derive(Debug, Subcommand)]
@@ -48,9 +49,8 @@ pub(crate) struct ExplainArgs {
     /// Codex says that it wants out of the sandbox
     #[arg(long)]
     escalated: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     /// The command: as words, or as one quoted line for a shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -82,9 +82,9 @@ impl TierArg {
 struct Explained {
     /// `allow`, `ask` or `deny`.
     ruling: &'static str,
-    /// Who decides where somebody is asked: `owner` or `sender`.
+    /// Who decides a request: `owner` or `sender`.
     who: Option<&'static str>,
-    /// The rule that said so.
+    /// The rule that decided.
     rule: Option<String>,
     why: String,
     tier: &'static str,
@@ -103,34 +103,17 @@ struct Explained {
 }
 
 /// Explains, by the configuration as it is on disk.
-pub(crate) fn run(command: PolicyCommand, common: &Common, environment: &Environment) -> ExitCode {
+pub(crate) fn run(
+    command: PolicyCommand,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
     let PolicyCommand::Explain(args) = command;
-    let json = args.json;
-    let loaded = load(
-        common.config.as_deref(),
-        environment,
-        common.state_dir.as_deref(),
-    );
-    let explained = loaded
-        .map_err(|error| error.to_string())
-        .and_then(|loaded| explain(args, &loaded));
-    let printed = match explained {
-        Ok(explained) if json => match serde_json::to_string_pretty(&explained) {
-            Ok(text) => term::print(&text),
-            Err(error) => return complain(&error.to_string()),
-        },
-        Ok(explained) => term::print(&in_words(&explained)),
-        Err(error) => return complain(&error),
-    };
-    match printed {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error.to_string()),
-    }
-}
-
-fn complain(error: &str) -> ExitCode {
-    term::complain(&term::escape(error));
-    ExitCode::FAILURE
+    let output = args.output;
+    let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
+    let loaded = load(file, environment, state_dir).map_err(|error| anyhow!("{error}"))?;
+    let explained = explain(args, &loaded).map_err(anyhow::Error::msg)?;
+    output.show(&explained, ExitCode::SUCCESS, in_words)
 }
 
 fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
@@ -204,7 +187,7 @@ fn power(config: &Config, tier: Tier) -> (Sandbox, ApprovalPolicy) {
     }
 }
 
-/// Who a sender is, as the channel would tell.
+/// The tier of a sender, as the channel derives it.
 fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier, String> {
     let workspaces = || loaded.molecule.iter().map(|workspace| &workspace.settings);
     let of_workspace = |id: &str| workspaces().find(|settings| settings.workspace.starts_with(id));
@@ -214,7 +197,7 @@ fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier,
         ));
     }
     match channel.split_once(':') {
-        // A name is a token's; whoever opens the socket has none.
+        // A name is a token's; the socket's user has none.
         None if channel == local::CHANNEL => Ok(match sender {
             None => Tier::Owner,
             Some(_) => Tier::Tool,

@@ -1,10 +1,13 @@
-//! `run`: the daemon in the foreground, its log on stderr, its end by signal.
+//! `run`: the daemon in the foreground, its log on stderr, its end by signal; and what every process with a daemon does.
 
 use crate::cli::{Common, RunArgs};
 use bridge_daemon::config::Environment;
 use bridge_daemon::notify::Notifier;
 use bridge_daemon::{Ready, RunOptions, Source, Stop, run as run_daemon};
 use bridge_daemon::{telemetry, term};
+use nix::sys::prctl::set_dumpable;
+use nix::sys::resource::{Resource, setrlimit};
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,16 +16,20 @@ use tokio::sync::oneshot;
 /// Exit code when the ledger is damaged (EX_DATAERR): starting again can't help, so a supervisor should not try.
 const EXIT_DAMAGED: u8 = 65;
 
-pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment) -> ExitCode {
-    match try_run(args, common, environment).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+pub(crate) async fn run(
+    args: RunArgs,
+    common: &Common,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let Err(error) = try_run(args, common, environment).await else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    match error.downcast_ref::<bridge_store::OpenError>() {
+        Some(damage) if damage.is_damage() => {
             term::complain(&term::escape(&format!("{error:#}")));
-            match error.downcast_ref::<bridge_store::OpenError>() {
-                Some(error) if error.is_damage() => ExitCode::from(EXIT_DAMAGED),
-                Some(_) | None => ExitCode::FAILURE,
-            }
+            Ok(ExitCode::from(EXIT_DAMAGED))
         }
+        Some(_) | None => Err(error),
     }
 }
 
@@ -72,8 +79,17 @@ async fn announce(serving: oneshot::Receiver<Ready>) {
     }
 }
 
+/// Keeps the memory of a process that holds tokens and keys to itself. Other processes of the user can neither trace it
+/// nor read its memory or environment, and a crash leaves no core file. What it starts can be traced again, and leaves no
+/// core file either.
+pub(crate) fn harden() -> io::Result<()> {
+    set_dumpable(false)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    Ok(())
+}
+
 /// The first signal stops gently, the second one at once; SIGHUP reads the configuration again.
-pub(crate) fn watch_signals(stop: Stop) -> std::io::Result<()> {
+pub(crate) fn watch_signals(stop: Stop) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;

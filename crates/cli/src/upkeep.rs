@@ -1,14 +1,15 @@
 //! `backup` and `recover`: the operator's care for the ledger, without a daemon's help.
 //!
-//! What a backup or a recovery is belongs to the store; here are the places, the words and the JSON.
+//! The store makes backups and recoveries; here are their paths, their texts and the JSON.
 
-use crate::cli::{BackupArgs, Common, RecoverArgs};
+use crate::cli::{BackupArgs, Common, OutputArgs, RecoverArgs};
+use crate::client;
 use anyhow::Context;
 use bridge_core::value::Timestamp;
 use bridge_daemon::config::{ConfigError, Environment};
 use bridge_daemon::key::{KeyPlace, NotHere};
 use bridge_daemon::state::StateDir;
-use bridge_daemon::term::{self, escape, escape_line};
+use bridge_daemon::term::{escape, escape_line};
 use bridge_store::sqlite::{self, Backup, Existing, Notice, Recovered, Report};
 use bridge_store::{AuditPublicKey, KeyAge};
 use serde_json::{Value, json};
@@ -17,16 +18,20 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Messages that are named in words, each with its reason; JSON has them all.
+/// Most messages that the text names; JSON has them all.
 const NAMED_MAX: usize = 20;
 
 /// What `recover` says where it does not find the key: to sign with another one is for people to decide.
 const NAME_THE_KEY: &str = "name its file with --key-file (the one of `LoadCredential=` where the service has it as a credential), or go on under another key with --new-key: then credentials of push notifications can't be read, and the record of acts does not count as signed before this";
 
 /// Runs `backup`.
-pub(crate) fn backup(args: &BackupArgs, common: &Common, environment: &Environment) -> ExitCode {
-    let made = back_up(args, common, environment);
-    finish(made, args.json, backup_words, |backed_up| {
+pub(crate) fn backup(
+    args: &BackupArgs,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
+    let made = back_up(args, common, environment)?;
+    finish(&made, args.output, backup_words, |backed_up| {
         let BackedUp { made, signer, key } = backed_up;
         json!({
             "path": made.path,
@@ -47,7 +52,7 @@ struct BackedUp {
     made: Backup,
     /// Whose key signed its record.
     signer: Option<AuditPublicKey>,
-    /// Where the key was looked for; or why nobody knows where.
+    /// Where the key should be, or why that is unknown.
     key: Result<KeyPlace, ConfigError>,
 }
 
@@ -117,9 +122,13 @@ fn backup_words(backed_up: &BackedUp) -> String {
 }
 
 /// Runs `recover`.
-pub(crate) fn recover(args: &RecoverArgs, common: &Common, environment: &Environment) -> ExitCode {
-    let recovered = try_recover(args, common, environment);
-    finish(recovered, args.json, recovered_words, recovered_json)
+pub(crate) fn recover(
+    args: &RecoverArgs,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
+    let recovered = try_recover(args, common, environment)?;
+    finish(&recovered, args.output, recovered_words, recovered_json)
 }
 
 /// The lock is held meanwhile, so that no daemon writes to what is read. Gives where a key was made, too.
@@ -266,7 +275,7 @@ fn report_json(report: &Report, key_made: Option<&Path>) -> Value {
     })
 }
 
-/// The state directory, which must be there: nothing is made for somebody who named the wrong one.
+/// The state directory, which must exist: a mistyped one is not created.
 fn state(common: &Common, environment: &Environment) -> anyhow::Result<StateDir> {
     let root = environment.state_dir(common.state_dir.as_deref())?;
     if !root.is_dir() {
@@ -279,24 +288,14 @@ fn state(common: &Common, environment: &Environment) -> anyhow::Result<StateDir>
 }
 
 fn finish<T>(
-    done: anyhow::Result<T>,
-    json: bool,
+    done: &T,
+    output: OutputArgs,
     words: impl FnOnce(&T) -> String,
     value: impl FnOnce(&T) -> Value,
-) -> ExitCode {
-    let text = match &done {
-        Ok(done) if json => format!("{:#}", value(done)),
-        Ok(done) => escape(words(done).trim_end()).into_owned(),
-        Err(error) => {
-            term::complain(&escape(&format!("{error:#}")));
-            return ExitCode::FAILURE;
-        }
-    };
-    match term::print(&text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            term::complain(&format!("this could not be printed: {error}"));
-            ExitCode::FAILURE
-        }
+) -> anyhow::Result<ExitCode> {
+    if output.json {
+        client::print_json(&value(done), ExitCode::SUCCESS)
+    } else {
+        client::print(&escape(words(done).trim_end()), ExitCode::SUCCESS)
     }
 }

@@ -5,11 +5,61 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod args;
-mod client;
 mod demo;
 mod drill;
 
 pub use args::{DemoArgs, DrillArgs, DrillSink, DrillTransport};
-pub use client::DemoClient;
 pub use demo::run as demo;
 pub use drill::run as drill;
+
+use bridge_front::StartArgs;
+use std::path::Path;
+use std::time::Duration;
+
+/// A client of one daemon that shows progress on the terminal, as the commands `send` and `watch` do. The binary
+/// implements it; this crate can't depend on the binary.
+#[expect(
+    async_fn_in_trait,
+    reason = "the demo awaits every call in place, on one task"
+)]
+pub trait DemoClient: Sized {
+    /// A client of the daemon of a state directory.
+    ///
+    /// # Errors
+    ///
+    /// No daemon answers there.
+    fn connect(state_dir: &Path, no_color: bool) -> anyhow::Result<Self>;
+
+    /// Sends a message, shows its progress and returns the text of its answer.
+    ///
+    /// # Errors
+    ///
+    /// It was not answered within `patience`.
+    async fn send(
+        &self,
+        conversation: &str,
+        text: &str,
+        patience: Duration,
+    ) -> anyhow::Result<String>;
+
+    /// Starts a task and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refused it.
+    async fn start_task(&self, args: &StartArgs) -> anyhow::Result<String>;
+
+    /// Shows a task until it ends, and returns the text of its answer, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// The daemon went away.
+    async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>>;
+
+    /// Accepts the first open approval request of a task and returns its code; `None` while none is open.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refused the decision or went away.
+    async fn accept_request(&self, task_id: &str) -> anyhow::Result<Option<String>>;
+}

@@ -1,4 +1,4 @@
-//! The record of acts as JSON, and a JSON that somebody kept: with the public key alone anybody can verify it.
+//! The audit record as JSON, and the verification of such a file with the public key alone.
 
 use anyhow::{Context, bail};
 use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, Timestamp};

@@ -1,5 +1,6 @@
 //! The commands that control tasks, questions and tokens: names, flags and help. What they do is in `client::control`.
 
+use super::OutputArgs;
 use bridge_front::Scope;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControlCommand {
     /// Start a task: Codex works on it by itself, and asks when it must
-    Start(StartArgs),
+    Start(StartTaskArgs),
     /// List tasks, newest first
     List(ListArgs),
     /// Give a running task or message another instruction
@@ -52,7 +53,7 @@ fish:  codex-bridge completions fish > ~/.config/fish/completions/codex-bridge.f
 #[command(
     after_help = "The task's id is printed alone on stdout; with --wait its answer is.\n\nExit codes: 0 it was started, with --wait it was answered; 1 refused, or finished without an answer; 3 somebody stopped it; 75 with --wait: it goes on, see `watch`; 130 you left with Ctrl-C, it goes on\n\nExamples:\n  codex-bridge start 'Which tests are slow, and why?'\n  codex-bridge start --sandbox workspace-write --wait 'Fix the failing test'\n  git diff | codex-bridge start --notify-target local -"
 )]
-pub(crate) struct StartArgs {
+pub(crate) struct StartTaskArgs {
     /// What to do; `-` reads it from standard input. Put `--` before a text that looks like a flag
     #[arg(value_name = "PROMPT", allow_hyphen_values = true)]
     pub(crate) prompt: String,
@@ -78,9 +79,8 @@ pub(crate) struct StartArgs {
     /// Wait for the answer, show what Codex does, and answer what it asks
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -89,9 +89,8 @@ pub(crate) struct ListArgs {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) limit: u32,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -105,14 +104,13 @@ pub(crate) struct SteerArgs {
     /// The instruction; `-` reads it from standard input
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
-/// What is answered to a question of Codex; the words are Codex's own.
+/// A decision about an approval request, in Codex's own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Decision {
+pub(crate) enum DecisionArg {
     /// Do it, once
     #[value(name = "accept")]
     Accept,
@@ -127,8 +125,8 @@ pub(crate) enum Decision {
     Cancel,
 }
 
-impl Decision {
-    /// The word of the API.
+impl DecisionArg {
+    /// The API's name.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Accept => "accept",
@@ -152,13 +150,12 @@ pub(crate) struct RespondArgs {
     pub(crate) request: String,
     /// What is decided
     #[arg(value_name = "DECISION")]
-    pub(crate) decision: Decision,
+    pub(crate) decision: DecisionArg,
     /// Answers to questions by their names, or a form's fields, as a JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) answers: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -167,9 +164,8 @@ pub(crate) struct RequestsArgs {
     /// Also those that are decided, newest first
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -180,9 +176,8 @@ pub(crate) struct DecideArgs {
     /// The request's code or id
     #[arg(value_name = "CODE")]
     pub(crate) code: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -196,9 +191,8 @@ pub(crate) struct StopArgs {
     /// Only on this channel, such as `a2a`, `local` or `task`
     #[arg(long, value_name = "CHANNEL")]
     pub(crate) channel: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -212,9 +206,8 @@ pub(crate) struct NotifyArgs {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
     pub(crate) limit: u32,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -243,24 +236,18 @@ pub(crate) enum PeersCommand {
         /// It is for the agent that had this name before it was revoked, with the tasks from then
         #[arg(long)]
         rotate: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// List them; never with their tokens
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(OutputArgs),
     /// Refuse one from now on, and cancel what it sent and nobody has begun; its streams end
     Revoke {
         /// What the agent is called
         #[arg(value_name = "NAME")]
         name: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }
 
@@ -283,23 +270,17 @@ pub(crate) enum TokenCommand {
         /// It is for whoever had this name before it was revoked, with the tasks from then
         #[arg(long)]
         rotate: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// List them; never with the token itself
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(OutputArgs),
     /// Revoke one: it is refused from now on, and what its holder sent and nobody has begun is cancelled
     Revoke {
         /// What it is called
         #[arg(value_name = "NAME")]
         name: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }

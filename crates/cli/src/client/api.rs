@@ -1,16 +1,23 @@
 //! Calls to the API over the daemon's unix socket.
 
-use super::ask::Question;
+use super::ask::ApprovalRequest;
+use super::sse::SseEvents;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bridge_core::deadline::after;
 use bridge_core::limits::PAGE_MAX;
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_front::{
     ActView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest, SubmitResponse,
+    Via, api,
 };
 use reqwest::{Client, Response, StatusCode};
-use serde::Deserialize;
+use rmcp::model::ProtocolVersion;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long one call may take; streams have no such end.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
@@ -18,10 +25,12 @@ const CALL_DEADLINE: Duration = Duration::from_secs(30);
 const CONTROL_DEADLINE: Duration = Duration::from_secs(70);
 /// Longest answer that is read.
 const BODY_MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Open questions that are looked at; nobody answers more by hand.
+/// Open requests that are read; people answer fewer by hand.
 const OPEN_MAX: usize = 1_000;
+/// For calls that only a path describes.
+pub(super) const NO_BODY: Option<&()> = None;
 
-/// Why a call gave nothing.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error(transparent)]
@@ -29,7 +38,7 @@ pub(crate) enum ClientError {
     /// No daemon answers: it is not there, or just starting or stopping.
     #[error("the daemon does not answer on {socket}: {why}")]
     Unreachable { socket: String, why: String },
-    /// The daemon said no.
+    /// The daemon refused.
     #[error("{}", .0.detail)]
     Refused(Problem),
     /// The daemon is stopping or its ledger is not usable now.
@@ -64,7 +73,7 @@ impl ClientError {
 
 /// What a person can do to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum MessageAct {
     /// Send a dead letter again.
     Redrive,
     /// Give it up.
@@ -73,12 +82,45 @@ pub(crate) enum Act {
     Cancel,
 }
 
-impl Act {
+impl MessageAct {
     fn as_str(self) -> &'static str {
         match self {
             Self::Redrive => "redrive",
             Self::Drop => "drop",
             Self::Cancel => "cancel",
+        }
+    }
+}
+
+/// The first revision of MCP without sessions: a restarted daemon needs no new handshake.
+pub(crate) const MCP_VERSION: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
+/// First pause before the daemon is asked again; doubles up to [`RETRY_MAX`].
+pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long something that was never taken in is offered to a daemon that is restarting.
+pub(crate) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Submits something until a daemon takes it, for [`SUBMIT_PATIENCE`] at most. Every call must carry the same idempotency
+/// key. `warn` gets the reason of the first failure.
+pub(super) async fn submit_until<T>(
+    deadline: Option<Instant>,
+    mut submit: impl AsyncFnMut() -> Result<T, ClientError>,
+    mut warn: impl FnMut(&str),
+) -> Result<T, ClientError> {
+    let give_up = after(Instant::now(), SUBMIT_PATIENCE);
+    let give_up = deadline.map_or(give_up, |deadline| deadline.min(give_up));
+    let mut pause = RETRY_MIN;
+    loop {
+        match submit().await {
+            Err(error) if error.may_pass() && after(Instant::now(), pause) < give_up => {
+                if pause == RETRY_MIN {
+                    warn(&format!("not taken in yet: {error}; trying again"));
+                }
+                tokio::time::sleep(pause).await;
+                pause = pause.saturating_mul(2).min(RETRY_MAX);
+            }
+            settled => return settled,
         }
     }
 }
@@ -119,28 +161,33 @@ impl ApiClient {
         }
     }
 
-    /// A call for somebody who came through another surface; the API answers with JSON. The same key makes a
-    /// repetition harmless.
-    pub(crate) async fn call(
+    /// Posts one self-contained MCP request about a tool or resource, which asks the daemon to wait for `wait`. The same
+    /// key makes a repeated start harmless.
+    pub(crate) async fn mcp(
         &self,
-        method: reqwest::Method,
-        path: &str,
-        body: Option<&serde_json::Value>,
-        key: Option<&str>,
-        via: bridge_front::Via,
-    ) -> Result<serde_json::Value, ClientError> {
+        method: &str,
+        name: Option<&str>,
+        request: &Value,
+        wait: Duration,
+        key: &str,
+    ) -> Result<SseEvents, ClientError> {
         let mut call = self
             .client
-            .request(method, format!("http://localhost{path}"))
-            .header(bridge_front::api::VIA_HEADER, via.as_str())
-            .timeout(CONTROL_DEADLINE);
-        if let Some(body) = body {
-            call = call.json(body);
+            .post(at("/mcp"))
+            .header("Accept", "application/json, text/event-stream")
+            .header("MCP-Protocol-Version", MCP_VERSION.as_str())
+            .header("Mcp-Method", method)
+            .header("Idempotency-Key", key)
+            .header(api::VIA_HEADER, Via::Mcp.as_str())
+            .timeout(CONTROL_DEADLINE.saturating_add(wait))
+            .json(request);
+        if let Some(name) = name {
+            // Encoded: names of resources may hold any character.
+            let name = format!("=?base64?{}?=", BASE64_STANDARD.encode(name));
+            call = call.header("Mcp-Name", name);
         }
-        if let Some(key) = key {
-            call = call.header("Idempotency-Key", key);
-        }
-        self.read(call.send().await).await
+        let response = self.accept(call.send().await).await?;
+        Ok(SseEvents::new(response.bytes_stream()))
     }
 
     pub(crate) async fn submit(
@@ -148,35 +195,20 @@ impl ApiClient {
         request: &SubmitRequest,
         key: &str,
     ) -> Result<SubmitResponse, ClientError> {
-        let call = self
-            .client
-            .post("http://localhost/v1/messages")
-            .header("Idempotency-Key", key)
-            .timeout(CALL_DEADLINE)
-            .json(request);
-        self.read(call.send().await).await
+        self.post("/v1/messages", Some(request), Some(key)).await
     }
 
     pub(crate) async fn message(&self, id: &str) -> Result<StoryView, ClientError> {
-        let call = self.client.get(path_of(id)?).timeout(CALL_DEADLINE);
-        self.read(call.send().await).await
+        self.get(&path_of(id)?).await
     }
 
     pub(crate) async fn status(&self) -> Result<StatusView, ClientError> {
-        let call = self
-            .client
-            .get("http://localhost/v1/status")
-            .timeout(CALL_DEADLINE);
-        self.read(call.send().await).await
+        self.get("/v1/status").await
     }
 
     /// Lets the daemon read its configuration again.
     pub(crate) async fn reload(&self) -> Result<ReloadView, ClientError> {
-        let call = self
-            .client
-            .post("http://localhost/v1/reload")
-            .timeout(CALL_DEADLINE);
-        self.read(call.send().await).await
+        self.post("/v1/reload", NO_BODY, None).await
     }
 
     /// One page of dead letters, older than `before`.
@@ -185,29 +217,40 @@ impl ApiClient {
         limit: u32,
         before: Option<&str>,
     ) -> Result<DeadList, ClientError> {
-        let mut path = format!("http://localhost/v1/dead?limit={limit}");
+        let mut path = format!("/v1/dead?limit={limit}");
         if let Some(before) = before {
             path.push_str("&before=");
             path.push_str(checked(before)?);
         }
-        let call = self.client.get(path).timeout(CALL_DEADLINE);
-        self.read(call.send().await).await
+        self.get(&path).await
     }
 
     /// Does something to a message.
-    pub(crate) async fn act(&self, id: &str, act: Act) -> Result<ActView, ClientError> {
+    pub(crate) async fn act(&self, id: &str, act: MessageAct) -> Result<ActView, ClientError> {
         let path = format!("{}/{}", path_of(id)?, act.as_str());
-        let call = self.client.post(path).timeout(CALL_DEADLINE);
-        self.read(call.send().await).await
+        self.post(&path, NO_BODY, None).await
     }
 
-    /// Opens the stream of a message's news, after the event that was seen last.
-    pub(crate) async fn events(&self, id: &str, after: u32) -> Result<Response, ClientError> {
-        let call = self
-            .client
-            .get(format!("{}/events", path_of(id)?))
-            .header("Last-Event-ID", after.to_string());
-        self.accept(call.send().await).await
+    /// A task, or a message in the same words.
+    pub(super) async fn task(&self, id: &str) -> Result<Value, ClientError> {
+        self.get(&format!("/v1/tasks/{}", checked(id)?)).await
+    }
+
+    /// Does something to a task, or to a message.
+    pub(super) async fn act_on_task(
+        &self,
+        id: &str,
+        act: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Value, ClientError> {
+        let path = format!("/v1/tasks/{}/{act}", checked(id)?);
+        self.post(&path, body, None).await
+    }
+
+    /// Opens the stream of a message's events, after the one that was seen last.
+    pub(crate) async fn events(&self, id: &str, after: u32) -> Result<SseEvents, ClientError> {
+        let path = format!("{}/events", path_of(id)?);
+        self.stream(&path, Some(&after.to_string())).await
     }
 
     /// What is at this path of the API.
@@ -217,23 +260,23 @@ impl ApiClient {
     }
 
     /// Does something; the same key makes a repetition harmless.
-    pub(super) async fn post(
+    pub(super) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
-        body: Option<&Value>,
+        body: Option<&impl Serialize>,
         key: Option<&str>,
-    ) -> Result<Value, ClientError> {
+    ) -> Result<T, ClientError> {
         self.post_within(CALL_DEADLINE, path, body, key).await
     }
 
     /// Does something that takes its time.
-    pub(super) async fn post_within(
+    pub(super) async fn post_within<T: DeserializeOwned>(
         &self,
         deadline: Duration,
         path: &str,
-        body: Option<&Value>,
+        body: Option<&impl Serialize>,
         key: Option<&str>,
-    ) -> Result<Value, ClientError> {
+    ) -> Result<T, ClientError> {
         let mut call = self.client.post(at(path)).timeout(deadline);
         if let Some(body) = body {
             call = call.json(body);
@@ -245,34 +288,31 @@ impl ApiClient {
     }
 
     /// Removes what is at this path.
-    pub(super) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let call = self.client.delete(at(path)).timeout(CALL_DEADLINE);
-        let response = self.accept(call.send().await).await?;
-        match response.status() {
-            StatusCode::NO_CONTENT => Ok(Value::Null),
-            _ => self.parse(response).await,
-        }
+        self.read(call.send().await).await
     }
 
-    /// Opens a stream of news, after the event that was seen last.
+    /// Opens a stream of events, after the one that was seen last.
     pub(crate) async fn stream(
         &self,
         path: &str,
         after: Option<&str>,
-    ) -> Result<Response, ClientError> {
+    ) -> Result<SseEvents, ClientError> {
         let mut call = self.client.get(at(path));
         if let Some(after) = after {
             call = call.header("Last-Event-ID", after);
         }
-        self.accept(call.send().await).await
+        let response = self.accept(call.send().await).await?;
+        Ok(SseEvents::new(response.bytes_stream()))
     }
 
-    /// All questions that wait for an answer.
-    pub(crate) async fn open_requests(&self) -> Result<Vec<Question>, ClientError> {
+    /// All open approval requests.
+    pub(crate) async fn open_requests(&self) -> Result<Vec<ApprovalRequest>, ClientError> {
         let mut open = Vec::new();
         let mut path = format!("/v1/requests?state=open&limit={PAGE_MAX}");
         loop {
-            let page: Questions = self.get(&path).await?;
+            let page: RequestPage = self.get(&path).await?;
             open.extend(page.requests);
             match page.next {
                 Some(next) if open.len() < OPEN_MAX => {
@@ -284,14 +324,14 @@ impl ApiClient {
         }
     }
 
-    /// The newest questions, however they ended.
-    pub(super) async fn newest_requests(&self) -> Result<Vec<Question>, ClientError> {
+    /// The newest approval requests, also decided ones.
+    pub(super) async fn newest_requests(&self) -> Result<Vec<ApprovalRequest>, ClientError> {
         let path = format!("/v1/requests?state=all&limit={PAGE_MAX}");
-        Ok(self.get::<Questions>(&path).await?.requests)
+        Ok(self.get::<RequestPage>(&path).await?.requests)
     }
 
-    /// One question.
-    pub(super) async fn request(&self, id: &str) -> Result<Question, ClientError> {
+    /// One approval request.
+    pub(super) async fn request(&self, id: &str) -> Result<ApprovalRequest, ClientError> {
         self.get(&format!("/v1/requests/{}", checked(id)?)).await
     }
 
@@ -310,19 +350,29 @@ impl ApiClient {
         self.post(&path, Some(&body), None).await
     }
 
+    pub(crate) fn unreachable(&self, why: impl Into<String>) -> ClientError {
+        ClientError::Unreachable {
+            socket: self.socket.clone(),
+            why: why.into(),
+        }
+    }
+
     async fn accept(
         &self,
         sent: Result<Response, reqwest::Error>,
     ) -> Result<Response, ClientError> {
-        let response = sent.map_err(|error| ClientError::Unreachable {
-            socket: self.socket.clone(),
-            why: root_cause(&error),
-        })?;
+        let response = sent.map_err(|error| self.unreachable(root_cause(&error)))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let problem: Problem = self.parse(response).await?;
+        let problem: Problem = match self.parse(response).await {
+            // A call of MCP that a stopping daemon breaks off ends like this.
+            Err(ClientError::Unreadable(_)) if status == StatusCode::INTERNAL_SERVER_ERROR => {
+                return Err(self.unreachable("it broke the call off"));
+            }
+            problem => problem?,
+        };
         Err(match status {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                 ClientError::NotNow(problem)
@@ -348,23 +398,16 @@ impl ApiClient {
                 }
                 Ok(Some(_)) => return Err(ClientError::Unreadable("it is too long".to_owned())),
                 Ok(None) => break,
-                Err(error) => {
-                    let why = root_cause(&error);
-                    return Err(ClientError::Unreachable {
-                        socket: self.socket.clone(),
-                        why,
-                    });
-                }
+                Err(error) => return Err(self.unreachable(root_cause(&error))),
             }
         }
         serde_json::from_slice(&body).map_err(|error| ClientError::Unreadable(error.to_string()))
     }
 }
 
-/// A page of questions.
 #[derive(Debug, Deserialize)]
-struct Questions {
-    requests: Vec<Question>,
+struct RequestPage {
+    requests: Vec<ApprovalRequest>,
     #[serde(default)]
     next: Option<String>,
 }
@@ -374,7 +417,7 @@ fn at(path: &str) -> String {
 }
 
 fn path_of(id: &str) -> Result<String, ClientError> {
-    Ok(format!("http://localhost/v1/messages/{}", checked(id)?))
+    Ok(format!("/v1/messages/{}", checked(id)?))
 }
 
 /// Ids are letters, digits and dashes; anything else could name another route.

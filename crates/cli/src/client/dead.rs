@@ -1,8 +1,10 @@
 //! `dead list`, `dead show` and `dead drop`: messages that only a person moves on.
 
-use super::api::{Act, ApiClient, ClientError};
-use super::show::{finish, print, print_json};
-use super::story::story_words;
+use super::api::{ApiClient, ClientError, MessageAct};
+use super::message::message_words;
+use super::output::{exit_code, print, print_json};
+use crate::cli::{IdArgs, OutputArgs};
+use anyhow::bail;
 use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX};
 use bridge_daemon::term::{self, Paint, escape, escape_line, span};
 use bridge_front::{ActView, DeadList, DeadView, StoryView};
@@ -14,11 +16,12 @@ pub(crate) async fn list_dead(
     client: &ApiClient,
     limit: u32,
     before: Option<&str>,
-    json: bool,
+    output: OutputArgs,
     no_color: bool,
-) -> ExitCode {
-    let found = client.dead(limit, before).await;
-    finish(client, found, json, no_color, list_words)
+) -> anyhow::Result<ExitCode> {
+    let found = client.dead(limit, before).await?;
+    let paint = Paint::stdout(no_color);
+    output.show(&found, ExitCode::SUCCESS, |found| list_words(found, paint))
 }
 
 fn list_words(list: &DeadList, paint: Paint) -> String {
@@ -63,24 +66,25 @@ fn entry(dead: &DeadView, paint: Paint) -> String {
 
 pub(crate) async fn show_dead(
     client: &ApiClient,
-    id: &str,
-    json: bool,
+    args: &IdArgs,
     no_color: bool,
-) -> ExitCode {
-    let found = client.message(id).await;
-    if let Ok(StoryView { message, .. }) = &found
-        && !matches!(message.state.as_str(), "dead" | "parked")
-    {
-        term::complain(&escape(&format!(
-            "message {id} is no dead letter, it is {}: {}",
-            message.state, message.why.now
-        )));
-        return ExitCode::FAILURE;
+) -> anyhow::Result<ExitCode> {
+    let found = client.message(&args.id).await?;
+    let StoryView { message, .. } = &found;
+    if !matches!(message.state.as_str(), "dead" | "parked") {
+        bail!(
+            "message {} is no dead letter, it is {}: {}",
+            args.id,
+            message.state,
+            message.why.now
+        );
     }
-    finish(client, found, json, no_color, story_words)
+    let paint = Paint::stdout(no_color);
+    let words = |found: &StoryView| message_words(found, paint);
+    args.output.show(&found, ExitCode::SUCCESS, words)
 }
 
-/// Which ones.
+/// The letters that a command is for.
 pub(super) enum Chosen {
     Ids(Vec<String>),
     All,
@@ -135,32 +139,25 @@ pub(crate) async fn drop_dead(
     ids: Vec<String>,
     all: bool,
     yes: bool,
-    json: bool,
-) -> ExitCode {
-    let ids = match Chosen::of(ids, all).ids(client, u32::MAX).await {
-        Ok(ids) => ids,
-        Err(error) => return failed(client, &error),
-    };
+    output: OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    let ids = Chosen::of(ids, all).ids(client, u32::MAX).await?;
     if all && !ids.is_empty() && !yes && !agreed(ids.len()) {
-        return ExitCode::FAILURE;
+        return Ok(ExitCode::FAILURE);
     }
     let mut done = Dropped::default();
     for id in ids {
-        match client.act(&id, Act::Drop).await {
+        match client.act(&id, MessageAct::Drop).await {
             Ok(act) => done.dropped.push(act),
             Err(error @ ClientError::Refused(_)) => done.refused.push(NotDone {
                 message_id: id,
                 reason: error.to_string(),
             }),
-            Err(error) => return failed(client, &error),
+            Err(error) => return Err(error.into()),
         }
     }
-    let code = if done.refused.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    };
-    if json {
+    let code = exit_code(done.refused.is_empty());
+    if output.json {
         return print_json(&done, code);
     }
     for NotDone { reason, .. } in &done.refused {
@@ -173,12 +170,12 @@ pub(crate) async fn drop_dead(
         .collect();
     match (words.is_empty(), all) {
         (true, true) => print("no dead letters, and nothing waits for you", code),
-        (true, false) => code,
+        (true, false) => Ok(code),
         (false, _) => print(&words.join("\n"), code),
     }
 }
 
-/// Asks whoever is at the terminal; without one there is nobody to ask, and silence is never consent.
+/// Asks for confirmation; without a terminal the answer is no.
 fn agreed(count: usize) -> bool {
     if !std::io::stdin().is_terminal() {
         term::complain(&format!(
@@ -187,19 +184,9 @@ fn agreed(count: usize) -> bool {
         return false;
     }
     let mut stderr = std::io::stderr().lock();
-    let _unheard = write!(stderr, "Give up {count} dead letters for good? [y/N] ")
+    let _closed = write!(stderr, "Give up {count} dead letters for good? [y/N] ")
         .and_then(|()| stderr.flush());
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
-}
-
-/// That no daemon runs says more than that its socket is silent.
-pub(super) fn failed(client: &ApiClient, error: &ClientError) -> ExitCode {
-    let said = match client.expect_daemon() {
-        Ok(()) => error.to_string(),
-        Err(none) => none.to_string(),
-    };
-    term::complain(&escape(&said));
-    ExitCode::FAILURE
 }

@@ -2,9 +2,9 @@
 
 use super::api::ApiClient;
 use super::control::start_task;
-use super::progress::Progress;
-use super::send::{Outcome, SendOptions, Sender};
-use super::watch::{Target, Watcher};
+use super::progress::SendProgress;
+use super::send::{SendOptions, SendOutcome, Sender};
+use super::watch::{WatchTarget, Watcher};
 use anyhow::{Context, bail};
 use bridge_core::deadline::after;
 use bridge_daemon::state::StateDir;
@@ -14,12 +14,12 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) struct Client {
+pub(crate) struct ApiDemoClient {
     api: ApiClient,
     no_color: bool,
 }
 
-impl DemoClient for Client {
+impl DemoClient for ApiDemoClient {
     fn connect(state_dir: &Path, no_color: bool) -> anyhow::Result<Self> {
         let api = ApiClient::new(StateDir::existing(state_dir))?;
         Ok(Self { api, no_color })
@@ -39,7 +39,7 @@ impl DemoClient for Client {
             quiet: false,
             no_color: self.no_color,
         };
-        let mut progress = Progress::named(&format!("  {conversation}"), self.no_color);
+        let mut progress = SendProgress::named(&format!("  {conversation}"), self.no_color);
         let sender = Sender {
             client: &self.api,
             deadline: after(Instant::now(), patience),
@@ -48,14 +48,16 @@ impl DemoClient for Client {
         let outcome = sender.follow(&message_id, &mut progress).await?;
         progress.clear();
         match outcome {
-            Outcome::Answered(message) => {
+            SendOutcome::Answered(message) => {
                 let answer = message
                     .answer
                     .context("an answered message has an answer")?;
                 Ok(answer.text)
             }
-            Outcome::Unanswered(message) | Outcome::Held(message) => bail!("{}", message.why.now),
-            Outcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
+            SendOutcome::Unanswered(message) | SendOutcome::Held(message) => {
+                bail!("{}", message.why.now)
+            }
+            SendOutcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
         }
     }
 
@@ -64,7 +66,7 @@ impl DemoClient for Client {
     }
 
     async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>> {
-        let target = Target::Task(task_id.to_owned());
+        let target = WatchTarget::Task(task_id.to_owned());
         let mut watcher = Watcher::who_reads(&self.api, target, self.no_color);
         let ended = watcher.until_its_end().await?;
         Ok(ended.answer.map(|answer| answer.text))

@@ -1,33 +1,33 @@
-//! What `send` and `watch` show while Codex works: what it is doing, not only that it does something.
+//! What `send` shows while Codex works.
 
-use super::scene::{Place, Scene, diff_lines};
-use super::screen::{Screen, To};
+use super::event_lines::{EventLines, StateLine, diff_lines};
+use super::screen::{OutputStream, Screen};
 use bridge_daemon::term::escape_line;
 use bridge_front::{EventView, MessageView};
 
 /// Shows progress; silent when asked to be.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct SendProgress {
     screen: Screen,
     quiet: bool,
     /// A line that is overwritten by the next one; only on a terminal.
     live: bool,
-    scene: Scene,
+    lines: EventLines,
     prefix: String,
 }
 
-impl Progress {
+impl SendProgress {
     pub(crate) fn new(quiet: bool, no_color: bool) -> Self {
-        Self::on(To::Stderr, quiet, no_color)
+        Self::on(OutputStream::Stderr, quiet, no_color)
     }
 
     /// On this stream.
-    pub(crate) fn on(to: To, quiet: bool, no_color: bool) -> Self {
+    pub(crate) fn on(to: OutputStream, quiet: bool, no_color: bool) -> Self {
         Self {
             screen: Screen::new(to, no_color),
             quiet,
             live: true,
-            scene: Scene::default(),
+            lines: EventLines::default(),
             prefix: String::new(),
         }
     }
@@ -74,7 +74,7 @@ impl Progress {
         if self.quiet {
             return;
         }
-        let lines = self.scene.event(
+        let lines = self.lines.event(
             event,
             &self.prefix,
             self.screen.paint(),
@@ -83,11 +83,11 @@ impl Progress {
         self.screen.lines(&lines);
     }
 
-    /// Where the message is; said only when it changed.
+    /// The state of the message, if it changed.
     pub(crate) fn state(&mut self, message: &MessageView) {
-        match self.scene.state(message) {
-            Some(Place::Stays(text)) => self.line("…", &text),
-            Some(Place::Passes(text)) => self.live(&text),
+        match self.lines.state(message) {
+            Some(StateLine::Lasting(text)) => self.line("…", &text),
+            Some(StateLine::Passing(text)) => self.live(&text),
             None => {}
         }
     }

@@ -1,8 +1,9 @@
 //! `dead redrive`: sends dead letters again, a few at a time and in sight, and stops when they die again.
 
-use super::api::{Act, ApiClient, ClientError};
-use super::dead::{Chosen, NotDone, failed};
-use super::show::{print, print_json};
+use super::api::{ApiClient, ClientError, MessageAct};
+use super::dead::{Chosen, NotDone};
+use super::output::{exit_code, print, print_json};
+use crate::cli::OutputArgs;
 use bridge_core::limits::REDRIVE_MAX;
 use bridge_daemon::term::{self, escape};
 use bridge_front::{ActView, MessageView};
@@ -24,10 +25,9 @@ pub(crate) struct Redriving {
     pub(crate) ids: Vec<String>,
     pub(crate) all: bool,
     pub(crate) per_second: u32,
-    pub(crate) json: bool,
+    pub(crate) output: OutputArgs,
 }
 
-/// What became of it.
 #[derive(Debug, Default, Serialize)]
 struct Redriven {
     redriven: Vec<ActView>,
@@ -38,27 +38,23 @@ struct Redriven {
 
 /// Those that were sent again and whose end was not seen yet.
 #[derive(Debug, Default)]
-struct Watch {
+struct PendingRedrives {
     under_way: Vec<String>,
     deaths: u32,
 }
 
-pub(crate) async fn redrive(client: &ApiClient, asked: Redriving) -> ExitCode {
-    let Redriving { ids, all, json, .. } = asked;
-    let ids = match Chosen::of(ids, all).ids(client, REDRIVE_MAX).await {
-        Ok(ids) => ids,
-        Err(error) => return failed(client, &error),
-    };
+pub(crate) async fn redrive(client: &ApiClient, asked: Redriving) -> anyhow::Result<ExitCode> {
+    let Redriving {
+        ids,
+        all,
+        per_second,
+        output,
+    } = asked;
+    let ids = Chosen::of(ids, all).ids(client, REDRIVE_MAX).await?;
     let mut done = Redriven::default();
-    if let Err(error) = each(client, ids, asked.per_second, json, &mut done).await {
-        return failed(client, &error);
-    }
-    let code = if done.refused.is_empty() && done.left.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    };
-    if json {
+    each(client, ids, per_second, output.json, &mut done).await?;
+    let code = exit_code(done.refused.is_empty() && done.left.is_empty());
+    if output.json {
         return print_json(&done, code);
     }
     if !done.left.is_empty() {
@@ -70,7 +66,7 @@ pub(crate) async fn redrive(client: &ApiClient, asked: Redriving) -> ExitCode {
     if all && done.redriven.is_empty() && done.refused.is_empty() {
         print("no dead letters, and nothing waits for you", code)
     } else {
-        code
+        Ok(code)
     }
 }
 
@@ -85,23 +81,24 @@ async fn each(
     let pace = Duration::from_secs(1) / per_second.max(1);
     let mut ticks = interval_at(Instant::now(), pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut watch = Watch::default();
+    let mut pending = PendingRedrives::default();
     let mut ids = ids.into_iter();
     while let Some(id) = ids.next() {
         ticks.tick().await;
-        if !watch.room(client).await? {
+        if !pending.room(client).await? {
             done.left = std::iter::once(id).chain(ids).collect();
             return Ok(());
         }
-        match client.act(&id, Act::Redrive).await {
+        match client.act(&id, MessageAct::Redrive).await {
             Ok(act) => {
                 if !quiet {
-                    print(
-                        &escape(&format!("{}: {}", act.message_id, act.detail)),
-                        ExitCode::SUCCESS,
-                    );
+                    let said = format!("{}: {}", act.message_id, act.detail);
+                    // The rest is sent again all the same.
+                    if let Err(error) = term::print(&escape(&said)) {
+                        term::complain(&format!("this could not be printed: {error}"));
+                    }
                 }
-                watch.under_way.push(act.message_id.clone());
+                pending.under_way.push(act.message_id.clone());
                 done.redriven.push(act);
             }
             Err(error @ ClientError::Refused(_)) => {
@@ -119,7 +116,7 @@ async fn each(
     Ok(())
 }
 
-impl Watch {
+impl PendingRedrives {
     /// Waits until one more may be sent; `false` when too many died in a row.
     async fn room(&mut self, client: &ApiClient) -> Result<bool, ClientError> {
         loop {
@@ -140,9 +137,9 @@ impl Watch {
             let message = client.message(&id).await?.message;
             match ended(&message) {
                 None => still.push(id),
-                Some(Ended::Well) => self.deaths = 0,
-                Some(Ended::Dead) => self.deaths += 1,
-                Some(Ended::Waits) => {}
+                Some(RedriveEnd::Well) => self.deaths = 0,
+                Some(RedriveEnd::Dead) => self.deaths += 1,
+                Some(RedriveEnd::Waits) => {}
             }
         }
         self.under_way = still;
@@ -152,8 +149,8 @@ impl Watch {
 
 /// How a message that was sent again went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// It has its answer, or somebody stopped it.
+enum RedriveEnd {
+    /// It has its answer, or was stopped.
     Well,
     /// It died again, or was cut again.
     Dead,
@@ -161,12 +158,12 @@ enum Ended {
     Waits,
 }
 
-fn ended(message: &MessageView) -> Option<Ended> {
+fn ended(message: &MessageView) -> Option<RedriveEnd> {
     match message.state.as_str() {
-        "dead" | "parked" => Some(Ended::Dead),
-        "cancelled" => Some(Ended::Well),
-        _ if message.answer.is_some() => Some(Ended::Well),
-        _ if !message.worth_waiting => Some(Ended::Waits),
+        "dead" | "parked" => Some(RedriveEnd::Dead),
+        "cancelled" => Some(RedriveEnd::Well),
+        _ if message.answer.is_some() => Some(RedriveEnd::Well),
+        _ if !message.worth_waiting => Some(RedriveEnd::Waits),
         _ => None,
     }
 }

@@ -8,9 +8,8 @@ use std::io::{self, IsTerminal, Write};
 /// Width where the terminal does not say.
 const WIDTH_DEFAULT: usize = 90;
 
-/// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum To {
+pub(crate) enum OutputStream {
     Stdout,
     Stderr,
 }
@@ -18,7 +17,7 @@ pub(crate) enum To {
 /// One stream with at most one unfinished line at its end.
 #[derive(Debug)]
 pub(crate) struct Screen {
-    to: To,
+    to: OutputStream,
     paint: Paint,
     terminal: bool,
     /// Whether the unfinished line is there.
@@ -27,10 +26,10 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(to: To, no_color: bool) -> Self {
+    pub(crate) fn new(to: OutputStream, no_color: bool) -> Self {
         let (paint, terminal) = match to {
-            To::Stdout => (Paint::stdout(no_color), io::stdout().is_terminal()),
-            To::Stderr => (Paint::stderr(no_color), io::stderr().is_terminal()),
+            OutputStream::Stdout => (Paint::stdout(no_color), io::stdout().is_terminal()),
+            OutputStream::Stderr => (Paint::stderr(no_color), io::stderr().is_terminal()),
         };
         Self {
             to,
@@ -45,7 +44,7 @@ impl Screen {
         self.paint
     }
 
-    /// Whether a person can be looking.
+    /// Whether a person may be reading.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -56,8 +55,8 @@ impl Screen {
             return None;
         }
         let size = match self.to {
-            To::Stdout => terminal_size::terminal_size_of(io::stdout()),
-            To::Stderr => terminal_size::terminal_size_of(io::stderr()),
+            OutputStream::Stdout => terminal_size::terminal_size_of(io::stdout()),
+            OutputStream::Stderr => terminal_size::terminal_size_of(io::stderr()),
         };
         let cells = size.map(|(width, _)| usize::from(width.0));
         Some(cells.filter(|cells| *cells > 0).unwrap_or(WIDTH_DEFAULT))
@@ -77,7 +76,7 @@ impl Screen {
         self.write(&text);
     }
 
-    /// A line that the next one replaces; only on a terminal, and not while somebody types.
+    /// A line that the next one replaces; only on a terminal, and not while a prompt is open.
     pub(crate) fn live(&mut self, text: &str) {
         let Some(width) = self.width().filter(|_| self.prompt.is_none()) else {
             return;
@@ -136,8 +135,8 @@ impl Screen {
             to.flush()
         }
         let _closed = match self.to {
-            To::Stdout => all(io::stdout().lock(), text),
-            To::Stderr => all(io::stderr().lock(), text),
+            OutputStream::Stdout => all(io::stdout().lock(), text),
+            OutputStream::Stderr => all(io::stderr().lock(), text),
         };
     }
 }

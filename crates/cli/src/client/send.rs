@@ -1,12 +1,12 @@
 //! `send`: gives the daemon a message, follows it through restarts of the daemon, and ends with its answer or
 //! with the reason why there is none.
 
-use super::api::{ApiClient, ClientError};
-use super::ask::{Asker, Mode, Scope};
-use super::progress::Progress;
-use super::show::{print, print_json};
-use super::sse::{SseEvent, SseReader};
-use super::story::file_words;
+use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN, submit_until};
+use super::ask::{AskMode, Asker, RequestFilter};
+use super::message::file_words;
+use super::output::{print, print_json};
+use super::progress::SendProgress;
+use super::sse::SseEvent;
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, Paint, escape};
 use bridge_front::{EventView, MessageView, SubmitRequest, TextView};
@@ -14,22 +14,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// First pause before the daemon is asked again; doubles up to [`RETRY_MAX`].
-pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);
-pub(crate) const RETRY_MAX: Duration = Duration::from_secs(2);
-/// How long a message that was never taken in is offered to a daemon that is restarting.
-pub(crate) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
-
 /// Exit code when the answer may still come: the message is kept (EX_TEMPFAIL).
 pub(super) const EXIT_LATER: u8 = 75;
 /// Exit code after Ctrl-C, as shells have it: we left, the work goes on.
 pub(super) const EXIT_INTERRUPTED: u8 = 130;
-/// How often the open questions are looked at while one is before somebody's eyes, beside what the news say.
+/// How often open requests are read while one is on the screen, besides on events.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Exit code when somebody stopped the message.
+/// Exit code when the message was stopped.
 pub(super) const EXIT_STOPPED: u8 = 3;
 
-/// What `send` was asked.
 #[derive(Clone, Debug)]
 pub(crate) struct SendOptions {
     pub(crate) text: String,
@@ -42,7 +35,7 @@ pub(crate) struct SendOptions {
 
 /// How waiting for a message ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum SendOutcome {
     /// It has its answer.
     Answered(Box<MessageView>),
     /// It is finished without an answer.
@@ -54,8 +47,8 @@ pub(crate) enum Outcome {
 }
 
 /// Runs the command.
-pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
-    let mut progress = Progress::new(options.quiet || options.json, options.no_color);
+pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Result<ExitCode> {
+    let mut progress = SendProgress::new(options.quiet || options.json, options.no_color);
     let paint = Paint::stderr(options.no_color);
     let sender = Sender {
         client,
@@ -75,12 +68,12 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
             };
             let reason = error.to_string();
             term::complain(&format!("{} {}", paint.red(title), escape(&reason)));
-            return ExitCode::FAILURE;
+            return Ok(ExitCode::FAILURE);
         }
     };
     let interrupted = term::interrupted();
     let mut asker = if options.json {
-        Asker::new(client, Mode::Tell)
+        Asker::new(client, AskMode::Show)
     } else {
         Asker::for_screen(client, progress.screen())
     };
@@ -91,15 +84,15 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
             drop(asker);
             progress.screen().retract();
             term::complain(&leaving(&message_id));
-            return ExitCode::from(EXIT_INTERRUPTED);
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     };
     progress.clear();
     match followed {
-        Ok(Outcome::StillWorking(message_id)) if options.json => {
+        Ok(SendOutcome::StillWorking(message_id)) if options.json => {
             match client.message(&message_id).await {
                 Ok(message) => print_json(&message, ExitCode::from(EXIT_LATER)),
-                Err(_) => report(Outcome::StillWorking(message_id), true, paint),
+                Err(_) => report(SendOutcome::StillWorking(message_id), true, paint),
             }
         }
         Ok(outcome) => report(outcome, options.json, paint),
@@ -109,29 +102,29 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
                 paint.red("lost sight of it:"),
                 escape(&error.to_string())
             ));
-            ExitCode::from(EXIT_LATER)
+            Ok(ExitCode::from(EXIT_LATER))
         }
     }
 }
 
-/// What is said to whoever goes away from a message that goes on.
+/// The remark at Ctrl-C: the message goes on.
 pub(super) fn leaving(id: &str) -> String {
     format!(
         "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge interrupt {id}` stops it"
     )
 }
 
-fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
+fn report(outcome: SendOutcome, json: bool, paint: Paint) -> anyhow::Result<ExitCode> {
     let (message, code) = match outcome {
-        Outcome::Answered(message) => (message, ExitCode::SUCCESS),
-        Outcome::Unanswered(message) if message.state == "cancelled" => {
+        SendOutcome::Answered(message) => (message, ExitCode::SUCCESS),
+        SendOutcome::Unanswered(message) if message.state == "cancelled" => {
             if !json {
                 let hint = "it was not answered; send it again if it is still wanted";
                 tell_reason("stopped:", &message, hint, paint);
             }
             (message, ExitCode::from(EXIT_STOPPED))
         }
-        Outcome::Unanswered(message) => {
+        SendOutcome::Unanswered(message) => {
             if !json {
                 let id = &message.message_id;
                 let hint = format!("`codex-bridge why {id}` says more");
@@ -139,7 +132,7 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
             }
             (message, ExitCode::FAILURE)
         }
-        Outcome::Held(message) => {
+        SendOutcome::Held(message) => {
             if !json {
                 let id = &message.message_id;
                 let (title, hint) = match (&message.hold, message.state.as_str()) {
@@ -154,12 +147,12 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
             }
             (message, ExitCode::from(EXIT_LATER))
         }
-        Outcome::StillWorking(message_id) => {
+        SendOutcome::StillWorking(message_id) => {
             term::complain(&format!(
                 "{} the answer is not there yet; see it later with `codex-bridge show {message_id}`",
                 paint.yellow("still working:")
             ));
-            return ExitCode::from(EXIT_LATER);
+            return Ok(ExitCode::from(EXIT_LATER));
         }
     };
     match &message.answer {
@@ -170,7 +163,7 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
             }
             print(&escape(&answer.text), code)
         }
-        None => code,
+        None => Ok(code),
     }
 }
 
@@ -198,57 +191,45 @@ impl Sender<'_> {
     pub(crate) async fn submit(
         &self,
         options: &SendOptions,
-        progress: &mut Progress,
+        progress: &mut SendProgress,
     ) -> Result<String, ClientError> {
         let key = uuid::Uuid::new_v4().to_string();
         let request = SubmitRequest {
             text: options.text.clone(),
             conversation: Some(options.conversation.clone()),
         };
-        let give_up = self.deadline.min(after(Instant::now(), SUBMIT_PATIENCE));
-        let mut pause = RETRY_MIN;
-        loop {
-            match self.client.submit(&request, &key).await {
-                Ok(response) => {
-                    let id = &response.message_id;
-                    progress.line("→", &format!("message {id} is on disk"));
-                    return Ok(response.message_id);
-                }
-                Err(error) if error.may_pass() && after(Instant::now(), pause) < give_up => {
-                    if pause == RETRY_MIN {
-                        progress.warn(&format!("not taken in yet: {error}; trying again"));
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = pause.saturating_mul(2).min(RETRY_MAX);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let submit = async || self.client.submit(&request, &key).await;
+        let warn = |why: &str| progress.warn(why);
+        let id = submit_until(Some(self.deadline), submit, warn)
+            .await?
+            .message_id;
+        progress.line("→", &format!("message {id} is on disk"));
+        Ok(id)
     }
 
-    /// Follows a message until it ends, also while the daemon is away; nobody hears what Codex asks.
+    /// Follows a message until it ends, also while the daemon is away, without showing requests.
     pub(crate) async fn follow(
         &self,
         message_id: &str,
-        progress: &mut Progress,
-    ) -> Result<Outcome, ClientError> {
-        let mut nobody = Asker::new(self.client, Mode::Silent);
+        progress: &mut SendProgress,
+    ) -> Result<SendOutcome, ClientError> {
+        let mut nobody = Asker::new(self.client, AskMode::Silent);
         self.attend(message_id, progress, &mut nobody).await
     }
 
-    /// Follows a message until it ends, and puts what Codex asks before whoever is there.
+    /// Follows a message until it ends, and shows what Codex asks.
     pub(crate) async fn attend(
         &self,
         message_id: &str,
-        progress: &mut Progress,
+        progress: &mut SendProgress,
         asker: &mut Asker<'_>,
-    ) -> Result<Outcome, ClientError> {
+    ) -> Result<SendOutcome, ClientError> {
         let mut seen = 0;
         let mut pause = RETRY_MIN;
         loop {
             let watched = self.watch(message_id, &mut seen, progress, asker);
             let error = match tokio::time::timeout_at(self.deadline, watched).await {
-                Err(_elapsed) => return Ok(Outcome::StillWorking(message_id.to_owned())),
+                Err(_elapsed) => return Ok(SendOutcome::StillWorking(message_id.to_owned())),
                 Ok(Ok(Some(outcome))) => return Ok(outcome),
                 Ok(Ok(None)) => None,
                 Ok(Err(error)) if error.may_pass() => Some(error),
@@ -260,53 +241,45 @@ impl Sender<'_> {
                 );
             }
             if after(Instant::now(), pause) >= self.deadline {
-                return Ok(Outcome::StillWorking(message_id.to_owned()));
+                return Ok(SendOutcome::StillWorking(message_id.to_owned()));
             }
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(RETRY_MAX);
         }
     }
 
-    /// Reads one stream of news; `None` when it ended before the message did.
+    /// Reads one stream of events; `None` when it ended before the message did.
     async fn watch(
         &self,
         message_id: &str,
         seen: &mut u32,
-        progress: &mut Progress,
+        progress: &mut SendProgress,
         asker: &mut Asker<'_>,
-    ) -> Result<Option<Outcome>, ClientError> {
-        let scope = Scope::Messages([message_id.to_owned()].into());
+    ) -> Result<Option<SendOutcome>, ClientError> {
+        let filter = RequestFilter::Messages([message_id.to_owned()].into());
         let mut stream = self.client.events(message_id, *seen).await?;
-        let mut reader = SseReader::default();
         loop {
-            let chunk = tokio::select! {
-                chunk = stream.chunk() => chunk,
+            let event = tokio::select! {
+                event = stream.next() => event?,
                 line = asker.typed() => {
                     asker.take(line, progress.screen()).await;
                     continue;
                 }
                 () = tokio::time::sleep(LOOK_EVERY), if asker.is_asking() => {
-                    asker.look(&scope, progress.screen()).await?;
+                    asker.look(&filter, progress.screen()).await?;
                     continue;
                 }
             };
-            let Ok(Some(chunk)) = chunk else {
+            let Some(event) = event else {
                 return Ok(None);
             };
-            let Some(events) = reader.feed(&chunk) else {
-                return Err(ClientError::Unreadable(
-                    "the stream of events is broken".to_owned(),
-                ));
-            };
-            for event in events {
-                let looks = may_ask(&event);
-                if let Some(outcome) = told(&event, seen, progress)? {
-                    progress.screen().retract();
-                    return Ok(Some(outcome));
-                }
-                if looks {
-                    asker.look(&scope, progress.screen()).await?;
-                }
+            let looks = may_ask(&event);
+            if let Some(outcome) = on_event(&event, seen, progress)? {
+                progress.screen().retract();
+                return Ok(Some(outcome));
+            }
+            if looks {
+                asker.look(&filter, progress.screen()).await?;
             }
         }
     }
@@ -321,11 +294,11 @@ pub(super) fn may_ask(event: &SseEvent) -> bool {
     }
 }
 
-fn told(
+fn on_event(
     event: &SseEvent,
     seen: &mut u32,
-    progress: &mut Progress,
-) -> Result<Option<Outcome>, ClientError> {
+    progress: &mut SendProgress,
+) -> Result<Option<SendOutcome>, ClientError> {
     match event.name.as_str() {
         "item" => {
             let item: EventView = parse(&event.data)?;
@@ -338,7 +311,7 @@ fn told(
             let message: MessageView = parse(&event.data)?;
             progress.state(&message);
             if !message.worth_waiting {
-                return Ok(Some(Outcome::Held(Box::new(message))));
+                return Ok(Some(SendOutcome::Held(Box::new(message))));
             }
         }
         "end" => {
@@ -354,8 +327,8 @@ fn told(
                 );
             }
             return Ok(Some(match message.answer {
-                Some(_) => Outcome::Answered(Box::new(message)),
-                None => Outcome::Unanswered(Box::new(message)),
+                Some(_) => SendOutcome::Answered(Box::new(message)),
+                None => SendOutcome::Unanswered(Box::new(message)),
             }));
         }
         _ => {}

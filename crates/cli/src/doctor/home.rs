@@ -63,7 +63,7 @@ pub(super) fn check(home: &Path, temporary: &[PathBuf]) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
+    use super::super::report::CheckStatus;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
@@ -76,20 +76,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().join("home");
         let status = || check(&home, &[]).status();
-        assert_eq!(status(), Status::Warn, "missing");
+        assert_eq!(status(), CheckStatus::Warn, "missing");
         std::fs::create_dir(&home).unwrap();
         mode(&home, 0o755);
-        assert_eq!(status(), Status::Warn, "open");
+        assert_eq!(status(), CheckStatus::Warn, "open");
         mode(&home, 0o700);
-        assert_eq!(status(), Status::Ok);
+        assert_eq!(status(), CheckStatus::Ok);
         let temporary = [directory.path().to_owned()];
-        assert_eq!(check(&home, &temporary).status(), Status::Warn);
+        assert_eq!(check(&home, &temporary).status(), CheckStatus::Warn);
         std::fs::write(home.join(AUTH), "{}").unwrap();
         mode(&home.join(AUTH), 0o644);
         let open = check(&home, &[]);
-        assert_eq!(open.status(), Status::Fail);
+        assert_eq!(open.status(), CheckStatus::Fail);
         assert!(open.words().contains("chmod 600"), "{}", open.words());
         let file = check(&home.join(AUTH), &[]);
-        assert_eq!(file.status(), Status::Fail);
+        assert_eq!(file.status(), CheckStatus::Fail);
     }
 }

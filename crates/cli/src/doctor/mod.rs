@@ -4,25 +4,23 @@
 //! Codex is started for a moment, without logging it in. What is looked at is in the modules beside this
 //! one; how it is shown is in [`report`].
 
-mod a2a;
+mod channels;
 mod home;
-mod platform;
+mod isolation;
 mod program;
 mod report;
 mod sandbox;
 mod server;
-mod shield;
-mod socket;
 mod state;
 
 use crate::cli::{Common, DoctorArgs};
 use bridge_daemon::config::{Environment, Loaded, load};
-use report::{Check, Report};
+use report::{Check, DoctorReport};
 use std::process::ExitCode;
 
 /// Runs all checks and prints them. Succeeds only if nothing failed; warnings are not failures.
 pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environment) -> ExitCode {
-    let mut report = Report::start(args.json, environment.no_color());
+    let mut report = DoctorReport::start(args.output.json, environment.no_color());
     let loaded = configuration(args, common, environment, &mut report);
     let state = state::prepare(
         environment,
@@ -44,36 +42,36 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             let env = environment.for_codex(&loaded.config);
             let config = &loaded.config;
             report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
-            report.add(shield::check(&loaded, &binary, env, scratch.path()).await);
+            report.add(isolation::check(&loaded, &binary, env, scratch.path()).await);
         }
         (None, _) | (_, None) => {
             for (id, title) in [
                 server::CONFIG,
                 server::LOGIN,
                 sandbox::SANDBOX,
-                shield::SHIELD,
+                isolation::ISOLATION,
             ] {
                 let why = "not looked at: it needs a codex and a state directory";
                 report.add(Check::warn(id, title, why, "mend what failed above first"));
             }
         }
     }
-    socket::check(bridge_host::socket_dir::obstacle())
+    program::check_socket(bridge_host::socket_dir::obstacle())
         .into_iter()
         .for_each(|check| report.add(check));
-    platform::check(&loaded.molecule, &mut report).await;
-    a2a::check(&loaded.config)
+    channels::check_molecule(&loaded.molecule, &mut report).await;
+    channels::check_a2a(&loaded.config)
         .into_iter()
         .for_each(|check| report.add(check));
     report.finish()
 }
 
-/// A file that can't be used is told of, and the rest is looked at as if there were none.
+/// Reports a file that can't be used, and goes on with the defaults.
 fn configuration(
     args: DoctorArgs,
     common: &Common,
     environment: &Environment,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Loaded {
     let (id, title) = ("config", "configuration");
     let state_dir = common.state_dir.as_deref();

@@ -1,6 +1,7 @@
-//! The Codex executable: where it was found, which one it is, and whether we know its version.
+//! The Codex executable: where it was found, which one it is, whether we know its version; and whether it can use its
+//! directory for sockets.
 
-use super::report::{Check, Report};
+use super::report::{Check, DoctorReport};
 use bridge_codex::version::{FLOOR, PINNED, Version};
 use bridge_daemon::config::{Config, Environment};
 use bridge_host::binary::{self, Binary};
@@ -11,7 +12,7 @@ const TITLE: &str = "codex";
 pub(super) fn find(
     config: &Config,
     environment: &Environment,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Option<Binary> {
     match binary::find(config.codex.bin.as_deref(), environment.program_vars()) {
         Ok(found) => {
@@ -49,9 +50,16 @@ fn judge(found: &Binary) -> Check {
     }
 }
 
+/// Looks at Codex's directory for sockets. Without it Codex has no socket, and its sandbox runs no command.
+pub(super) fn check_socket(obstacle: Option<String>) -> Option<Check> {
+    let (id, title) = ("socket", "Codex's socket");
+    let remedy = "remove that directory, or run the daemon as a system service, which has a /tmp of its own (`codex-bridge service install --system`)";
+    obstacle.map(|obstacle| Check::fail(id, title, obstacle, remedy))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
+    use super::super::report::CheckStatus;
     use super::*;
 
     fn codex(version: &str) -> Binary {
@@ -64,11 +72,19 @@ mod tests {
 
     #[test]
     fn newer_codex_version_warns() {
-        assert_eq!(judge(&codex(PINNED)).status(), Status::Ok);
-        assert_eq!(judge(&codex("0.150.0")).status(), Status::Ok);
+        assert_eq!(judge(&codex(PINNED)).status(), CheckStatus::Ok);
+        assert_eq!(judge(&codex("0.150.0")).status(), CheckStatus::Ok);
         let newer = judge(&codex("99.0.0"));
-        assert_eq!(newer.status(), Status::Warn);
+        assert_eq!(newer.status(), CheckStatus::Warn);
         assert!(newer.words().contains("npm install"), "{}", newer.words());
         assert!(newer.words().contains("/usr/bin/codex.js"));
+    }
+
+    #[test]
+    fn f9_doctor_names_a_squatted_socket_directory() {
+        let found = check_socket(Some("/tmp/codex-daemon-1 belongs to uid 2".to_owned())).unwrap();
+        assert_eq!(found.status(), CheckStatus::Fail);
+        assert!(found.words().contains("belongs to uid 2"));
+        assert!(check_socket(None).is_none());
     }
 }

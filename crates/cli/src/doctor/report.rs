@@ -15,7 +15,7 @@ pub(super) struct Check {
     /// A name for people.
     #[serde(skip)]
     title: &'static str,
-    status: Status,
+    status: CheckStatus,
     /// What was seen.
     detail: String,
     /// What to do about it.
@@ -25,10 +25,10 @@ pub(super) struct Check {
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(super) enum CheckStatus {
     /// As it should be.
     Ok,
-    /// It works, and somebody should know.
+    /// It works, with a remark.
     Warn,
     /// It does not work.
     Fail,
@@ -39,7 +39,7 @@ impl Check {
         Self {
             id,
             title,
-            status: Status::Ok,
+            status: CheckStatus::Ok,
             detail: detail.into(),
             fix: None,
         }
@@ -52,7 +52,7 @@ impl Check {
         fix: impl Into<String>,
     ) -> Self {
         Self {
-            status: Status::Warn,
+            status: CheckStatus::Warn,
             fix: Some(fix.into()),
             ..Self::ok(id, title, detail)
         }
@@ -65,7 +65,7 @@ impl Check {
         fix: impl Into<String>,
     ) -> Self {
         Self {
-            status: Status::Fail,
+            status: CheckStatus::Fail,
             fix: Some(fix.into()),
             ..Self::ok(id, title, detail)
         }
@@ -83,13 +83,13 @@ impl Check {
         match words.split_once("; ") {
             Some((what, fix)) => Self::fail(id, title, what, fix),
             None => Self {
-                status: Status::Fail,
+                status: CheckStatus::Fail,
                 ..Self::ok(id, title, words)
             },
         }
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> CheckStatus {
         self.status
     }
 
@@ -104,9 +104,9 @@ impl Check {
 
     fn lines(&self, paint: Paint) -> String {
         let status = match self.status {
-            Status::Ok => paint.green("ok  "),
-            Status::Warn => paint.yellow("warn"),
-            Status::Fail => paint.red("FAIL"),
+            CheckStatus::Ok => paint.green("ok  "),
+            CheckStatus::Warn => paint.yellow("warn"),
+            CheckStatus::Fail => paint.red("FAIL"),
         };
         let title = paint.bold(self.title);
         let mut lines = format!("{status}  {title}: {}\n", indented(&self.detail));
@@ -124,13 +124,13 @@ fn indented(text: &str) -> String {
 
 /// All checks so far.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     json: bool,
     paint: Paint,
     checks: Vec<Check>,
 }
 
-impl Report {
+impl DoctorReport {
     pub(super) fn start(json: bool, no_color: bool) -> Self {
         Self {
             json,
@@ -148,7 +148,7 @@ impl Report {
 
     /// Prints what is left to print; the exit code says whether anything failed.
     pub(super) fn finish(self) -> ExitCode {
-        let failed = self.count(Status::Fail);
+        let failed = self.count(CheckStatus::Fail);
         if self.json {
             print(&format!("{:#}\n", self.to_json()));
         } else {
@@ -161,17 +161,17 @@ impl Report {
         }
     }
 
-    fn count(&self, status: Status) -> usize {
+    fn count(&self, status: CheckStatus) -> usize {
         let has = |check: &&Check| check.status == status;
         self.checks.iter().filter(has).count()
     }
 
     fn to_json(&self) -> serde_json::Value {
-        json!({ "ok": self.count(Status::Fail) == 0, "checks": self.checks })
+        json!({ "ok": self.count(CheckStatus::Fail) == 0, "checks": self.checks })
     }
 
     fn summary(&self) -> String {
-        let (failed, warned) = (self.count(Status::Fail), self.count(Status::Warn));
+        let (failed, warned) = (self.count(CheckStatus::Fail), self.count(CheckStatus::Warn));
         let of = self.checks.len();
         match (failed, warned) {
             (0, 0) => format!("\nAll {of} checks are fine.\n"),
@@ -181,7 +181,7 @@ impl Report {
     }
 }
 
-/// A reader that went away is no reason to stop: the exit code still tells.
+/// A closed stream does not end the checks: the exit code still reports failures.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -191,8 +191,8 @@ fn print(text: &str) {
 mod tests {
     use super::*;
 
-    fn report(checks: &[Check]) -> Report {
-        Report {
+    fn report(checks: &[Check]) -> DoctorReport {
+        DoctorReport {
             json: true,
             paint: Paint::stdout(true),
             checks: checks.to_vec(),

@@ -52,7 +52,7 @@ const REMEDIES: [(&str, &str); 9] = [
     ),
 ];
 
-/// What helps where the words are unknown.
+/// The advice where the error is unknown.
 const REMEDY: &str = "install bubblewrap, and allow user namespaces (`sysctl kernel.unprivileged_userns_clone`, \
      `kernel.apparmor_restrict_unprivileged_userns`); a container needs a seccomp profile that allows unshare and mount";
 
@@ -86,7 +86,7 @@ pub(super) async fn check(
     }
 }
 
-/// A sandbox that nobody uses may be broken.
+/// A sandbox that no tier uses may be broken.
 fn judge(report: &Report, used: Sandbox) -> Check {
     let (id, title) = SANDBOX;
     let findings = [
@@ -144,7 +144,7 @@ fn remedy(tail: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
+    use super::super::report::CheckStatus;
     use super::*;
 
     fn report(read_only: Finding, workspace_write: Finding) -> Report {
@@ -192,7 +192,7 @@ mod tests {
         ] {
             let check = judge(&report(broken(tail), Finding::Holds), Sandbox::ReadOnly);
             let words = check.words();
-            assert_eq!(check.status(), Status::Fail);
+            assert_eq!(check.status(), CheckStatus::Fail);
             assert!(words.contains(says), "{tail}: {words}");
             assert!(words.contains("danger-full-access"), "{words}");
         }
@@ -201,22 +201,25 @@ mod tests {
     #[test]
     fn broken_sandbox_fails_only_when_used() {
         let bad = report(Finding::Holds, broken("bwrap: no"));
-        assert_eq!(judge(&bad, Sandbox::WorkspaceWrite).status(), Status::Fail);
+        assert_eq!(
+            judge(&bad, Sandbox::WorkspaceWrite).status(),
+            CheckStatus::Fail
+        );
         assert_eq!(
             judge(&bad, Sandbox::DangerFullAccess).status(),
-            Status::Warn
+            CheckStatus::Warn
         );
         let leaks = report(Finding::Leaks, Finding::Holds);
-        assert_eq!(judge(&leaks, Sandbox::ReadOnly).status(), Status::Fail);
+        assert_eq!(judge(&leaks, Sandbox::ReadOnly).status(), CheckStatus::Fail);
         let hangs = report(Finding::Hangs, Finding::Holds);
-        assert_eq!(judge(&hangs, Sandbox::ReadOnly).status(), Status::Fail);
+        assert_eq!(judge(&hangs, Sandbox::ReadOnly).status(), CheckStatus::Fail);
     }
 
     #[test]
     fn what_was_not_tried_is_said() {
         let mut good = report(Finding::Holds, Finding::Holds);
-        assert_eq!(judge(&good, Sandbox::ReadOnly).status(), Status::Ok);
+        assert_eq!(judge(&good, Sandbox::ReadOnly).status(), CheckStatus::Ok);
         good.elsewhere_tried = false;
-        assert_eq!(judge(&good, Sandbox::ReadOnly).status(), Status::Warn);
+        assert_eq!(judge(&good, Sandbox::ReadOnly).status(), CheckStatus::Warn);
     }
 }

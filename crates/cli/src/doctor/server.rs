@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Codex says this whenever it uses its own bubblewrap. Whether that works is what the sandbox check finds.
 const BUBBLEWRAP: &str = "could not find bubblewrap on PATH";
 
-/// What an app-server said when it was asked.
+/// The answers of an app-server.
 #[derive(Debug)]
 struct Answers {
     /// Whether a thread could be opened, which needs the whole configuration.
@@ -223,7 +223,7 @@ fn unknown_login() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
+    use super::super::report::CheckStatus;
     use super::*;
     use bridge_core::value::Failure;
 
@@ -254,16 +254,16 @@ mod tests {
             ..fine()
         };
         let missing = judge_login(&answers, &circumstances(false));
-        assert_eq!(missing.status(), Status::Fail);
+        assert_eq!(missing.status(), CheckStatus::Fail);
         let words = missing.words();
         assert!(words.contains("CODEX_HOME=/h codex login") && words.contains("OPENAI_API_KEY"));
         assert_eq!(
             judge_login(&answers, &circumstances(true)).status(),
-            Status::Ok
+            CheckStatus::Ok
         );
         assert_eq!(
             judge_login(&fine(), &circumstances(false)).status(),
-            Status::Ok
+            CheckStatus::Ok
         );
     }
 
@@ -278,25 +278,25 @@ mod tests {
             warnings: Vec::new(),
         };
         let config = judge_config(&answers, &circumstances(false));
-        assert_eq!(config.status(), Status::Fail);
+        assert_eq!(config.status(), CheckStatus::Fail);
         assert_eq!(
             config.words(),
             "Codex can't read x:1:11 -> mend /h/config.toml"
         );
         let login = judge_login(&answers, &circumstances(false));
-        assert_eq!(login.status(), Status::Warn);
+        assert_eq!(login.status(), CheckStatus::Warn);
     }
 
     #[test]
     fn codex_warnings_pass_except_bubblewrap() {
         assert_eq!(
             judge_config(&fine(), &circumstances(false)).status(),
-            Status::Ok
+            CheckStatus::Ok
         );
         let mut answers = fine();
         answers.warnings.push("`mdoel` is ignored".to_owned());
         let config = judge_config(&answers, &circumstances(false));
-        assert_eq!(config.status(), Status::Warn);
+        assert_eq!(config.status(), CheckStatus::Warn);
         assert!(config.words().starts_with("`mdoel`"), "{}", config.words());
     }
 }

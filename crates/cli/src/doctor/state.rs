@@ -1,6 +1,6 @@
 //! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
 
-use super::report::{Check, Report};
+use super::report::{Check, DoctorReport};
 use crate::audit::{signed, verdict};
 use bridge_core::value::AuditFound;
 use bridge_daemon::config::Environment;
@@ -30,7 +30,7 @@ pub(super) fn prepare(
     environment: &Environment,
     explicit: Option<&Path>,
     key_file: Option<&Path>,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Option<StateDir> {
     let (id, title) = ("state", "state directory");
     let root = match environment.state_dir(explicit) {
@@ -61,7 +61,7 @@ pub(super) fn prepare(
 
 /// A directory of the doctor's own, gone when it is dropped. It lies in the state directory because the
 /// sandbox lets commands write in the temporary ones.
-pub(super) fn scratch(state: &StateDir, report: &mut Report) -> Option<TempDir> {
+pub(super) fn scratch(state: &StateDir, report: &mut DoctorReport) -> Option<TempDir> {
     let made = tempfile::Builder::new()
         .prefix(SCRATCH_PREFIX)
         .tempdir_in(state.root());
@@ -185,7 +185,7 @@ fn key(ledger: &Path, place: &KeyPlace, loaded: &Result<LedgerKey, KeyError>) ->
     }
 }
 
-/// What people did by hand, and whether nobody changed it afterwards.
+/// The record of manual acts, and whether it was changed afterwards.
 fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
     let (id, title) = ("audit", "record of acts");
     match audit(path, 1, key.map(LedgerKey::public).as_ref()) {
@@ -222,14 +222,14 @@ fn daemon(holder: Option<u32>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
+    use super::super::report::CheckStatus;
     use super::*;
 
     #[test]
     fn a_nearly_full_disk_fails() {
-        assert_eq!(room(FREE_MIN_BYTES).status(), Status::Ok);
+        assert_eq!(room(FREE_MIN_BYTES).status(), CheckStatus::Ok);
         let full = room(FREE_MIN_BYTES - 1);
-        assert_eq!(full.status(), Status::Fail);
+        assert_eq!(full.status(), CheckStatus::Fail);
         assert!(full.words().contains("511 MiB free"), "{}", full.words());
     }
 
@@ -242,8 +242,8 @@ mod tests {
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&inside, &link).unwrap();
         let all = [temporary];
-        assert_eq!(place(&inside, &all).status(), Status::Warn);
-        assert_eq!(place(&link, &all).status(), Status::Warn);
-        assert_eq!(place(directory.path(), &all).status(), Status::Ok);
+        assert_eq!(place(&inside, &all).status(), CheckStatus::Warn);
+        assert_eq!(place(&link, &all).status(), CheckStatus::Warn);
+        assert_eq!(place(directory.path(), &all).status(), CheckStatus::Ok);
     }
 }

@@ -5,12 +5,12 @@
 
 mod unit;
 
-use self::unit::{Origin, Plan, Scope};
+use self::unit::{ServiceScope, UnitOrigin, UnitPlan};
 use crate::cli::{Common, ServiceCommand, ServiceInstall, ServicePlace};
 use anyhow::{Context, bail};
 use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::StateDir;
-use bridge_daemon::term::{self, escape};
+use bridge_daemon::term;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const SYSTEM_UNITS: &str = "/etc/systemd/system";
 const SYSTEM_HOME: &str = "/var/lib/codex-bridge";
 /// Its configuration and secrets.
 const SYSTEM_CONFIG: &str = "/etc/codex-bridge";
-/// Whom it runs as when nobody is named.
+/// The default user.
 const SYSTEM_USER: &str = "codex-bridge";
 /// What a machine's service finds programs by.
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -34,19 +34,14 @@ pub(crate) fn run(
     command: &ServiceCommand,
     common: &Common,
     environment: &Environment,
-) -> ExitCode {
-    let done = match command {
+) -> anyhow::Result<ExitCode> {
+    let words = match command {
         ServiceCommand::Install(args) => install(args, common, environment),
         ServiceCommand::Uninstall(place) => uninstall(place, environment),
         ServiceCommand::Show(place) => show(place, environment),
     };
-    match done.and_then(|words| Ok(term::print(&words)?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            term::complain(&escape(&format!("{error:#}")));
-            ExitCode::FAILURE
-        }
-    }
+    term::print(&words?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn install(
@@ -62,7 +57,7 @@ fn install(
     }
     let file = unit_file(scope, environment)?;
     let state = write_unit(&file, &text, args.force)?;
-    if scope == Scope::User {
+    if scope == ServiceScope::User {
         StateDir::prepare(&plan.state_dir)?;
     }
     let secrets = create_secrets(&plan.environment_file)?;
@@ -103,46 +98,46 @@ fn show(place: &ServicePlace, environment: &Environment) -> anyhow::Result<Strin
         )
     })?;
     let said = match unit::origin(&text) {
-        Origin::Ours => "as codex-bridge wrote it",
-        Origin::Changed => "changed by hand",
+        UnitOrigin::Ours => "as codex-bridge wrote it",
+        UnitOrigin::Changed => "changed by hand",
     };
     Ok(format!("# {} ({said})\n{text}", file.display()))
 }
 
-fn scope(place: &ServicePlace) -> Scope {
+fn scope(place: &ServicePlace) -> ServiceScope {
     if place.system {
-        Scope::System
+        ServiceScope::System
     } else {
-        Scope::User
+        ServiceScope::User
     }
 }
 
-fn systemctl(scope: Scope) -> &'static str {
+fn systemctl(scope: ServiceScope) -> &'static str {
     match scope {
-        Scope::User => "systemctl --user",
-        Scope::System => "sudo systemctl",
+        ServiceScope::User => "systemctl --user",
+        ServiceScope::System => "sudo systemctl",
     }
 }
 
-fn unit_file(scope: Scope, environment: &Environment) -> anyhow::Result<PathBuf> {
+fn unit_file(scope: ServiceScope, environment: &Environment) -> anyhow::Result<PathBuf> {
     match scope {
-        Scope::User => {
+        ServiceScope::User => {
             let base = environment
                 .config_base()
                 .context("there is no home directory for the unit: set HOME or XDG_CONFIG_HOME")?;
             Ok(base.join("systemd/user").join(UNIT))
         }
-        Scope::System => Ok(Path::new(SYSTEM_UNITS).join(UNIT)),
+        ServiceScope::System => Ok(Path::new(SYSTEM_UNITS).join(UNIT)),
     }
 }
 
 fn plan(
-    scope: Scope,
+    scope: ServiceScope,
     args: &ServiceInstall,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<Plan> {
-    let plan = Plan {
+) -> anyhow::Result<UnitPlan> {
+    let plan = UnitPlan {
         scope,
         program: std::env::current_exe().context("find our own binary")?,
         state_dir: Path::new(SYSTEM_HOME).join("state"),
@@ -158,25 +153,29 @@ fn plan(
         sockets_in_tmp: false,
     };
     let plan = match scope {
-        Scope::User => for_user(plan, common, environment)?,
-        Scope::System => for_system(plan, args, common, environment)?,
+        ServiceScope::User => for_user(plan, common, environment)?,
+        ServiceScope::System => for_system(plan, args, common, environment)?,
     };
     let state = StateDir::existing(&plan.state_dir);
-    Ok(Plan {
+    Ok(UnitPlan {
         sockets_in_tmp: !state.run_dir().starts_with(state.root()),
         ..plan
     })
 }
 
 /// What this user's daemon would be in a terminal: same state, same programs, same Codex.
-fn for_user(plan: Plan, common: &Common, environment: &Environment) -> anyhow::Result<Plan> {
+fn for_user(
+    plan: UnitPlan,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<UnitPlan> {
     let state_dir = environment.state_dir(common.state_dir.as_deref())?;
     let loaded = config::load(plan.config.as_deref(), environment, Some(&state_dir))?;
     let base = environment
         .config_base()
         .context("there is no home directory: set HOME")?;
     let path = environment.path().and_then(|path| path.to_str());
-    Ok(Plan {
+    Ok(UnitPlan {
         environment_file: base.join("codex-bridge/env"),
         path: path.unwrap_or(SYSTEM_PATH).to_owned(),
         codex_home: environment.named_codex_home(),
@@ -189,15 +188,15 @@ fn for_user(plan: Plan, common: &Common, environment: &Environment) -> anyhow::R
 }
 
 fn for_system(
-    plan: Plan,
+    plan: UnitPlan,
     args: &ServiceInstall,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<Plan> {
+) -> anyhow::Result<UnitPlan> {
     let named = common.state_dir.as_deref().map(absolute).transpose()?;
     let user = args.run_as.as_deref().unwrap_or(SYSTEM_USER);
     let state_dir = named.unwrap_or_else(|| plan.state_dir.clone());
-    // Only a file that is named: what lies in the home of whoever installs it is not the service's.
+    // Only a file that is named: the service does not use what lies in the installing user's home.
     let drain_secs = match &plan.config {
         Some(file) => {
             config::load(Some(file), environment, Some(&state_dir))?
@@ -207,7 +206,7 @@ fn for_system(
         }
         None => plan.drain_secs,
     };
-    Ok(Plan {
+    Ok(UnitPlan {
         run_as: Some(user_name(user)?),
         state_dir,
         drain_secs,
@@ -242,7 +241,7 @@ fn write_unit(file: &Path, text: &str, force: bool) -> anyhow::Result<&'static s
     let state = match &there {
         None => "wrote",
         Some(there) if there == text => return Ok("unchanged:"),
-        Some(there) if force || unit::origin(there) == Origin::Ours => "replaced",
+        Some(there) if force || unit::origin(there) == UnitOrigin::Ours => "replaced",
         Some(_) => bail!(
             "{} was changed by hand and is left as it is: move the changes to `systemctl edit {UNIT}`, or replace it with --force",
             file.display()
@@ -262,7 +261,7 @@ fn write_unit(file: &Path, text: &str, force: bool) -> anyhow::Result<&'static s
     Ok(state)
 }
 
-/// An empty private file for tokens, so that nobody makes a public one. One that is there is not touched.
+/// Makes an empty private file for tokens, so that users do not create a readable one. An existing file stays.
 fn create_secrets(file: &Path) -> anyhow::Result<String> {
     let refused = || format!("create {}", file.display());
     if let Some(directory) = file.parent() {
@@ -287,7 +286,7 @@ fn create_secrets(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-fn next_commands(plan: &Plan) -> String {
+fn next_commands(plan: &UnitPlan) -> String {
     let systemctl = systemctl(plan.scope);
     let mut lines = Vec::new();
     if let Some(user) = &plan.run_as {
@@ -303,14 +302,14 @@ fn next_commands(plan: &Plan) -> String {
     }
     lines.push(format!("{systemctl} daemon-reload"));
     lines.push(format!("{systemctl} enable --now {UNIT}"));
-    if plan.scope == Scope::User {
+    if plan.scope == ServiceScope::User {
         lines.push(
             "loginctl enable-linger   # so that it runs while you are not logged in".to_owned(),
         );
     }
     let journal = match plan.scope {
-        Scope::User => "journalctl --user -fu codex-bridge",
-        Scope::System => "sudo journalctl -fu codex-bridge",
+        ServiceScope::User => "journalctl --user -fu codex-bridge",
+        ServiceScope::System => "sudo journalctl -fu codex-bridge",
     };
     lines.push(journal.to_owned());
     format!("next:\n  {}\n", lines.join("\n  "))

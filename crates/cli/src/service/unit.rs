@@ -10,7 +10,7 @@ const STOP_EXTRA_SECS: u64 = 45;
 
 /// Whose manager runs the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum ServiceScope {
     /// The user's own.
     User,
     /// The machine's.
@@ -19,8 +19,8 @@ pub(super) enum Scope {
 
 /// What a unit is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) scope: Scope,
+pub(super) struct UnitPlan {
+    pub(super) scope: ServiceScope,
     /// Our own binary.
     pub(super) program: PathBuf,
     pub(super) state_dir: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Plan {
 
 /// What an installed unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum UnitOrigin {
     /// As we wrote it, now or earlier.
     Ours,
     /// Changed after we wrote it, or never ours.
@@ -52,19 +52,23 @@ pub(super) enum Origin {
 }
 
 /// The whole file.
-pub(super) fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &UnitPlan) -> String {
     let body = body(plan);
     format!("{MARK}{}\n{body}", digest(&body))
 }
 
 /// Whether a file is as we wrote it.
-pub(super) fn origin(text: &str) -> Origin {
+pub(super) fn origin(text: &str) -> UnitOrigin {
     let ours = text.split_once('\n').is_some_and(|(first, body)| {
         first
             .strip_prefix(MARK)
             .is_some_and(|said| said == digest(body))
     });
-    if ours { Origin::Ours } else { Origin::Changed }
+    if ours {
+        UnitOrigin::Ours
+    } else {
+        UnitOrigin::Changed
+    }
 }
 
 fn digest(body: &str) -> String {
@@ -72,29 +76,29 @@ fn digest(body: &str) -> String {
     hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
 }
 
-fn body(plan: &Plan) -> String {
+fn body(plan: &UnitPlan) -> String {
     let mut lines = unit_section(plan);
     lines.extend(start_lines(plan));
     lines.extend(life_lines(plan));
     lines.extend(limit_lines());
     lines.extend(sandbox_lines(plan));
     let target = match plan.scope {
-        Scope::User => "default.target",
-        Scope::System => "multi-user.target",
+        ServiceScope::User => "default.target",
+        ServiceScope::System => "multi-user.target",
     };
     lines.extend(text_lines(&["", "[Install]"]));
     lines.push(format!("WantedBy={target}"));
     lines.join("\n") + "\n"
 }
 
-fn unit_section(plan: &Plan) -> Vec<String> {
+fn unit_section(plan: &UnitPlan) -> Vec<String> {
     let mut lines = text_lines(&[
         "# Change it with `systemctl edit`, which survives `service install`.",
         "",
         "[Unit]",
         "Description=codex-bridge, messages in and Codex turns out",
     ]);
-    if plan.scope == Scope::System {
+    if plan.scope == ServiceScope::System {
         lines.extend(text_lines(&[
             "Wants=network-online.target",
             "After=network-online.target",
@@ -111,7 +115,7 @@ fn unit_section(plan: &Plan) -> Vec<String> {
     lines
 }
 
-fn start_lines(plan: &Plan) -> Vec<String> {
+fn start_lines(plan: &UnitPlan) -> Vec<String> {
     let mut words = vec![
         word(&plan.program.display().to_string()),
         "--state-dir".to_owned(),
@@ -160,7 +164,7 @@ fn start_lines(plan: &Plan) -> Vec<String> {
     lines
 }
 
-fn life_lines(plan: &Plan) -> Vec<String> {
+fn life_lines(plan: &UnitPlan) -> Vec<String> {
     let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
     let mut lines = text_lines(&[
         "WatchdogSec=30",
@@ -200,13 +204,13 @@ fn limit_lines() -> Vec<String> {
     ])
 }
 
-fn sandbox_lines(plan: &Plan) -> Vec<String> {
+fn sandbox_lines(plan: &UnitPlan) -> Vec<String> {
     match plan.scope {
-        Scope::User => text_lines(&[
+        ServiceScope::User => text_lines(&[
             "# A user's manager makes mount namespaces only inside a user namespace, in which file owners and Codex's",
             "# sandbox come out differently; so ProtectSystem and PrivateTmp are for `service install --system`.",
         ]),
-        Scope::System => {
+        ServiceScope::System => {
             let mut lines = text_lines(&[
                 "ProtectSystem=strict",
                 "ProtectKernelModules=yes",
@@ -215,15 +219,12 @@ fn sandbox_lines(plan: &Plan) -> Vec<String> {
                 "StateDirectory=codex-bridge/state codex-bridge/codex",
                 "StateDirectoryMode=0700",
             ]);
-            lines.push(
-                match plan.sockets_in_tmp {
-                    true => {
-                        "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
-                    }
-                    false => "PrivateTmp=yes",
-                }
-                .to_owned(),
-            );
+            let private_tmp = if plan.sockets_in_tmp {
+                "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
+            } else {
+                "PrivateTmp=yes"
+            };
+            lines.push(private_tmp.to_owned());
             let places = [
                 Some(&plan.state_dir),
                 plan.codex_home.as_ref(),
@@ -245,7 +246,7 @@ fn variable(name: &str, value: &str) -> String {
     format!("Environment=\"{name}={}\"", quoted(value))
 }
 
-/// One word of a command line: no variable, no specifier, no second word.
+/// One argument of a command line: no variable, no specifier, no second argument.
 fn word(text: &str) -> String {
     format!("\"{}\"", quoted(text).replace('$', "$$"))
 }
@@ -270,8 +271,8 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    pub(super) fn plan(scope: Scope, directory: &Path) -> Plan {
-        Plan {
+    pub(super) fn plan(scope: ServiceScope, directory: &Path) -> UnitPlan {
+        UnitPlan {
             scope,
             program: std::env::current_exe().unwrap(),
             state_dir: directory.join("a 100% \"odd\" $HOME"),
@@ -281,7 +282,7 @@ mod tests {
             codex_bin: None,
             codex_home: Some(directory.join("codex")),
             workdir: None,
-            run_as: (scope == Scope::System).then(|| "root".to_owned()),
+            run_as: (scope == ServiceScope::System).then(|| "root".to_owned()),
             drain_secs: 60,
             handover: false,
             sockets_in_tmp: false,
@@ -290,17 +291,17 @@ mod tests {
 
     #[test]
     fn edited_unit_is_detected() {
-        let text = text(&plan(Scope::User, Path::new("/s")));
-        assert_eq!(origin(&text), Origin::Ours);
+        let text = text(&plan(ServiceScope::User, Path::new("/s")));
+        assert_eq!(origin(&text), UnitOrigin::Ours);
         let changed = text.replace("WatchdogSec=30", "WatchdogSec=90");
-        assert_eq!(origin(&changed), Origin::Changed);
-        assert_eq!(origin("[Unit]\n"), Origin::Changed);
-        assert_eq!(origin(""), Origin::Changed);
+        assert_eq!(origin(&changed), UnitOrigin::Changed);
+        assert_eq!(origin("[Unit]\n"), UnitOrigin::Changed);
+        assert_eq!(origin(""), UnitOrigin::Changed);
     }
 
     #[test]
     fn unit_leaves_codex_sandbox_unrestricted() {
-        for scope in [Scope::User, Scope::System] {
+        for scope in [ServiceScope::User, ServiceScope::System] {
             let text = text(&plan(scope, Path::new("/s")));
             let set = |key: &str| {
                 text.lines()
@@ -326,13 +327,13 @@ mod tests {
             ] {
                 assert!(set(needed), "{scope:?} {needed}");
             }
-            assert_eq!(set("ProtectSystem"), scope == Scope::System);
+            assert_eq!(set("ProtectSystem"), scope == ServiceScope::System);
         }
     }
 
     #[test]
     fn unit_quotes_paths() {
-        let text = text(&plan(Scope::User, Path::new("/s")));
+        let text = text(&plan(ServiceScope::User, Path::new("/s")));
         assert!(
             text.contains(
                 r#"--state-dir "/s/a 100%% \"odd\" $$HOME" --config "/s/codex-bridge.toml" run"#
@@ -345,14 +346,14 @@ mod tests {
     #[test]
     fn systemd_finds_nothing_wrong() {
         let directory = tempfile::tempdir().unwrap();
-        for scope in [Scope::User, Scope::System] {
+        for scope in [ServiceScope::User, ServiceScope::System] {
             let mut plan = plan(scope, directory.path());
             plan.state_dir = directory.path().join("state");
             let file = directory.path().join("codex-bridge.service");
             std::fs::write(&file, text(&plan)).unwrap();
             let mut verify = Command::new("systemd-analyze");
             verify.arg("verify").arg("--man=no");
-            if scope == Scope::User {
+            if scope == ServiceScope::User {
                 verify.arg("--user");
                 verify.env("XDG_RUNTIME_DIR", directory.path());
             }

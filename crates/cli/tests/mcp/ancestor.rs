@@ -115,6 +115,10 @@ async fn check_refusals(client: &Client) {
             "{arguments}"
         );
     }
+    for id in ["a/b", "../tokens", "codex-1?x", "codex 1", "%2e"] {
+        let why = client.refused("codex_status", json!({"task_id": id})).await;
+        assert_eq!(why, format!("Unknown Codex bridge task: {id}"));
+    }
 }
 
 #[tokio::test]

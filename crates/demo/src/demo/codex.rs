@@ -8,7 +8,7 @@ use bridge_daemon::term::{Paint, escape_line};
 use bridge_host::{binary, install};
 use std::path::{Path, PathBuf};
 
-/// Finds it, and tells what it does through `say`.
+/// Finds it; `say` reports each step.
 pub(crate) async fn find_or_install(
     explicit: Option<&Path>,
     environment: &Environment,

@@ -1,14 +1,11 @@
 //! `demo`: the main job on this machine alone. A scripted model, a Molecule platform, a private CODEX_HOME and a daemon
 //! are started, messages of people and of an agent go through the real Codex, Codex is killed once, and nothing is left.
 
-mod asking;
+mod chapters;
 pub(crate) mod codex;
-mod molecule;
-mod stage;
-mod story;
+mod setup;
 
-use crate::args::DemoArgs;
-use crate::client::DemoClient;
+use crate::{DemoArgs, DemoClient};
 use bridge_daemon::config::Environment;
 use bridge_daemon::term::{self, Paint, escape};
 use std::process::ExitCode;
@@ -39,14 +36,15 @@ async fn play<C: DemoClient>(
     say(&paint.bold("codex-bridge demo: no account, no network, nothing kept"));
     say("");
     let codex = codex::find_or_install(args.codex_bin.as_deref(), &environment, paint, say).await?;
-    let stage = stage::Stage::<C>::set(codex, &environment, paint).await?;
-    let told = tokio::select! {
-        told = story::tell(&stage, paint) => told,
+    let setup = setup::DemoSetup::<C>::start(codex, &environment, paint).await?;
+    let played = tokio::select! {
+        played = chapters::play(&setup, paint) => played,
         () = interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
-    let struck = stage.strike().await;
-    told?;
-    struck?;
+    // Whatever happened, nothing may be left behind.
+    let stopped = setup.stop().await;
+    played?;
+    stopped?;
     say(&paint.green("Everything is stopped and removed again."));
     say("");
     where_next(paint);
@@ -55,7 +53,7 @@ async fn play<C: DemoClient>(
 
 /// Says something on stdout. A reader that went away must not keep the demo from cleaning up.
 fn say(text: &str) {
-    let _unheard = term::print(text);
+    let _closed = term::print(text);
 }
 
 /// Waits for Ctrl-C or SIGTERM.

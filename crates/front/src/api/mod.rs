@@ -36,6 +36,7 @@ mod tokens;
 
 pub use guard::{Hosts, HostsError, Listener, Peer, VIA_HEADER};
 pub use local::{Bar, LocalProcess};
+pub(crate) use read::idempotency_key;
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
 

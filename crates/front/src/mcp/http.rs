@@ -1,6 +1,6 @@
 //! Streamable HTTP: the same handler behind `/mcp`, for callers that the API's guard has let in.
 
-use super::server::{McpServer, Who};
+use super::server::{ControlBackend, McpServer};
 use super::sessions::{CALLER, Sessions};
 use crate::{Caller, Control, Via};
 use axum::body::Body;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// A prompt of the longest kind, as JSON with every character escaped, fits.
 const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 
-type Service<C> = StreamableHttpService<McpServer<C>, Sessions>;
+type Service<C> = StreamableHttpService<McpServer<ControlBackend<C>>, Sessions>;
 
 /// The route. Foreign hosts and origins are refused by the guard in front of all routes, and so is whoever has no
 /// token; the library's own check of hosts knows fewer names and is off.
@@ -27,7 +27,7 @@ where
         .with_max_request_body_bytes(BODY_MAX_BYTES)
         .with_cancellation_token(stop)
         .disable_allowed_hosts();
-    let server = McpServer::new(control, Who::OfRequest);
+    let server = McpServer(ControlBackend(control));
     let sessions = Arc::new(Sessions::new());
     let service: Service<C> =
         StreamableHttpService::new(move || Ok(server.clone()), sessions, config);

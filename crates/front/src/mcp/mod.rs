@@ -1,7 +1,7 @@
 //! The MCP server: the ancestor's tool `codex_bridge`, small tools beside it, and tasks as resources.
 //!
-//! One handler for both transports, stdio and `/mcp`; it turns calls into [`Act`](crate::Act)s and knows
-//! no task, no ledger and no Codex. Who may do what is decided by [`Control`](crate::Control).
+//! One handler for both transports, stdio and `/mcp`. Behind `/mcp` calls become [`Act`](crate::Act)s, and
+//! [`Control`](crate::Control) decides who may do what. A stdio server is a proxy: its [`Backend`] forwards to `/mcp`.
 
 mod arguments;
 mod brief;
@@ -18,4 +18,6 @@ mod wait;
 mod tests;
 
 pub use http::route;
+pub use server::{Backend, refused};
+pub use small::CallTraits;
 pub use stdio::serve_stdio;

@@ -1,13 +1,14 @@
-//! The handler of both transports: what it declares, and each call as an act of its caller.
+//! The handler of both transports, and its backend inside the daemon, where each call is an act of its caller.
 
 use super::small::{Call, Small};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
+use crate::api::idempotency_key;
 use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs};
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, Implementation, JsonObject, ListPromptsRequestMethod,
+    CompleteRequestParams, CompleteResult, Implementation, ListPromptsRequestMethod,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
     ServerConfig, Tool,
@@ -15,6 +16,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use std::future::Future;
 use std::time::Duration;
 
 /// What a model is told about the whole server.
@@ -23,52 +25,49 @@ const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine 
     codex_respond answers what Codex asks. Tasks go on without you and survive restarts. \
     codex_bridge does the same in one tool, for agents that know it already.";
 
-/// Whose acts the calls are.
-#[derive(Clone, Debug)]
-pub(super) enum Who {
-    /// Always the same one: whoever started this process.
-    Always(Caller),
-    /// The one that the HTTP request was found to come from. A session's first caller does not speak for the others.
-    OfRequest,
-}
-
-/// The MCP server over some [`Control`].
-#[derive(Clone, Debug)]
-pub(super) struct McpServer<C> {
-    control: C,
-    who: Who,
-}
-
-impl<C: Control> McpServer<C> {
-    /// A server whose calls go to `control`.
-    pub(super) fn new(control: C, who: Who) -> Self {
-        Self { control, who }
-    }
-
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
-        match &self.who {
-            Who::Always(caller) => Ok(caller.clone()),
-            Who::OfRequest => context
-                .extensions
-                .get::<Parts>()
-                .and_then(|parts| parts.extensions.get::<Caller>())
-                .cloned()
-                .ok_or_else(|| ErrorData::internal_error("nobody knows who calls", None)),
-        }
-    }
-
-    async fn small(
+/// Answers the requests that need tasks.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// Calls a tool.
+    fn call_tool(
         &self,
-        tool: Small,
-        arguments: Option<JsonObject>,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<CallToolResponse, ErrorData>> + Send;
+
+    /// Lists the tasks as resources.
+    fn list_resources(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ListResourcesResult, ErrorData>> + Send;
+
+    /// Reads one resource.
+    fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ReadResourceResponse, ErrorData>> + Send;
+}
+
+/// The MCP server of both transports: declares the tools and resources, and leaves the work to its backend.
+#[derive(Clone, Debug)]
+pub(super) struct McpServer<B>(pub(super) B);
+
+/// The backend inside the daemon: each call is an act of the caller of its HTTP request. A session's first caller does
+/// not speak for the others.
+#[derive(Clone, Debug)]
+pub(super) struct ControlBackend<C>(pub(super) C);
+
+impl<C: Control> ControlBackend<C> {
+    async fn call(
+        &self,
+        call: Call,
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        match tool.call(arguments)? {
-            Call::Do(act @ Act::List { .. }) => {
-                Ok(brief::list(&self.control.act(caller, act).await?))
-            }
-            Call::Do(act) => Ok(brief::task(&self.control.act(caller, act).await?)),
+        match call {
+            Call::Whole(act) => self.0.act(caller, act).await,
+            Call::Do(act @ Act::List { .. }) => Ok(brief::list(&self.0.act(caller, act).await?)),
+            Call::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
             Call::Start(args, patience) => self.start(args, patience, caller, context).await,
             Call::Wait { task_id, patience } => {
                 self.wait(&task_id, patience, caller, context).await
@@ -84,7 +83,7 @@ impl<C: Control> McpServer<C> {
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        let started = self.control.act(caller, Act::Start(args)).await?;
+        let started = self.0.act(caller, Act::Start(args)).await?;
         let task_id = started.pointer("/task/task_id").and_then(Value::as_str);
         match (patience, task_id) {
             (Some(patience), Some(task_id)) => self.wait(task_id, patience, caller, context).await,
@@ -99,7 +98,7 @@ impl<C: Control> McpServer<C> {
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        let waited = wait::wait(&self.control, caller, task_id, patience, context).await?;
+        let waited = wait::wait(&self.0, caller, task_id, patience, context).await?;
         Ok(match waited {
             Waited::Settled(envelope) => brief::task(&envelope),
             Waited::StillWorks(envelope) => {
@@ -114,7 +113,7 @@ impl<C: Control> McpServer<C> {
 
     /// Every open request, of tasks however old, and of messages of other channels, which answer to their own id.
     async fn requests(&self, caller: &Caller) -> Result<Value, ControlError> {
-        let listed = self.control.act(caller, Act::Requests).await?;
+        let listed = self.0.act(caller, Act::Requests).await?;
         let asked = listed.get("requests").and_then(Value::as_array);
         let mut whose: Vec<String> = Vec::new();
         for request in asked.into_iter().flatten() {
@@ -129,7 +128,7 @@ impl<C: Control> McpServer<C> {
             let act = Act::Status {
                 task_id: task_id.clone(),
             };
-            let envelope = match self.control.act(caller, act).await {
+            let envelope = match self.0.act(caller, act).await {
                 Ok(envelope) => envelope,
                 // It was forgotten since the list was made, and its question with it.
                 Err(error) if error.kind == ControlFault::Unknown => continue,
@@ -152,28 +151,74 @@ impl<C: Control> McpServer<C> {
     }
 }
 
+fn request_parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
+    let parts = context.extensions.get::<Parts>();
+    parts.ok_or_else(|| ErrorData::internal_error("a request without its HTTP head", None))
+}
+
+fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
+    let caller = request_parts(context)?.extensions.get::<Caller>().cloned();
+    caller.ok_or_else(|| ErrorData::internal_error("nobody knows who calls", None))
+}
+
 /// All tools, the ancestor's first.
 fn tools() -> Vec<Tool> {
     let small = Small::ALL.into_iter().map(Small::tool);
     std::iter::once(codex_bridge::tool()).chain(small).collect()
 }
 
-/// The envelope as text for whoever knows the ancestor, and as structured content for whoever reads that.
-fn told(result: Result<Value, ControlError>) -> CallToolResponse {
+/// The envelope as text for agents that know the ancestor, and as structured content for those that read that.
+fn tool_result(result: Result<Value, ControlError>) -> CallToolResponse {
     match result {
         // Control has a few refusals that also show the task.
         Ok(envelope) if envelope.get("success") == Some(&json!(false)) => {
-            CallToolResult::structured_error(envelope)
+            CallToolResult::structured_error(envelope).into()
         }
-        Ok(envelope) => CallToolResult::structured(envelope),
-        Err(error) => {
-            CallToolResult::structured_error(json!({"success": false, "error": error.message}))
-        }
+        Ok(envelope) => CallToolResult::structured(envelope).into(),
+        Err(error) => refused(&error.message),
     }
-    .into()
 }
 
-impl<C: Control> ServerHandler for McpServer<C> {
+/// The result of a tool call that was not done.
+#[must_use]
+pub fn refused(why: &str) -> CallToolResponse {
+    CallToolResult::structured_error(json!({"success": false, "error": why})).into()
+}
+
+impl<C: Control> Backend for ControlBackend<C> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = caller(&context)?;
+        let key = idempotency_key(&request_parts(&context)?.headers)
+            .map_err(|_| ErrorData::invalid_params("Idempotency-Key is no key", None))?;
+        let result = match Call::read(request)? {
+            Ok(call) => self.call(call.with_key(key), &caller, &context).await,
+            Err(error) => Err(error),
+        };
+        Ok(tool_result(result))
+    }
+
+    async fn list_resources(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resources::list(&self.0, &caller(&context)?).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = resources::read(&self.0, &caller(&context)?, &request.uri).await?;
+        Ok(read.into())
+    }
+}
+
+impl<B: Backend> ServerHandler for McpServer<B> {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -205,24 +250,7 @@ impl<C: Control> ServerHandler for McpServer<C> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let caller = self.caller(&context)?;
-        let CallToolRequestParams {
-            name, arguments, ..
-        } = request;
-        if name == codex_bridge::NAME {
-            let act = match codex_bridge::act(arguments) {
-                Ok(act) => act,
-                Err(error) => return Ok(told(Err(error))),
-            };
-            return Ok(told(self.control.act(&caller, act).await));
-        }
-        let Some(tool) = Small::named(&name) else {
-            return Err(ErrorData::invalid_params(
-                format!("there is no tool {name:?}"),
-                None,
-            ));
-        };
-        Ok(told(self.small(tool, arguments, &caller, &context).await))
+        self.0.call_tool(request, context).await
     }
 
     async fn list_resources(
@@ -230,7 +258,7 @@ impl<C: Control> ServerHandler for McpServer<C> {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&self.control, &self.caller(&context)?).await
+        self.0.list_resources(context).await
     }
 
     async fn list_resource_templates(
@@ -246,9 +274,7 @@ impl<C: Control> ServerHandler for McpServer<C> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let caller = self.caller(&context)?;
-        let read = resources::read(&self.control, &caller, &request.uri).await?;
-        Ok(read.into())
+        self.0.read_resource(request, context).await
     }
 
     // The library would answer these two with empty results, and what is not declared must not be answered.

@@ -1,9 +1,10 @@
 //! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`.
 
 use super::arguments::Arguments;
-use super::wait;
+use super::{codex_bridge, wait};
 use crate::{Act, ControlError, StartArgs};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolRequestParams, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,10 +21,12 @@ pub(super) enum Small {
     Interrupt,
 }
 
-/// What a call of a small tool asks for.
+/// What a call of a tool asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
-    /// One act, told at once.
+    /// `codex_bridge`: one act, answered with its whole envelope.
+    Whole(Act),
+    /// One act, answered briefly.
     Do(Act),
     /// Start, and then wait if that is asked for.
     Start(StartArgs, Option<Duration>),
@@ -241,6 +244,67 @@ impl Small {
     }
 }
 
+impl Call {
+    /// Reads a call of any tool.
+    pub(super) fn read(
+        request: CallToolRequestParams,
+    ) -> Result<Result<Self, ControlError>, ErrorData> {
+        let CallToolRequestParams {
+            name, arguments, ..
+        } = request;
+        if name == codex_bridge::NAME {
+            return Ok(codex_bridge::act(arguments).map(Self::Whole));
+        }
+        match Small::named(&name) {
+            Some(tool) => Ok(tool.call(arguments)),
+            None => Err(ErrorData::invalid_params(
+                format!("there is no tool {name:?}"),
+                None,
+            )),
+        }
+    }
+
+    /// Makes a repeated start the same task.
+    pub(super) fn with_key(mut self, key: Option<String>) -> Self {
+        if let Self::Start(args, _) | Self::Whole(Act::Start(args)) = &mut self {
+            args.key = key;
+        }
+        self
+    }
+}
+
+/// What a proxy must know of a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTraits {
+    /// A repetition is harmless: the call only reads, or starts a task under the same idempotency key.
+    pub repeatable: bool,
+    /// How long the call waits, and the argument that says so.
+    pub wait: Option<(&'static str, Duration)>,
+}
+
+impl CallTraits {
+    /// Of a call of any tool. One that the daemon will refuse has none.
+    #[must_use]
+    pub fn of(request: &CallToolRequestParams) -> Self {
+        let Ok(Ok(call)) = Call::read(request.clone()) else {
+            return Self::default();
+        };
+        let wait = match &call {
+            Call::Start(_, patience) => patience.map(|patience| ("wait_seconds", patience)),
+            Call::Wait { patience, .. } => Some(("timeout_seconds", *patience)),
+            Call::Whole(_) | Call::Do(_) | Call::Requests => None,
+        };
+        let repeatable = match &call {
+            Call::Whole(act) | Call::Do(act) => matches!(
+                act,
+                Act::Start(_) | Act::Status { .. } | Act::List { .. } | Act::Requests
+            ),
+            Call::Start(..) | Call::Wait { .. } | Call::Requests => true,
+        };
+        Self { repeatable, wait }
+    }
+}
+
 impl Effect {
     fn annotations(&self, title: &str) -> ToolAnnotations {
         let hints = ToolAnnotations::with_title(title);
@@ -249,5 +313,50 @@ impl Effect {
             Self::Adds => hints.read_only(false).destructive(false).open_world(true),
             Self::Changes => hints.read_only(false).destructive(true).open_world(true),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traits(tool: &'static str, arguments: Value) -> CallTraits {
+        let arguments = arguments.as_object().cloned().unwrap();
+        CallTraits::of(&CallToolRequestParams::new(tool).with_arguments(arguments))
+    }
+
+    #[test]
+    fn only_starts_and_reads_are_repeatable() {
+        for (tool, arguments, repeatable) in [
+            ("codex_start", json!({"prompt": "x"}), true),
+            ("codex_list", json!({}), true),
+            ("codex_requests", json!({}), true),
+            ("codex_interrupt", json!({"task_id": "codex-1"}), false),
+            (
+                "codex_steer",
+                json!({"task_id": "codex-1", "instruction": "left"}),
+                false,
+            ),
+            (
+                "codex_bridge",
+                json!({"action": "start", "prompt": "x"}),
+                true,
+            ),
+            ("codex_bridge", json!({"action": "notify_completed"}), false),
+            ("codex_unknown", json!({}), false),
+        ] {
+            let found = traits(tool, arguments).repeatable;
+            assert_eq!(found, repeatable, "{tool}");
+        }
+    }
+
+    #[test]
+    fn waits_are_known_with_their_argument() {
+        let seconds = |seconds| Duration::from_secs(seconds);
+        let waits = traits("codex_wait", json!({"task_id": "codex-1"}));
+        assert_eq!(waits.wait, Some(("timeout_seconds", wait::DEFAULT)));
+        let waits = traits("codex_start", json!({"prompt": "x", "wait_seconds": 7}));
+        assert_eq!(waits.wait, Some(("wait_seconds", seconds(7))));
+        assert_eq!(traits("codex_start", json!({"prompt": "x"})).wait, None);
     }
 }

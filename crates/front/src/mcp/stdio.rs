@@ -1,7 +1,6 @@
 //! Stdio: the handler for one client, which started this process and speaks with it over its pipes.
 
-use super::server::{McpServer, Who};
-use crate::{Caller, Control};
+use super::server::{Backend, McpServer};
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio_pipes;
@@ -12,12 +11,11 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 ///
 /// The client began with something that is not the protocol.
-pub async fn serve_stdio<C: Control>(
-    control: C,
-    caller: Caller,
+pub async fn serve_stdio<B: Backend>(
+    backend: B,
     stop: CancellationToken,
 ) -> Result<(), ServerInitializeError> {
-    let server = McpServer::new(control, Who::Always(caller));
+    let server = McpServer(backend);
     let running = tokio::select! {
         running = server.serve_with_ct(stdio_pipes(), stop.clone()) => match running {
             Ok(running) => running,

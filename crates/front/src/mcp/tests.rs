@@ -1,13 +1,16 @@
 //! The server as a client of the official SDK sees it, over a control that answers as a script says.
 
-use super::server::{McpServer, Who};
+use super::server::{Backend, ControlBackend, McpServer};
 use crate::{Act, Caller, Control, ControlError, ControlFault, News, StartArgs, Via};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientConfig, ClientRequest,
-    ErrorCode, ProgressNotificationParam, ReadResourceRequestParams, Request,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam,
+    ClientConfig, ClientRequest, ErrorCode, ListResourcesResult, ProgressNotificationParam,
+    ReadResourceRequestParams, ReadResourceResponse, Request,
 };
-use rmcp::service::{NotificationContext, PeerRequestOptions, RunningService, ServiceError};
-use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use rmcp::service::{
+    NotificationContext, PeerRequestOptions, RequestContext, RunningService, ServiceError,
+};
+use rmcp::{ClientHandler, ErrorData, RoleClient, RoleServer, ServiceExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -84,6 +87,42 @@ impl Control for Scripted {
     }
 }
 
+/// The local owner's calls, with the HTTP head that the daemon's guard would have put there.
+#[derive(Clone)]
+struct ByOwner(ControlBackend<Scripted>);
+
+fn owned(mut context: RequestContext<RoleServer>) -> RequestContext<RoleServer> {
+    let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+    parts.extensions.insert(Caller::local_owner(Via::Mcp));
+    context.extensions.insert(parts);
+    context
+}
+
+impl Backend for ByOwner {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.0.call_tool(request, owned(context)).await
+    }
+
+    async fn list_resources(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.0.list_resources(owned(context)).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.0.read_resource(request, owned(context)).await
+    }
+}
+
 #[derive(Clone)]
 struct Client(mpsc::UnboundedSender<ProgressNotificationParam>);
 
@@ -110,7 +149,7 @@ async fn connect(
     mpsc::UnboundedReceiver<ProgressNotificationParam>,
 ) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let server = McpServer::new(control.clone(), Who::Always(Caller::local_owner(Via::Mcp)));
+    let server = McpServer(ByOwner(ControlBackend(control.clone())));
     tokio::spawn(async move {
         let running = server.serve(theirs).await.unwrap();
         running.waiting().await.unwrap();

@@ -1,61 +1,58 @@
-//! A person's words about one question become a decision. Pure: a line in, the next step out.
+//! The dialogue about one approval request: typed lines in, the next step or the decision out. Pure.
 //!
 //! Nothing is ever accepted by Enter alone, and what was typed for one question never counts for another.
 
-use super::fields::{self, Field};
-use super::question::Question;
+use super::fields::{self, FormField};
+use super::request::ApprovalRequest;
 use serde_json::{Map, Value, json};
 
-/// What a person decided.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
-    /// The word of the API.
+pub(crate) struct DialogueDecision {
+    /// The API's name of it.
     pub(crate) decision: &'static str,
     pub(crate) answers: Option<Value>,
 }
 
-/// What a line came to.
+/// The result of one typed line.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum DialogueStep {
     /// It was not understood, and why; the same is asked again.
     Again(String),
     /// The next thing is asked.
     Next,
     /// It is decided.
-    Done(Choice),
+    Done(DialogueDecision),
     /// The person leaves it for later; it stays open.
     Later,
 }
 
-/// What is asked at the moment.
 #[derive(Clone, Debug, PartialEq)]
-enum Stage {
+enum DialogueStage {
     /// The field of this number.
     Fill(usize),
     /// Yes or no.
     Decide,
 }
 
-/// The talk about one question.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
-    pub(crate) question: Question,
-    fields: Vec<Field>,
-    stage: Stage,
+    pub(crate) question: ApprovalRequest,
+    fields: Vec<FormField>,
+    stage: DialogueStage,
     filled: Map<String, Value>,
 }
 
 impl Dialogue {
-    pub(crate) fn new(question: Question) -> Self {
+    pub(crate) fn new(question: ApprovalRequest) -> Self {
         let fields = match question.kind.as_str() {
             "user_input" => fields::of_questions(&question),
             "elicitation" => fields::of_form(&question),
             _ => Vec::new(),
         };
         let stage = if fields.is_empty() {
-            Stage::Decide
+            DialogueStage::Decide
         } else {
-            Stage::Fill(0)
+            DialogueStage::Fill(0)
         };
         Self {
             question,
@@ -120,10 +117,10 @@ impl Dialogue {
         self.field().is_some_and(|field| field.secret)
     }
 
-    fn field(&self) -> Option<&Field> {
+    fn field(&self) -> Option<&FormField> {
         match self.stage {
-            Stage::Fill(at) => self.fields.get(at),
-            Stage::Decide => None,
+            DialogueStage::Fill(at) => self.fields.get(at),
+            DialogueStage::Decide => None,
         }
     }
 
@@ -136,13 +133,13 @@ impl Dialogue {
     }
 
     /// Takes one line that was typed.
-    pub(crate) fn take(&mut self, line: &str) -> Step {
+    pub(crate) fn take(&mut self, line: &str) -> DialogueStep {
         let line = line.trim();
         match (&self.stage, line) {
-            (Stage::Fill(_), "/d") => return done("decline"),
-            (Stage::Fill(_), "/c") => return done("cancel"),
-            (Stage::Fill(_), "/l") => return Step::Later,
-            (Stage::Fill(_) | Stage::Decide, _) => {}
+            (DialogueStage::Fill(_), "/d") => return done("decline"),
+            (DialogueStage::Fill(_), "/c") => return done("cancel"),
+            (DialogueStage::Fill(_), "/l") => return DialogueStep::Later,
+            (DialogueStage::Fill(_) | DialogueStage::Decide, _) => {}
         }
         match self.field().cloned() {
             Some(field) => self.fill(&field, line),
@@ -150,9 +147,9 @@ impl Dialogue {
         }
     }
 
-    fn decide(&self, line: &str) -> Step {
+    fn decide(&self, line: &str) -> DialogueStep {
         match line {
-            "a" | "accept" if !self.fields.is_empty() => Step::Done(Choice {
+            "a" | "accept" if !self.fields.is_empty() => DialogueStep::Done(DialogueDecision {
                 decision: "accept",
                 answers: Some(Value::Object(self.filled.clone())),
             }),
@@ -160,20 +157,20 @@ impl Dialogue {
             "s" | "session" | "acceptForSession" if self.for_session() => done("acceptForSession"),
             "d" | "decline" => done("decline"),
             "c" | "cancel" => done("cancel"),
-            "l" | "later" => Step::Later,
-            "" => Step::Again("Enter alone decides nothing".to_owned()),
-            _ => Step::Again("that is none of the letters".to_owned()),
+            "l" | "later" => DialogueStep::Later,
+            "" => DialogueStep::Again("Enter alone decides nothing".to_owned()),
+            _ => DialogueStep::Again("that is none of the letters".to_owned()),
         }
     }
 
-    fn fill(&mut self, field: &Field, line: &str) -> Step {
+    fn fill(&mut self, field: &FormField, line: &str) -> DialogueStep {
         let value = match (line, &field.preset) {
             ("", Some(preset)) => Some(preset.clone()),
             ("", None) if !field.required => None,
-            ("", None) => return Step::Again("Enter alone is no answer".to_owned()),
+            ("", None) => return DialogueStep::Again("Enter alone is no answer".to_owned()),
             (line, _) => match chosen(field, line) {
                 Ok(value) => Some(value),
-                Err(why) => return Step::Again(why),
+                Err(why) => return DialogueStep::Again(why),
             },
         };
         let asked = self.question.kind == "user_input";
@@ -186,21 +183,21 @@ impl Dialogue {
             self.filled.insert(field.id.clone(), value);
         }
         self.stage = match self.stage {
-            Stage::Fill(at) if at + 1 < self.fields.len() => Stage::Fill(at + 1),
+            DialogueStage::Fill(at) if at + 1 < self.fields.len() => DialogueStage::Fill(at + 1),
             // The answer to a question is the decision; a form is sent when its reader says so.
-            Stage::Fill(_) | Stage::Decide if asked => {
-                return Step::Done(Choice {
+            DialogueStage::Fill(_) | DialogueStage::Decide if asked => {
+                return DialogueStep::Done(DialogueDecision {
                     decision: "accept",
                     answers: Some(Value::Object(self.filled.clone())),
                 });
             }
-            Stage::Fill(_) | Stage::Decide => Stage::Decide,
+            DialogueStage::Fill(_) | DialogueStage::Decide => DialogueStage::Decide,
         };
-        Step::Next
+        DialogueStep::Next
     }
 }
 
-fn chosen(field: &Field, line: &str) -> Result<Value, String> {
+fn chosen(field: &FormField, line: &str) -> Result<Value, String> {
     let number = line
         .parse::<usize>()
         .ok()
@@ -216,8 +213,8 @@ fn chosen(field: &Field, line: &str) -> Result<Value, String> {
     }
 }
 
-fn done(decision: &'static str) -> Step {
-    Step::Done(Choice {
+fn done(decision: &'static str) -> DialogueStep {
+    DialogueStep::Done(DialogueDecision {
         decision,
         answers: None,
     })
@@ -228,17 +225,17 @@ mod tests {
     use super::*;
 
     fn dialogue(kind: &str, payload: Value) -> Dialogue {
-        Dialogue::new(Question {
+        Dialogue::new(ApprovalRequest {
             code: "k3x9qz".to_owned(),
             kind: kind.to_owned(),
             payload,
-            ..Question::default()
+            ..ApprovalRequest::default()
         })
     }
 
     #[track_caller]
-    fn again(step: Step) {
-        assert!(matches!(step, Step::Again(_)), "{step:?}");
+    fn again(step: DialogueStep) {
+        assert!(matches!(step, DialogueStep::Again(_)), "{step:?}");
     }
 
     #[test]
@@ -251,7 +248,7 @@ mod tests {
         assert_eq!(talk.take("s"), done("acceptForSession"));
         assert_eq!(talk.take("d"), done("decline"));
         assert_eq!(talk.take("c"), done("cancel"));
-        assert_eq!(talk.take("l"), Step::Later);
+        assert_eq!(talk.take("l"), DialogueStep::Later);
         again(dialogue("elicitation", Value::Null).take("s"));
     }
 
@@ -270,10 +267,10 @@ mod tests {
         for line in ["", "0", "3", "Red"] {
             again(talk.take(line));
         }
-        assert_eq!(talk.take("2"), Step::Next);
-        assert_eq!(talk.take("because"), Step::Next);
+        assert_eq!(talk.take("2"), DialogueStep::Next);
+        assert_eq!(talk.take("because"), DialogueStep::Next);
         assert!(talk.secret());
-        let Step::Done(choice) = talk.take("123") else {
+        let DialogueStep::Done(choice) = talk.take("123") else {
             panic!("the last answer is the decision");
         };
         assert_eq!(choice.decision, "accept");
@@ -298,11 +295,11 @@ mod tests {
         );
         again(talk.take(""));
         again(talk.take("old"));
-        assert_eq!(talk.take("42"), Step::Next);
-        assert_eq!(talk.take(""), Step::Next, "nick is optional");
-        assert_eq!(talk.take(""), Step::Next, "ok has a preset");
+        assert_eq!(talk.take("42"), DialogueStep::Next);
+        assert_eq!(talk.take(""), DialogueStep::Next, "nick is optional");
+        assert_eq!(talk.take(""), DialogueStep::Next, "ok has a preset");
         again(talk.take("small"));
-        assert_eq!(talk.take("2"), Step::Next);
+        assert_eq!(talk.take("2"), DialogueStep::Next);
         let (above, prompt) = talk.ask();
         assert_eq!(above, [r#"{"age":42,"ok":true,"size":"l"}"#]);
         assert!(prompt.contains("a send it, d decline"), "{prompt}");
@@ -310,7 +307,7 @@ mod tests {
         let sent = json!({"age": 42, "ok": true, "size": "l"});
         assert_eq!(
             talk.take("a"),
-            Step::Done(Choice {
+            DialogueStep::Done(DialogueDecision {
                 decision: "accept",
                 answers: Some(sent)
             })

@@ -2,16 +2,16 @@
 //!
 //! Tolerant: a schema that this does not know becomes a text field, and the daemon says if the answer does not fit.
 
-use super::question::Question;
+use super::request::ApprovalRequest;
 use serde_json::{Map, Value};
 
 /// One thing to fill in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct FormField {
     pub(crate) id: String,
     /// What it is asked as.
     pub(crate) title: String,
-    pub(crate) options: Vec<Choice>,
+    pub(crate) options: Vec<FieldOption>,
     /// What may be typed instead of a number; nothing where only the options count.
     pub(crate) typed: Option<Typed>,
     pub(crate) required: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Field {
 
 /// One option.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct FieldOption {
     pub(crate) label: String,
     pub(crate) help: String,
     pub(crate) value: Value,
@@ -38,22 +38,22 @@ pub(crate) enum Typed {
 }
 
 /// The questions that Codex asks the user.
-pub(super) fn of_questions(question: &Question) -> Vec<Field> {
+pub(super) fn of_questions(question: &ApprovalRequest) -> Vec<FormField> {
     let sent = question.sent();
     let questions = sent["questions"].as_array().cloned().unwrap_or_default();
     questions.iter().map(of_question).collect()
 }
 
-fn of_question(question: &Value) -> Field {
+fn of_question(question: &Value) -> FormField {
     let options: Vec<_> = list(&question["options"])
-        .map(|option| Choice {
+        .map(|option| FieldOption {
             label: text(&option["label"]),
             help: text(&option["description"]),
             value: option["label"].clone(),
         })
         .collect();
     let free = options.is_empty() || question["isOther"] == true;
-    Field {
+    FormField {
         id: text(&question["id"]),
         title: text(&question["question"]),
         typed: free.then_some(Typed::Text),
@@ -65,7 +65,7 @@ fn of_question(question: &Value) -> Field {
 }
 
 /// The fields of an MCP server's form; none where it only wants a yes.
-pub(super) fn of_form(question: &Question) -> Vec<Field> {
+pub(super) fn of_form(question: &ApprovalRequest) -> Vec<FormField> {
     let sent = question.sent();
     let schema = &sent["requestedSchema"];
     let empty = Map::new();
@@ -75,7 +75,7 @@ pub(super) fn of_form(question: &Question) -> Vec<Field> {
     properties.iter().map(field).collect()
 }
 
-fn of_property(id: &str, schema: &Value, required: bool) -> Field {
+fn of_property(id: &str, schema: &Value, required: bool) -> FormField {
     let title = [&schema["title"], &schema["description"]]
         .into_iter()
         .filter_map(Value::as_str)
@@ -98,7 +98,7 @@ fn of_property(id: &str, schema: &Value, required: bool) -> Field {
         Some("boolean") => Some(Typed::Boolean),
         Some(_) | None => Some(Typed::Text),
     };
-    Field {
+    FormField {
         id: id.to_owned(),
         title: if title.is_empty() {
             id.to_owned()
@@ -113,9 +113,9 @@ fn of_property(id: &str, schema: &Value, required: bool) -> Field {
     }
 }
 
-fn choice(label: &Value, value: &Value) -> Choice {
+fn choice(label: &Value, value: &Value) -> FieldOption {
     let shown = if label.is_null() { value } else { label };
-    Choice {
+    FieldOption {
         label: text(shown),
         help: String::new(),
         value: value.clone(),

@@ -10,16 +10,16 @@ use tokio::sync::mpsc;
 /// Lines that may wait to be looked at; a terminal is read no faster than that.
 const AHEAD_MAX: usize = 8;
 
-/// The keyboard.
+/// Lines from the terminal.
 #[derive(Debug, Default)]
-pub(crate) struct Keys {
+pub(crate) struct Keyboard {
     lines: Option<mpsc::Receiver<String>>,
     /// How the terminal was before its echo was turned off.
     shown: Option<Termios>,
 }
 
-impl Keys {
-    /// Whether somebody could type.
+impl Keyboard {
+    /// Whether stdin is a terminal.
     pub(crate) fn are_there() -> bool {
         io::stdin().is_terminal()
     }
@@ -64,7 +64,7 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for Keyboard {
     fn drop(&mut self) {
         self.show();
     }

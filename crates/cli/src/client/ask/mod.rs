@@ -1,10 +1,252 @@
-//! Questions of Codex before a person: what is shown, how it is answered, and how it is taken back.
+//! Approval requests of Codex at a terminal: shows them, takes a person's answer, and takes a request back when it was
+//! decided elsewhere. It reads the open requests from the daemon whenever something changed.
 
-mod asker;
 mod dialogue;
 mod fields;
 mod keys;
-mod question;
+mod request;
 
-pub(crate) use asker::{Asker, Mode, Scope};
-pub(crate) use question::{Question, Reader};
+pub(crate) use request::{AnswerBy, ApprovalRequest};
+
+use crate::client::api::{ApiClient, ClientError};
+use crate::client::screen::Screen;
+use bridge_daemon::term::escape_line;
+use dialogue::{Dialogue, DialogueDecision, DialogueStep};
+use keys::Keyboard;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which messages' requests are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RequestFilter {
+    All,
+    Messages(BTreeSet<String>),
+}
+
+impl RequestFilter {
+    fn matches(&self, question: &ApprovalRequest) -> bool {
+        match self {
+            Self::All => true,
+            Self::Messages(ids) => ids.contains(&question.message_id),
+        }
+    }
+}
+
+/// How requests are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AskMode {
+    /// With a prompt: a person at a terminal.
+    Prompt,
+    /// With the command that answers.
+    Show,
+    /// Not at all.
+    Silent,
+}
+
+/// Shows open requests and takes answers.
+#[derive(Debug)]
+pub(crate) struct Asker<'a> {
+    client: &'a ApiClient,
+    mode: AskMode,
+    keys: Keyboard,
+    /// Requests that were shown, or wait to be.
+    known: BTreeMap<String, ApprovalRequest>,
+    /// Requests that wait for their prompt, in order.
+    waiting: Vec<String>,
+    talk: Option<Dialogue>,
+}
+
+impl<'a> Asker<'a> {
+    pub(crate) fn new(client: &'a ApiClient, mode: AskMode) -> Self {
+        Self {
+            client,
+            mode,
+            keys: Keyboard::default(),
+            known: BTreeMap::new(),
+            waiting: Vec::new(),
+            talk: None,
+        }
+    }
+
+    /// Prompts on a terminal, shows elsewhere.
+    pub(crate) fn for_screen(client: &'a ApiClient, screen: &Screen) -> Self {
+        let mode = if screen.is_terminal() && Keyboard::are_there() {
+            AskMode::Prompt
+        } else {
+            AskMode::Show
+        };
+        Self::new(client, mode)
+    }
+
+    /// Whether a request is on the screen, and must be taken back when it is decided elsewhere.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// Reads the open requests: shows new ones, takes back those that are decided.
+    pub(crate) async fn look(
+        &mut self,
+        filter: &RequestFilter,
+        screen: &mut Screen,
+    ) -> Result<(), ClientError> {
+        if self.mode == AskMode::Silent {
+            return Ok(());
+        }
+        let open: BTreeMap<_, _> = self
+            .client
+            .open_requests()
+            .await?
+            .into_iter()
+            .filter(|question| filter.matches(question))
+            .map(|question| (question.request_id.clone(), question))
+            .collect();
+        let gone = self.known.keys().filter(|id| !open.contains_key(*id));
+        for id in gone.cloned().collect::<Vec<_>>() {
+            self.take_back(&id, screen).await;
+        }
+        for (id, question) in open {
+            if !self.known.contains_key(&id) {
+                if self.mode == AskMode::Show {
+                    show(&question, AnswerBy::Command, screen);
+                }
+                self.known.insert(id.clone(), question);
+                self.waiting.push(id);
+            }
+        }
+        self.ask_next(screen);
+        Ok(())
+    }
+
+    async fn take_back(&mut self, id: &str, screen: &mut Screen) {
+        let Some(was) = self.known.remove(id) else {
+            return;
+        };
+        self.waiting.retain(|waiting| waiting != id);
+        let asked = self
+            .talk
+            .as_ref()
+            .is_some_and(|talk| talk.question.request_id == id);
+        if asked {
+            self.talk = None;
+            self.keys.show();
+            screen.retract();
+        }
+        let said = match self.client.request(id).await {
+            Ok(now) => now.outcome(),
+            Err(_) => format!("{} is not asked any more", was.handle()),
+        };
+        let line = screen.paint().yellow(&format!("✓ {}", escape_line(&said)));
+        screen.lines(&[line]);
+    }
+
+    fn ask_next(&mut self, screen: &mut Screen) {
+        if self.mode != AskMode::Prompt || self.talk.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let id = self.waiting.remove(0);
+        let Some(question) = self.known.get(&id).cloned() else {
+            return;
+        };
+        show(&question, AnswerBy::Prompt, screen);
+        let talk = Dialogue::new(question);
+        self.keys.forget();
+        self.prompt(&talk, screen);
+        self.talk = Some(talk);
+    }
+
+    fn prompt(&mut self, talk: &Dialogue, screen: &mut Screen) {
+        let (above, prompt) = talk.ask();
+        let above: Vec<_> = above.iter().map(|line| escape_line(line)).collect();
+        self.keys.listen(talk.secret());
+        screen.lines(&above);
+        screen.ask(&prompt);
+    }
+
+    /// The next line that was typed as an answer; waits for ever while nothing is asked.
+    pub(crate) async fn typed(&mut self) -> Option<String> {
+        match self.talk {
+            Some(_) => self.keys.line().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes what was typed; `None` is the end of the input, and everything is left for later.
+    pub(crate) async fn take(&mut self, line: Option<String>, screen: &mut Screen) {
+        let Some(mut talk) = self.talk.take() else {
+            return;
+        };
+        screen.typed(talk.secret() || line.is_none());
+        self.keys.show();
+        let step = match &line {
+            Some(line) => talk.take(line),
+            None => {
+                self.mode = AskMode::Show;
+                DialogueStep::Later
+            }
+        };
+        match step {
+            DialogueStep::Again(why) => {
+                screen.lines(&[escape_line(&why)]);
+                self.prompt(&talk, screen);
+                self.talk = Some(talk);
+            }
+            DialogueStep::Next => {
+                self.prompt(&talk, screen);
+                self.talk = Some(talk);
+            }
+            DialogueStep::Later => {
+                let question = &talk.question;
+                let code = question.handle();
+                let said = format!("{code} stays open; `codex-bridge requests` shows it");
+                screen.lines(&[screen.paint().dim(&said)]);
+                self.ask_next(screen);
+            }
+            DialogueStep::Done(choice) => {
+                self.decide(talk.question, choice, screen).await;
+                self.ask_next(screen);
+            }
+        }
+    }
+
+    async fn decide(
+        &mut self,
+        question: ApprovalRequest,
+        choice: DialogueDecision,
+        screen: &mut Screen,
+    ) {
+        let DialogueDecision { decision, answers } = choice;
+        let id = question.request_id.clone();
+        let code = question.handle().to_owned();
+        match self.client.decide(&id, decision, answers).await {
+            Ok(_) => {
+                self.known.remove(&id);
+                let said = match decision {
+                    "accept" => format!("you accepted {code}"),
+                    "acceptForSession" => format!("you accepted {code} for the session"),
+                    "cancel" => format!("you declined {code} and ended its turn"),
+                    _ => format!("you declined {code}"),
+                };
+                screen.lines(&[screen.paint().green(&format!("✓ {said}"))]);
+            }
+            Err(error) => {
+                let said = format!("{code} is not decided by this: {error}");
+                screen.lines(&[screen.paint().red(&escape_line(&said))]);
+                if error.may_pass() {
+                    // The daemon is away: the first look after its return asks again.
+                    self.known.remove(&id);
+                    return;
+                }
+                // Still open: it is asked again. Decided elsewhere: the next look takes it back.
+                let still = self.client.request(&id).await;
+                if still.is_ok_and(|question| question.is_open()) {
+                    self.waiting.push(id);
+                }
+            }
+        }
+    }
+}
+
+fn show(question: &ApprovalRequest, answer_by: AnswerBy, screen: &mut Screen) {
+    let now = jiff::Timestamp::now().as_millisecond();
+    let lines = question.lines(answer_by, now, screen.paint(), screen.width());
+    screen.lines(&lines);
+}

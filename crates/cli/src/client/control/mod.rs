@@ -1,9 +1,8 @@
 //! The commands about tasks, questions and tokens: what they call, and what they print.
 //!
-//! The daemon decides everything; `--json` prints what it said as it is.
+//! `--json` prints the daemon's answers unchanged.
 
 mod notify;
-mod peers;
 mod requests;
 mod start;
 mod stop;
@@ -16,11 +15,11 @@ pub(crate) use start::start_task;
 pub(crate) use task::{interrupt_task, is_task, task_status};
 
 use super::api::{ApiClient, ClientError};
-use super::dead::failed;
-use super::show::{print, print_json};
+use super::output::print_json;
 use super::watch::watch;
-use crate::cli::ControlCommand;
-use serde_json::{Value, json};
+use crate::cli::{ControlCommand, OutputArgs};
+use serde::Serialize;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Runs one of them.
@@ -28,7 +27,7 @@ pub(crate) async fn control(
     client: &ApiClient,
     command: ControlCommand,
     no_color: bool,
-) -> ExitCode {
+) -> anyhow::Result<ExitCode> {
     match command {
         ControlCommand::Start(args) => start::start(client, args, no_color).await,
         ControlCommand::List(args) => task::list(client, &args, no_color).await,
@@ -41,38 +40,32 @@ pub(crate) async fn control(
         ControlCommand::NotifyCompleted(args) => notify::notify(client, &args).await,
         ControlCommand::Watch(args) => watch(client, args, no_color).await,
         ControlCommand::Token(command) => token::token(client, command).await,
-        ControlCommand::Peers(command) => peers::peers(client, command).await,
+        ControlCommand::Peers(command) => token::peers(client, command).await,
         ControlCommand::Completions { shell } => crate::completions(shell),
     }
 }
 
 /// Prints what the daemon answered: as it is for programs, in words for people.
-fn answered(
-    client: &ApiClient,
-    answer: Result<Value, ClientError>,
-    json: bool,
-    told: impl FnOnce(&Value) -> (String, ExitCode),
-) -> ExitCode {
-    match answer {
-        Ok(answer) if json => {
-            let (_, code) = told(&answer);
-            print_json(&answer, code)
-        }
-        Ok(answer) => {
-            let (words, code) = told(&answer);
-            print(words.trim_end(), code)
-        }
-        Err(error) => refused(client, &error, json),
-    }
+fn answered<T: Serialize>(
+    answer: Result<T, ClientError>,
+    output: OutputArgs,
+    words: impl FnOnce(&T) -> (String, ExitCode),
+) -> anyhow::Result<ExitCode> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return refused(error, output),
+    };
+    let (words, code) = words(&answer);
+    output.show(&answer, code, |_| words)
 }
 
 /// A refusal: programs get the envelope that says so, people a sentence.
-fn refused(client: &ApiClient, error: &ClientError, json: bool) -> ExitCode {
-    match (json, error) {
-        (true, ClientError::Refused(problem) | ClientError::NotNow(problem)) => {
+fn refused(error: ClientError, output: OutputArgs) -> anyhow::Result<ExitCode> {
+    match error {
+        ClientError::Refused(problem) | ClientError::NotNow(problem) if output.json => {
             let envelope = json!({ "success": false, "error": problem.detail });
             print_json(&envelope, ExitCode::FAILURE)
         }
-        (true | false, error) => failed(client, error),
+        error => Err(error.into()),
     }
 }

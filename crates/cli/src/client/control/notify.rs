@@ -4,6 +4,7 @@ use super::answered;
 use super::words::text;
 use crate::cli::NotifyArgs;
 use crate::client::api::ApiClient;
+use crate::client::output::exit_code;
 use bridge_daemon::term::escape_line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -12,25 +13,21 @@ use std::time::Duration;
 /// How long it may take: targets are called one after the other, and each has its own bound.
 const DEADLINE: Duration = Duration::from_secs(1_800);
 
-pub(super) async fn notify(client: &ApiClient, args: &NotifyArgs) -> ExitCode {
+pub(super) async fn notify(client: &ApiClient, args: &NotifyArgs) -> anyhow::Result<ExitCode> {
     let body = json!({ "limit": args.limit, "dry_run": args.dry_run });
     let done = client
         .post_within(DEADLINE, "/v1/tasks/notify-completed", Some(&body), None)
         .await;
-    answered(client, done, args.json, told)
+    answered(done, args.output, notified_words)
 }
 
-fn told(envelope: &Value) -> (String, ExitCode) {
+fn notified_words(envelope: &Value) -> (String, ExitCode) {
     let sent = envelope["notifications"].as_array();
     let sent = sent.map_or(&[][..], Vec::as_slice);
     let failed = sent
         .iter()
         .any(|one| text(one, "notification_status") == "failed");
-    let code = if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    };
+    let code = exit_code(!failed);
     if sent.is_empty() {
         return ("no finished task is still to be told of".to_owned(), code);
     }
@@ -66,12 +63,15 @@ mod tests {
             {"task_id": "codex-b", "status": "failed", "notification_status": "no_target"},
             {"task_id": "codex-c", "status": "completed", "notification_status": "failed", "target": "webhook:x", "error": "refused"},
         ]});
-        let (words, code) = told(&envelope);
+        let (words, code) = notified_words(&envelope);
         assert_eq!(
             words,
             "codex-a (completed): sent to local\ncodex-b (failed): no target\ncodex-c (completed): failed to webhook:x: refused"
         );
         assert_eq!(code, ExitCode::FAILURE);
-        assert_eq!(told(&json!({"success": true})).1, ExitCode::SUCCESS);
+        assert_eq!(
+            notified_words(&json!({"success": true})).1,
+            ExitCode::SUCCESS
+        );
     }
 }

@@ -3,31 +3,33 @@
 use super::{answered, refused};
 use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
-use crate::client::ask::{Question, Reader};
-use crate::client::dead::failed;
-use crate::client::show::{finish_value, print};
+use crate::client::ask::{AnswerBy, ApprovalRequest};
+use crate::client::output::{print, print_json};
+use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
-use bridge_daemon::term::{self, Paint, escape, escape_line};
+use bridge_daemon::term::{Paint, escape, escape_line};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Shortest beginning of a request's id that is looked for.
 const BEGINNING_MIN: usize = 4;
 
-pub(super) async fn list(client: &ApiClient, args: &RequestsArgs, no_color: bool) -> ExitCode {
+pub(super) async fn list(
+    client: &ApiClient,
+    args: &RequestsArgs,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
     let state = if args.all { "all" } else { "open" };
-    let found = client
-        .get(&format!("/v1/requests?state={state}&limit={PAGE_MAX}"))
-        .await;
-    let paint = Paint::stdout(no_color);
-    finish_value(client, found, args.json, |page| {
-        let questions: Vec<Question> =
+    let path = format!("/v1/requests?state={state}&limit={PAGE_MAX}");
+    let page: Value = client.get(&path).await?;
+    args.output.show(&page, ExitCode::SUCCESS, |page| {
+        let questions: Vec<ApprovalRequest> =
             serde_json::from_value(page["requests"].clone()).unwrap_or_default();
-        list_words(&questions, paint)
+        list_words(&questions, Paint::stdout(no_color))
     })
 }
 
-fn list_words(questions: &[Question], paint: Paint) -> String {
+fn list_words(questions: &[ApprovalRequest], paint: Paint) -> String {
     if questions.is_empty() {
         return "Codex asks nothing".to_owned();
     }
@@ -35,7 +37,7 @@ fn list_words(questions: &[Question], paint: Paint) -> String {
     let mut lines = Vec::new();
     for question in questions {
         if question.is_open() {
-            lines.extend(question.lines(Reader::Elsewhere, now, paint, None))
+            lines.extend(question.lines(AnswerBy::Command, now, paint, None));
         } else {
             let said = format!(
                 "for {}: {}: {}",
@@ -49,54 +51,40 @@ fn list_words(questions: &[Question], paint: Paint) -> String {
     lines.join("\n")
 }
 
-pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> ExitCode {
-    let answers: Option<Value> = match args
-        .answers
-        .as_deref()
-        .map(serde_json::from_str)
-        .transpose()
-    {
-        Ok(answers) => answers,
-        Err(error) => {
-            term::complain(&escape(&format!(
-                "nothing was answered: --answers is no JSON ({error}); give an object, '{{\"NAME\":\"text\"}}' for example"
-            )));
-            return ExitCode::FAILURE;
-        }
+pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> anyhow::Result<ExitCode> {
+    let answers: Option<Value> = match args.answers.as_deref().map(serde_json::from_str) {
+        Some(Err(error)) => bail!(
+            "nothing was answered: --answers is no JSON ({error}); give an object, '{{\"NAME\":\"text\"}}' for example"
+        ),
+        Some(Ok(answers)) => Some(answers),
+        None => None,
     };
     let mut body = json!({ "request_id": args.request, "decision": args.decision.as_str() });
     if let Some(answers) = answers {
         body["answers"] = answers;
     }
-    let done = match checked(&args.id) {
-        Ok(id) => {
-            client
-                .post(&format!("/v1/tasks/{id}/respond"), Some(&body), None)
-                .await
-        }
-        Err(error) => Err(error),
-    };
-    answered(client, done, args.json, |_| {
+    let done = client.act_on_task(&args.id, "respond", Some(&body)).await;
+    answered(done, args.output, |_: &Value| {
         let said = format!("{}: {}", args.request, decided(args.decision.as_str()));
         (escape(&said).into_owned(), ExitCode::SUCCESS)
     })
 }
 
-pub(super) async fn decide(client: &ApiClient, args: &DecideArgs, decision: &str) -> ExitCode {
-    let question = match find(client, &args.code).await {
-        Ok(Found::One(question)) => question,
-        Ok(Found::Not(why)) => {
-            if args.json {
-                let problem = json!({ "success": false, "error": why });
-                return crate::client::show::print_json(&problem, ExitCode::FAILURE);
-            }
-            term::complain(&escape(&format!("nothing was answered: {why}")));
-            return ExitCode::FAILURE;
+pub(super) async fn decide(
+    client: &ApiClient,
+    args: &DecideArgs,
+    decision: &str,
+) -> anyhow::Result<ExitCode> {
+    let question = match find(client, &args.code).await? {
+        Ok(question) => question,
+        Err(why) if args.output.json => {
+            let problem = json!({ "success": false, "error": why });
+            return print_json(&problem, ExitCode::FAILURE);
         }
-        Err(error) => return failed(client, &error),
+        Err(why) => bail!("nothing was answered: {why}"),
     };
     match client.decide(&question.request_id, decision, None).await {
-        Ok(answer) if args.json => crate::client::show::print_json(&answer, ExitCode::SUCCESS),
+        Ok(answer) if args.output.json => print_json(&answer, ExitCode::SUCCESS),
         Ok(_) => {
             let code = question.handle();
             let said = format!(
@@ -107,7 +95,7 @@ pub(super) async fn decide(client: &ApiClient, args: &DecideArgs, decision: &str
             );
             print(&escape_line(&said), ExitCode::SUCCESS)
         }
-        Err(error) => refused(client, &error, args.json),
+        Err(error) => refused(error, args.output),
     }
 }
 
@@ -120,38 +108,36 @@ fn decided(decision: &str) -> &'static str {
     }
 }
 
-enum Found {
-    One(Box<Question>),
-    Not(String),
-}
-
-/// The open question that a code or the beginning of an id means. A closed one says who decided.
-async fn find(client: &ApiClient, code: &str) -> Result<Found, ClientError> {
+/// The open question that a code or the beginning of an id means, or why there is none. For a closed one that is who
+/// decided.
+async fn find(
+    client: &ApiClient,
+    code: &str,
+) -> Result<Result<ApprovalRequest, String>, ClientError> {
     let code = checked(code)?.to_ascii_lowercase();
     if code.len() < BEGINNING_MIN {
-        return Ok(Found::Not(format!(
+        return Ok(Err(format!(
             "{code:?} is too short for a code; `codex-bridge requests` shows them"
         )));
     }
-    let is_it = |question: &Question| question.request_id.to_ascii_lowercase().starts_with(&code);
+    let is_it =
+        |question: &ApprovalRequest| question.request_id.to_ascii_lowercase().starts_with(&code);
     let mut open = client.open_requests().await?;
     open.retain(is_it);
     if open.len() > 1 {
-        return Ok(Found::Not(format!(
+        return Ok(Err(format!(
             "{} open requests begin with {code}; give more of the id, `codex-bridge requests --json` shows it",
             open.len()
         )));
     }
     if let Some(question) = open.pop() {
-        return Ok(Found::One(Box::new(question)));
+        return Ok(Ok(question));
     }
     let past = client.newest_requests().await?;
-    Ok(Found::Not(
-        match past.iter().find(|question| is_it(question)) {
-            Some(question) => format!("{}; only the first answer counts", question.outcome()),
-            None => format!(
-                "nothing with the code {code} is asked; `codex-bridge requests` shows what is"
-            ),
-        },
-    ))
+    Ok(Err(match past.iter().find(|question| is_it(question)) {
+        Some(question) => format!("{}; only the first answer counts", question.outcome()),
+        None => {
+            format!("nothing with the code {code} is asked; `codex-bridge requests` shows what is")
+        }
+    }))
 }

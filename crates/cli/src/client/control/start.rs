@@ -2,37 +2,34 @@
 
 use super::refused;
 use super::words::text;
-use crate::cli;
-use crate::client::api::{ApiClient, ClientError};
-use crate::client::screen::To;
-use crate::client::send::{EXIT_INTERRUPTED, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
-use crate::client::show::{print, print_json};
-use crate::client::watch::{Target, Watcher, ending, last_words};
-use bridge_core::deadline::after;
+use crate::cli::{self, OutputArgs};
+use crate::client::api::{ApiClient, ClientError, submit_until};
+use crate::client::output::{print, print_json};
+use crate::client::screen::OutputStream;
+use crate::client::send::EXIT_INTERRUPTED;
+use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
+use anyhow::Context;
 use bridge_daemon::term::{self, escape, escape_line};
 use bridge_front::StartArgs;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::time::Instant;
 
-pub(super) async fn start(client: &ApiClient, args: cli::StartArgs, no_color: bool) -> ExitCode {
-    let (wait, json) = (args.wait, args.json);
-    let started = match (client.expect_daemon(), terms(args)) {
-        (Ok(()), Ok(terms)) => submit(client, &terms).await,
-        (Err(error), _) => Err(error),
-        (Ok(()), Err(error)) => {
-            term::complain(&escape(&format!("not started: {error:#}")));
-            return ExitCode::FAILURE;
-        }
-    };
-    let envelope = match started {
+pub(super) async fn start(
+    client: &ApiClient,
+    args: cli::StartTaskArgs,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
+    let (wait, output) = (args.wait, args.output);
+    client.expect_daemon()?;
+    let terms = terms(args).context("not started")?;
+    let envelope = match submit(client, &terms).await {
         Ok(envelope) => envelope,
-        Err(error) => return refused(client, &error, json),
+        Err(error) => return refused(error, output),
     };
     let id = text(&envelope["task"], "task_id").to_owned();
-    match (wait, json) {
-        (true, _) => attend(client, &id, json, no_color).await,
+    match (wait, output.json) {
+        (true, _) => attend(client, &id, output, no_color).await,
         (false, true) => print_json(&envelope, ExitCode::SUCCESS),
         (false, false) => {
             term::complain(&escape_line(&format!(
@@ -43,7 +40,7 @@ pub(super) async fn start(client: &ApiClient, args: cli::StartArgs, no_color: bo
     }
 }
 
-fn terms(args: cli::StartArgs) -> anyhow::Result<StartArgs> {
+fn terms(args: cli::StartTaskArgs) -> anyhow::Result<StartArgs> {
     let here = PathBuf::from(".");
     Ok(StartArgs {
         prompt: crate::text_or_stdin(args.prompt)?,
@@ -76,56 +73,46 @@ pub(crate) async fn start_task(
 
 /// Hands the task over; the same key makes a repetition harmless.
 async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientError> {
-    let body =
-        serde_json::to_value(terms).map_err(|error| ClientError::Unreadable(error.to_string()))?;
     let key = uuid::Uuid::new_v4().to_string();
-    let give_up = after(Instant::now(), SUBMIT_PATIENCE);
-    let mut pause = RETRY_MIN;
-    loop {
-        match client.post("/v1/tasks", Some(&body), Some(&key)).await {
-            Err(error) if error.may_pass() && after(Instant::now(), pause) < give_up => {
-                if pause == RETRY_MIN {
-                    let said = format!("not taken in yet: {error}; trying again");
-                    term::complain(&escape(&said));
-                }
-                tokio::time::sleep(pause).await;
-                pause = pause.saturating_mul(2).min(RETRY_MAX);
-            }
-            settled => return settled,
-        }
-    }
+    let submit = async || client.post("/v1/tasks", Some(terms), Some(&key)).await;
+    submit_until(None, submit, |why| term::complain(&escape(why))).await
 }
 
 /// Waits for the end; progress and questions go to stderr, the answer alone to stdout.
-async fn attend(client: &ApiClient, id: &str, json: bool, no_color: bool) -> ExitCode {
+async fn attend(
+    client: &ApiClient,
+    id: &str,
+    output: OutputArgs,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
     term::complain(&escape_line(&format!("→ task {id} is on disk")));
-    let target = Target::Task(id.to_owned());
+    let target = WatchTarget::Task(id.to_owned());
     let interrupted = term::interrupted();
-    let mut watcher = Watcher::for_people(client, target, To::Stderr, no_color);
+    let mut watcher = Watcher::for_people(client, target, OutputStream::Stderr, no_color);
     let ended = tokio::select! {
         ended = watcher.until_its_end() => ended,
         () = interrupted => {
             watcher.leave();
-            return ExitCode::from(EXIT_INTERRUPTED);
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     };
     watcher.clear();
     let message = match ended {
         Ok(message) => message,
-        Err(error) => return refused(client, &error, json),
+        Err(error) => return refused(error, output),
     };
     let code = ending(&message);
-    if json {
-        return match client.get::<Value>(&format!("/v1/tasks/{id}")).await {
+    if output.json {
+        return match client.task(id).await {
             Ok(envelope) => print_json(&envelope, code),
-            Err(error) => refused(client, &error, json),
+            Err(error) => refused(error, output),
         };
     }
     match &message.answer {
         Some(answer) => print(&escape(&answer.text), code),
         None => {
             term::complain(&last_words(&message, term::Paint::stderr(no_color)));
-            code
+            Ok(code)
         }
     }
 }

@@ -2,30 +2,29 @@
 
 use super::answered;
 use crate::cli::StopArgs;
-use crate::client::api::{ApiClient, ClientError};
+use crate::client::api::ApiClient;
 use bridge_daemon::term::escape_line;
-use serde_json::{Value, json};
+use bridge_front::{StopSenderRequest, StopSenderView, TokenRevoked};
 use std::process::ExitCode;
 
 /// Ids that are named in a line; the rest is counted.
 const IDS_SHOWN: usize = 10;
 
-pub(super) async fn stop(client: &ApiClient, args: StopArgs) -> ExitCode {
-    let mut body = json!({ "sender": args.sender });
-    if let Some(channel) = &args.channel {
-        body["channel"] = Value::from(channel.as_str());
-    }
-    let done: Result<Value, ClientError> = client.post("/v1/stop", Some(&body), None).await;
-    answered(client, done, args.json, |done| {
-        let said = format!("{}: {}", args.sender, stopped_words(done));
+pub(super) async fn stop(client: &ApiClient, args: StopArgs) -> anyhow::Result<ExitCode> {
+    let body = StopSenderRequest {
+        sender: args.sender,
+        channel: args.channel,
+    };
+    let done = client.post("/v1/stop", Some(&body), None).await;
+    answered(done, args.output, |done| {
+        let said = format!("{}: {}", body.sender, stopped_words(done));
         (escape_line(&said).into_owned(), ExitCode::SUCCESS)
     })
 }
 
-fn stopped_words(done: &Value) -> String {
-    let (cancelled, running) = (count(done), ids(&done["interrupted"]));
-    let joined = joined_words(done);
-    match (cancelled, running.as_slice()) {
+fn stopped_words(done: &StopSenderView) -> String {
+    let joined = joined_words(&done.joined);
+    match (done.cancelled, done.interrupted.as_slice()) {
         (0, []) if joined.is_empty() => "nothing of it waits or runs".to_owned(),
         (cancelled, []) => {
             format!("{cancelled} waiting cancelled, nothing of its own runs{joined}")
@@ -38,9 +37,9 @@ fn stopped_words(done: &Value) -> String {
     }
 }
 
-/// What turns of others have of it: those are nobody's to end here.
-fn joined_words(done: &Value) -> String {
-    match ids(&done["joined"]).as_slice() {
+/// Messages that turns of others took over; this command does not end those turns.
+fn joined_words(joined: &[String]) -> String {
+    match joined {
         [] => String::new(),
         joined => format!(
             "; {} were given to running turns of others, which go on with them ({}): `codex-bridge show ID` names the \
@@ -51,14 +50,13 @@ fn joined_words(done: &Value) -> String {
     }
 }
 
-/// What became of the messages of somebody whose token was revoked.
-pub(super) fn revoked_words(name: &str, done: &Value) -> String {
-    let (cancelled, running) = (count(done), ids(&done["running"]));
-    let waiting = match cancelled {
+/// What happened to the messages of a token's holder when it was revoked.
+pub(super) fn revoked_words(name: &str, done: &TokenRevoked) -> String {
+    let waiting = match done.cancelled {
         0 => String::new(),
         cancelled => format!("; {cancelled} waiting messages of it are cancelled"),
     };
-    let running = match running.as_slice() {
+    let running = match done.running.as_slice() {
         [] => String::new(),
         running => format!(
             "; {} are with Codex and go on ({}): `codex-bridge stop --sender {name}` ends them",
@@ -66,23 +64,18 @@ pub(super) fn revoked_words(name: &str, done: &Value) -> String {
             some(running)
         ),
     };
-    format!("{name} is revoked{waiting}{running}{}", joined_words(done))
+    format!(
+        "{name} is revoked{waiting}{running}{}",
+        joined_words(&done.joined)
+    )
 }
 
-fn count(done: &Value) -> u64 {
-    done["cancelled"].as_u64().unwrap_or(0)
-}
-
-fn ids(list: &Value) -> Vec<&str> {
-    let list = list.as_array().into_iter().flatten();
-    list.filter_map(Value::as_str).collect()
-}
-
-fn some(ids: &[&str]) -> String {
-    let shown: Vec<&str> = ids.iter().take(IDS_SHOWN).copied().collect();
-    match ids.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{}, and {more} more", shown.join(", ")),
+fn some(ids: &[String]) -> String {
+    match ids.split_at_checked(IDS_SHOWN) {
+        Some((shown, more)) if !more.is_empty() => {
+            format!("{}, and {} more", shown.join(", "), more.len())
+        }
+        Some(_) | None => ids.join(", "),
     }
 }
 
@@ -90,20 +83,35 @@ fn some(ids: &[&str]) -> String {
 mod tests {
     use super::*;
 
+    fn ids(count: u32) -> Vec<String> {
+        (0..count).map(|n| format!("m{n}")).collect()
+    }
+
     #[test]
     fn f4_revoking_says_what_still_runs() {
-        let said = revoked_words("bob", &json!({"cancelled": 0, "running": []}));
+        let revoked = |cancelled, running| TokenRevoked {
+            name: "bob".to_owned(),
+            cancelled,
+            running,
+            joined: Vec::new(),
+        };
+        let said = revoked_words("bob", &revoked(0, ids(0)));
         assert_eq!(said, "bob is revoked");
-        let said = revoked_words("bob", &json!({"cancelled": 3, "running": ["m1", "m2"]}));
+        let said = revoked_words("bob", &revoked(3, ids(2)));
         assert_eq!(
             said,
-            "bob is revoked; 3 waiting messages of it are cancelled; 2 are with Codex and go on (m1, m2): \
+            "bob is revoked; 3 waiting messages of it are cancelled; 2 are with Codex and go on (m0, m1): \
              `codex-bridge stop --sender bob` ends them"
         );
-        let many: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
-        let said = stopped_words(&json!({"cancelled": 1, "interrupted": many}));
+        let stopped = |cancelled, interrupted, joined| StopSenderView {
+            sender: "bob".to_owned(),
+            cancelled,
+            interrupted,
+            joined,
+        };
+        let said = stopped_words(&stopped(1, ids(12), ids(0)));
         assert!(said.ends_with("m9, and 2 more"), "{said}");
-        let said = stopped_words(&json!({"cancelled": 0, "interrupted": [], "joined": ["m1"]}));
+        let said = stopped_words(&stopped(0, ids(0), ids(1)));
         let goes_on =
             "0 waiting cancelled, nothing of its own runs; 1 were given to running turns of others";
         assert!(said.starts_with(goes_on), "{said}");

@@ -2,11 +2,12 @@
 
 use super::answered;
 use super::words::{list_words, task_words, text};
-use crate::cli::{ListArgs, SteerArgs};
-use crate::client::api::{ApiClient, ClientError, checked};
+use crate::cli::{InterruptArgs, ListArgs, OutputArgs, SteerArgs};
+use crate::client::api::{ApiClient, ClientError, NO_BODY};
 use crate::client::send::EXIT_LATER;
+use anyhow::Context;
 use bridge_core::deadline::after;
-use bridge_daemon::term::{self, Paint, escape};
+use bridge_daemon::term::{Paint, escape};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,47 +32,34 @@ pub(super) fn now_ms() -> i64 {
 pub(crate) async fn task_status(
     client: &ApiClient,
     id: &str,
-    json: bool,
+    output: OutputArgs,
     no_color: bool,
-) -> ExitCode {
+) -> anyhow::Result<ExitCode> {
     let paint = Paint::stdout(no_color);
-    let found = match checked(id) {
-        Ok(id) => client.get(&format!("/v1/tasks/{id}")).await,
-        Err(error) => Err(error),
-    };
-    answered(client, found, json, |envelope| {
+    answered(client.task(id).await, output, |envelope: &Value| {
         let words = task_words(&envelope["task"], now_ms(), paint);
         (words, ExitCode::SUCCESS)
     })
 }
 
-pub(super) async fn list(client: &ApiClient, args: &ListArgs, no_color: bool) -> ExitCode {
+pub(super) async fn list(
+    client: &ApiClient,
+    args: &ListArgs,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
     let paint = Paint::stdout(no_color);
     let found = client.get(&format!("/v1/tasks?limit={}", args.limit)).await;
-    answered(client, found, args.json, |envelope| {
+    answered(found, args.output, |envelope: &Value| {
         let tasks = envelope["tasks"].as_array().map_or(&[][..], Vec::as_slice);
         (list_words(tasks, now_ms(), paint), ExitCode::SUCCESS)
     })
 }
 
-pub(super) async fn steer(client: &ApiClient, args: SteerArgs) -> ExitCode {
-    let instruction = match crate::text_or_stdin(args.text) {
-        Ok(text) => text,
-        Err(error) => {
-            term::complain(&escape(&format!("not steered: {error:#}")));
-            return ExitCode::FAILURE;
-        }
-    };
+pub(super) async fn steer(client: &ApiClient, args: SteerArgs) -> anyhow::Result<ExitCode> {
+    let instruction = crate::text_or_stdin(args.text).context("not steered")?;
     let body = json!({ "instruction": instruction });
-    let steered = match checked(&args.id) {
-        Ok(id) => {
-            client
-                .post(&format!("/v1/tasks/{id}/steer"), Some(&body), None)
-                .await
-        }
-        Err(error) => Err(error),
-    };
-    answered(client, steered, args.json, |envelope| {
+    let steered = client.act_on_task(&args.id, "steer", Some(&body)).await;
+    answered(steered, args.output, |envelope: &Value| {
         let code = match text(envelope, "steer") {
             "refused" => ExitCode::FAILURE,
             _ => ExitCode::SUCCESS,
@@ -97,16 +85,12 @@ fn steer_words(envelope: &Value) -> String {
 /// Stops a task, and stays until its turn has ended or the time is over; it is interrupted all the same.
 pub(crate) async fn interrupt_task(
     client: &ApiClient,
-    id: &str,
-    wait: Duration,
-    json: bool,
-) -> ExitCode {
+    args: &InterruptArgs,
+) -> anyhow::Result<ExitCode> {
+    let wait = Duration::from_secs(args.wait);
     let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
-    let stopped = match checked(id) {
-        Ok(id) => stop(client, id, deadline).await,
-        Err(error) => Err(error),
-    };
-    answered(client, stopped, json, |envelope| {
+    let stopped = stop(client, &args.id, deadline).await;
+    answered(stopped, args.output, |envelope: &Value| {
         let code = match text(&envelope["task"], "status") {
             "cancelled" => ExitCode::SUCCESS,
             status if is_over(status) => ExitCode::FAILURE,
@@ -118,12 +102,10 @@ pub(crate) async fn interrupt_task(
 
 /// Hands the stop over and looks at the task until it is over.
 async fn stop(client: &ApiClient, id: &str, deadline: Instant) -> Result<Value, ClientError> {
-    let path = format!("/v1/tasks/{id}");
-    let order = format!("{path}/interrupt");
-    let told = timeout_at(deadline, client.post(&order, None, None)).await;
-    let mut envelope = match told {
-        Ok(told) => told?,
-        Err(_elapsed) => client.get(&path).await?,
+    let interrupt = client.act_on_task(id, "interrupt", NO_BODY);
+    let mut envelope = match timeout_at(deadline, interrupt).await {
+        Ok(handed) => handed?,
+        Err(_elapsed) => client.task(id).await?,
     };
     while !is_over(text(&envelope["task"], "status")) {
         if timeout_at(deadline, tokio::time::sleep(LOOK_EVERY))
@@ -132,7 +114,7 @@ async fn stop(client: &ApiClient, id: &str, deadline: Instant) -> Result<Value, 
         {
             break;
         }
-        match client.get(&path).await {
+        match client.task(id).await {
             Ok(newer) => envelope = newer,
             // The stop is on disk; a daemon that restarts meanwhile goes on with it.
             Err(error) if error.may_pass() => {}

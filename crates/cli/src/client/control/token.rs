@@ -1,42 +1,46 @@
-//! `token add`, `list` and `revoke`: what other programs come in with over TCP.
+//! `token` and `peers`: credentials of programs that call over TCP. A peer is a token with the scope `a2a` alone.
 
 use super::stop::revoked_words;
-use super::words::text;
 use super::{answered, refused};
-use crate::cli::TokenCommand;
+use crate::cli::{OutputArgs, PeersCommand, TokenCommand};
 use crate::client::api::{ApiClient, ClientError};
-use crate::client::show::{print, print_json};
+use crate::client::output::{print, print_json};
+use bridge_core::channels;
 use bridge_daemon::term::{self, escape_line, when};
-use bridge_front::Scope;
-use serde_json::{Value, json};
+use bridge_front::{NewToken, Scope, TokenList, TokenMade, TokenRevoked, TokenView};
+use serde::Serialize;
 use std::process::ExitCode;
 
-pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode {
+pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> anyhow::Result<ExitCode> {
     match command {
         TokenCommand::Add {
             name,
             mut scope,
             owner,
             rotate,
-            json,
+            output,
         } => {
             if owner {
                 scope = Scope::OWNER.map(|scope| scope.as_str().to_owned()).to_vec();
             }
-            add(client, &name, &scope, rotate, json).await
-        }
-        TokenCommand::List { json } => {
-            let found = client.get("/v1/tokens").await;
-            answered(client, found, json, |page| {
-                (list_words(page), ExitCode::SUCCESS)
+            let made = add(client, name, scope, rotate).await;
+            show_made(made, output, |made| {
+                let scopes = made.scopes.join(", ");
+                vec![format!(
+                    "token {} may {scopes}; it is shown once and kept nowhere:",
+                    made.name
+                )]
             })
         }
-        TokenCommand::Revoke { name, json } => {
-            let done = match fits(&name) {
-                Ok(()) => client.delete(&format!("/v1/tokens/{name}")).await,
-                Err(error) => Err(error),
-            };
-            answered(client, done, json, |done| {
+        TokenCommand::List(output) => {
+            let found = tokens(client).await.map(|tokens| TokenList { tokens });
+            answered(found, output, |found| {
+                (token_words(&found.tokens), ExitCode::SUCCESS)
+            })
+        }
+        TokenCommand::Revoke { name, output } => {
+            let done = revoke(client, &name).await;
+            answered(done, output, |done| {
                 let said = revoked_words(&name, done);
                 (escape_line(&said).into_owned(), ExitCode::SUCCESS)
             })
@@ -44,54 +48,166 @@ pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode
     }
 }
 
-/// The token goes alone to stdout, so that it can be put into a file without being seen.
+pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        PeersCommand::Add {
+            name,
+            rotate,
+            output,
+        } => {
+            let scopes = vec![Scope::A2a.as_str().to_owned()];
+            let made = add(client, name, scopes, rotate).await;
+            let address = if made.is_ok() && !output.json {
+                where_to_call(client).await
+            } else {
+                String::new()
+            };
+            show_made(made, output, |made| {
+                let name = &made.name;
+                vec![
+                    format!("{name} may give Codex tasks over A2A, and nothing else."),
+                    address,
+                    "Its token is shown once and kept nowhere:".to_owned(),
+                ]
+            })
+        }
+        PeersCommand::List(output) => {
+            let found = peer_tokens(client).await.map(|peers| PeerList { peers });
+            answered(found, output, |found| {
+                (peer_words(&found.peers), ExitCode::SUCCESS)
+            })
+        }
+        PeersCommand::Revoke { name, output } => {
+            let done = revoke_peer(client, &name).await;
+            answered(done, output, |done| {
+                let said = format!(
+                    "{}; its tasks are seen by whoever gets the name with `peers add --rotate`",
+                    revoked_words(&name, done)
+                );
+                (escape_line(&said).into_owned(), ExitCode::SUCCESS)
+            })
+        }
+    }
+}
+
+/// What `peers list --json` prints.
+#[derive(Debug, Serialize)]
+struct PeerList {
+    peers: Vec<TokenView>,
+}
+
 async fn add(
     client: &ApiClient,
-    name: &str,
-    scopes: &[String],
+    name: String,
+    scopes: Vec<String>,
     rotate: bool,
-    json: bool,
-) -> ExitCode {
-    let body = json!({ "name": name, "scopes": scopes, "rotate": rotate });
-    let made: Result<Value, ClientError> = client.post("/v1/tokens", Some(&body), None).await;
+) -> Result<TokenMade, ClientError> {
+    let body = NewToken {
+        name,
+        scopes,
+        rotate,
+    };
+    client.post("/v1/tokens", Some(&body), None).await
+}
+
+/// The token goes alone to stdout, so that it can be put into a file without being seen.
+fn show_made(
+    made: Result<TokenMade, ClientError>,
+    output: OutputArgs,
+    remarks: impl FnOnce(&TokenMade) -> Vec<String>,
+) -> anyhow::Result<ExitCode> {
     match made {
-        Ok(made) if json => print_json(&made, ExitCode::SUCCESS),
+        Ok(made) if output.json => print_json(&made, ExitCode::SUCCESS),
         Ok(made) => {
-            term::complain(&escape_line(&format!(
-                "token {name} may {}; it is shown once and kept nowhere:",
-                scopes.join(", ")
-            )));
-            print(&escape_line(text(&made, "token")), ExitCode::SUCCESS)
+            for remark in remarks(&made) {
+                term::complain(&escape_line(&remark));
+            }
+            print(&escape_line(&made.token), ExitCode::SUCCESS)
         }
-        Err(error) => refused(client, &error, json),
+        Err(error) => refused(error, output),
     }
 }
 
-/// Names of tokens are part of a path.
-pub(super) fn fits(name: &str) -> Result<(), ClientError> {
+async fn tokens(client: &ApiClient) -> Result<Vec<TokenView>, ClientError> {
+    let found: TokenList = client.get("/v1/tokens").await?;
+    Ok(found.tokens)
+}
+
+async fn peer_tokens(client: &ApiClient) -> Result<Vec<TokenView>, ClientError> {
+    let mut found = tokens(client).await?;
+    found.retain(|token| token.scopes == [Scope::A2a.as_str()]);
+    Ok(found)
+}
+
+async fn revoke(client: &ApiClient, name: &str) -> Result<TokenRevoked, ClientError> {
+    client
+        .delete(&format!("/v1/tokens/{}", checked_name(name)?))
+        .await
+}
+
+/// The name is part of a path.
+fn checked_name(name: &str) -> Result<&str, ClientError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !name.is_empty() && !name.starts_with('.') && name.chars().all(fits) {
-        Ok(())
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
+        return Err(ClientError::NotAName(name.to_owned()));
+    }
+    Ok(name)
+}
+
+/// Only a peer: a token that may do more is not revoked by this command.
+async fn revoke_peer(client: &ApiClient, name: &str) -> Result<TokenRevoked, ClientError> {
+    checked_name(name)?;
+    // Also one that is revoked already: its messages may still wait, if the daemon died in between.
+    let peers = peer_tokens(client).await?;
+    if peers.iter().any(|peer| peer.name == name) {
+        revoke(client, name).await
     } else {
-        Err(ClientError::NotAName(name.to_owned()))
+        Err(ClientError::NoPeer(name.to_owned()))
     }
 }
 
-fn list_words(page: &Value) -> String {
-    let tokens = page["tokens"].as_array().map_or(&[][..], Vec::as_slice);
+/// Where agents call, as the status of the A2A channel says.
+async fn where_to_call(client: &ApiClient) -> String {
+    let status = client.status().await;
+    let channels = status.map(|status| status.health.channels);
+    let mut channels = channels.unwrap_or_default().into_iter();
+    match channels.find(|channel| channel.channel == channels::A2A) {
+        Some(channel) => channel.detail,
+        None => "Nobody can call yet: the daemon serves no TCP (`http.listen`), or a2a.enabled is false.".to_owned(),
+    }
+}
+
+fn token_words(tokens: &[TokenView]) -> String {
     if tokens.is_empty() {
         return "no tokens; `codex-bridge token add NAME --owner` makes one for yourself, with `--scope SCOPE` one for others".to_owned();
     }
-    let line = |token: &Value| {
-        let scopes = token["scopes"].as_array().into_iter().flatten();
-        let scopes: Vec<_> = scopes.filter_map(Value::as_str).collect();
-        let state = match (token["revoked_at"].as_i64(), token["last_used_at"].as_i64()) {
-            (Some(at), _) => format!("revoked {}", when(at)),
-            (None, Some(at)) => format!("last used {}", when(at)),
-            (None, None) => "never used".to_owned(),
-        };
-        let said = format!("{}: {}, {state}", text(token, "name"), scopes.join(", "));
-        escape_line(&said).into_owned()
-    };
-    tokens.iter().map(line).collect::<Vec<_>>().join("\n")
+    lines(tokens, |token| {
+        let (scopes, state) = (token.scopes.join(", "), use_words(token, "used"));
+        format!("{}: {scopes}, {state}", token.name)
+    })
+}
+
+fn peer_words(peers: &[TokenView]) -> String {
+    if peers.is_empty() {
+        return "no peers; `codex-bridge peers add NAME` makes one".to_owned();
+    }
+    lines(peers, |peer| {
+        format!("{}: {}", peer.name, use_words(peer, "called"))
+    })
+}
+
+fn use_words(token: &TokenView, used: &str) -> String {
+    match (token.revoked_at, token.last_used_at) {
+        (Some(at), _) => format!("revoked {}", when(at)),
+        (None, Some(at)) => format!("last {used} {}", when(at)),
+        (None, None) => format!("never {used}"),
+    }
+}
+
+fn lines(tokens: &[TokenView], line: impl Fn(&TokenView) -> String) -> String {
+    let lines: Vec<_> = tokens
+        .iter()
+        .map(|token| escape_line(&line(token)).into_owned())
+        .collect();
+    lines.join("\n")
 }

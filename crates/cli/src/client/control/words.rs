@@ -1,6 +1,6 @@
-//! Tasks in words: what they are, what they did last, what they ask. Pure: the daemon's envelope in, lines out.
+//! Tasks in words: state, last events, approval requests. Pure: the daemon's envelope in, lines out.
 
-use super::super::ask::{Question, Reader};
+use super::super::ask::{AnswerBy, ApprovalRequest};
 use bridge_daemon::term::{Paint, escape, escape_line, span, when};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
         words.push_str(&event_line(event, paint));
     }
     for question in questions(task) {
-        for line in question.lines(Reader::Elsewhere, now_ms, paint, None) {
+        for line in question.lines(AnswerBy::Command, now_ms, paint, None) {
             words.push_str(&format!("{line}\n"));
         }
     }
@@ -112,7 +112,7 @@ fn event_line(event: &Value, paint: Paint) -> String {
 }
 
 /// What the task asks. The envelope's times are seconds.
-fn questions(task: &Value) -> Vec<Question> {
+fn questions(task: &Value) -> Vec<ApprovalRequest> {
     let pending = task["pending_requests"].as_array().into_iter().flatten();
     let read = |asked: &Value| {
         let mut asked = asked.clone();

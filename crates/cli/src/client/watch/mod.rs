@@ -1,25 +1,22 @@
-//! `watch`: what happens to one message, one task or everything, as it happens, through restarts of the daemon; with
-//! the questions of Codex, which a person at a terminal answers right there.
+//! `watch`: follows one message, one task or everything through restarts of the daemon. A person at a terminal answers
+//! Codex's approval requests right there.
 
-mod board;
-mod news;
+mod event;
+mod lines;
 
-use super::api::{ApiClient, ClientError, checked};
-use super::ask::{Asker, Mode, Scope};
+use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN, checked};
+use super::ask::{AskMode, Asker, RequestFilter};
 use super::control::is_task;
-use super::dead::failed;
-use super::screen::{Screen, To};
-use super::send::{
-    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, LOOK_EVERY, RETRY_MAX, RETRY_MIN, leaving,
-};
-use super::show::print;
-use super::sse::{SseEvent, SseReader};
+use super::output::print;
+use super::screen::{OutputStream, Screen};
+use super::send::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, LOOK_EVERY, leaving};
+use super::sse::SseEvent;
 use crate::cli::WatchArgs;
-use board::Board;
-pub(crate) use board::last_words;
 use bridge_daemon::term;
 use bridge_front::{MessageList, MessageView};
-use news::News;
+use event::WatchEvent;
+use lines::WatchLines;
+pub(crate) use lines::last_words;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -28,18 +25,17 @@ use tokio::time::Instant;
 
 /// How long a daemon that is away is waited for.
 const AWAY_MAX: Duration = Duration::from_secs(3600);
-/// Messages that are told of when everything is watched, before the news.
+/// Running messages that are shown first when everything is watched.
 const RUNNING_MAX: u32 = 100;
 
-/// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum WatchTarget {
     All,
     Message(String),
     Task(String),
 }
 
-impl Target {
+impl WatchTarget {
     pub(crate) fn of(id: Option<&str>) -> Result<Self, ClientError> {
         Ok(match id {
             None => Self::All,
@@ -64,55 +60,54 @@ impl Target {
     }
 }
 
-/// Where the news go.
-enum Show {
-    People(Board, Screen),
+/// Where events are shown.
+enum WatchOutput {
+    People(WatchLines, Screen),
     Programs,
 }
 
-/// One who watches.
+/// Follows the events of a target.
 pub(crate) struct Watcher<'a> {
     client: &'a ApiClient,
-    target: Target,
-    show: Show,
+    target: WatchTarget,
+    output: WatchOutput,
     asker: Asker<'a>,
-    scope: Scope,
-    /// The newest event that was told.
+    filter: RequestFilter,
+    /// Id of the newest event that was shown.
     seen: Option<String>,
 }
 
-/// Runs the command.
-pub(crate) async fn watch(client: &ApiClient, args: WatchArgs, no_color: bool) -> ExitCode {
-    let target = match client
-        .expect_daemon()
-        .and_then(|()| Target::of(args.id.as_deref()))
-    {
-        Ok(target) => target,
-        Err(error) => return failed(client, &error),
-    };
+/// Runs `watch`.
+pub(crate) async fn watch(
+    client: &ApiClient,
+    args: WatchArgs,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
+    client.expect_daemon()?;
+    let target = WatchTarget::of(args.id.as_deref())?;
     let interrupted = term::interrupted();
     let mut watcher = if args.json {
         Watcher::for_programs(client, target.clone())
     } else {
-        Watcher::for_people(client, target.clone(), To::Stdout, no_color)
+        Watcher::for_people(client, target.clone(), OutputStream::Stdout, no_color)
     };
     let watched = tokio::select! {
         watched = watcher.until_its_end() => watched,
         () = interrupted => {
             watcher.leave();
-            return ExitCode::from(EXIT_INTERRUPTED);
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     };
     let paint = term::Paint::stdout(no_color);
     watcher.clear();
-    match watched {
-        Ok(message) if args.json => ending(&message),
-        Ok(message) => print(&last_words(&message, paint), ending(&message)),
-        Err(error) => failed(client, &error),
+    let message = watched?;
+    if args.json {
+        return Ok(ending(&message));
     }
+    print(&last_words(&message, paint), ending(&message))
 }
 
-/// The exit code that tells how a message ended.
+/// The exit code for how a message ended.
 pub(crate) fn ending(message: &MessageView) -> ExitCode {
     match (&message.answer, message.state.as_str()) {
         (Some(_), _) => ExitCode::SUCCESS,
@@ -125,46 +120,53 @@ pub(crate) fn ending(message: &MessageView) -> ExitCode {
 impl<'a> Watcher<'a> {
     pub(crate) fn for_people(
         client: &'a ApiClient,
-        target: Target,
-        to: To,
+        target: WatchTarget,
+        to: OutputStream,
         no_color: bool,
     ) -> Self {
         let screen = Screen::new(to, no_color);
         let asker = Asker::for_screen(client, &screen);
-        let board = Board::new(target == Target::All);
-        Self::new(client, target, Show::People(board, screen), asker)
+        let lines = WatchLines::new(target == WatchTarget::All);
+        Self::new(client, target, WatchOutput::People(lines, screen), asker)
     }
 
-    /// For somebody who reads, and answers elsewhere.
+    /// Shows requests without a prompt.
     #[cfg(feature = "demo")]
-    pub(crate) fn who_reads(client: &'a ApiClient, target: Target, no_color: bool) -> Self {
-        let screen = Screen::new(To::Stdout, no_color);
-        let asker = Asker::new(client, Mode::Tell);
-        let board = Board::new(target == Target::All);
-        Self::new(client, target, Show::People(board, screen), asker)
+    pub(crate) fn who_reads(client: &'a ApiClient, target: WatchTarget, no_color: bool) -> Self {
+        let screen = Screen::new(OutputStream::Stdout, no_color);
+        let asker = Asker::new(client, AskMode::Show);
+        let lines = WatchLines::new(target == WatchTarget::All);
+        Self::new(client, target, WatchOutput::People(lines, screen), asker)
     }
 
-    fn for_programs(client: &'a ApiClient, target: Target) -> Self {
-        let nobody = Asker::new(client, Mode::Silent);
-        Self::new(client, target, Show::Programs, nobody)
+    fn for_programs(client: &'a ApiClient, target: WatchTarget) -> Self {
+        let nobody = Asker::new(client, AskMode::Silent);
+        Self::new(client, target, WatchOutput::Programs, nobody)
     }
 
-    fn new(client: &'a ApiClient, target: Target, show: Show, asker: Asker<'a>) -> Self {
-        let scope = match target {
-            Target::All => Scope::All,
-            Target::Message(_) | Target::Task(_) => Scope::Messages(BTreeSet::new()),
+    fn new(
+        client: &'a ApiClient,
+        target: WatchTarget,
+        output: WatchOutput,
+        asker: Asker<'a>,
+    ) -> Self {
+        let filter = match target {
+            WatchTarget::All => RequestFilter::All,
+            WatchTarget::Message(_) | WatchTarget::Task(_) => {
+                RequestFilter::Messages(BTreeSet::new())
+            }
         };
         Self {
             client,
             target,
-            show,
+            output,
             asker,
-            scope,
+            filter,
             seen: None,
         }
     }
 
-    /// Says that the work goes on without us.
+    /// Says that the work goes on.
     pub(crate) fn leave(&mut self) {
         self.clear();
         let said = match self.target.id() {
@@ -174,14 +176,15 @@ impl<'a> Watcher<'a> {
         term::complain(&term::escape(&said));
     }
 
-    /// Takes away what is unfinished on the screen.
+    /// Removes the unfinished line.
     pub(crate) fn clear(&mut self) {
-        if let Show::People(_, screen) = &mut self.show {
+        if let WatchOutput::People(_, screen) = &mut self.output {
             screen.retract();
         }
     }
 
-    /// Watches until what is watched has ended or waits for somebody to act; everything never ends. A daemon that goes away is waited for.
+    /// Watches until the target has ended or waits for a person; watching everything never ends. Waits for a daemon
+    /// that went away.
     pub(crate) async fn until_its_end(&mut self) -> Result<MessageView, ClientError> {
         let mut away: Option<Instant> = None;
         let mut pause = RETRY_MIN;
@@ -207,22 +210,22 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// What runs already, when everything is watched.
+    /// Shows what runs already, when everything is watched.
     async fn running_now(&mut self) -> Result<(), ClientError> {
-        if self.target != Target::All || matches!(self.show, Show::Programs) {
+        if self.target != WatchTarget::All || matches!(self.output, WatchOutput::Programs) {
             return Ok(());
         }
         let path = format!("/v1/messages?limit={RUNNING_MAX}");
         let list: MessageList = self.client.get(&path).await?;
         for message in list.messages.into_iter().rev() {
             if !is_over(&message.state) {
-                self.tell(&News::State(Box::new(message)));
+                self.show(&WatchEvent::State(Box::new(message)));
             }
         }
         Ok(())
     }
 
-    /// Reads one stream of news; `None` when it ended before what is watched did.
+    /// Reads one stream of events; `None` when it ended before the target did.
     async fn stream(
         &mut self,
         away: &mut Option<Instant>,
@@ -233,12 +236,11 @@ impl<'a> Watcher<'a> {
             self.warn("the daemon is back; going on after what was told last");
         }
         self.look().await?;
-        let mut reader = SseReader::default();
         loop {
-            let chunk = tokio::select! {
-                chunk = stream.chunk() => chunk,
+            let event = tokio::select! {
+                event = stream.next() => event?,
                 line = self.asker.typed() => {
-                    if let Show::People(_, screen) = &mut self.show {
+                    if let WatchOutput::People(_, screen) = &mut self.output {
                         self.asker.take(line, screen).await;
                     }
                     continue;
@@ -248,84 +250,84 @@ impl<'a> Watcher<'a> {
                     continue;
                 }
             };
-            let Ok(Some(chunk)) = chunk else {
+            let Some(event) = event else {
                 return Ok(None);
             };
-            let events = reader.feed(&chunk);
-            let events = events.ok_or_else(|| broken("it is no stream of events"))?;
-            for event in events {
-                if let Some(message) = self.heard(&event).await? {
-                    return Ok(Some(message));
-                }
+            if let Some(message) = self.on_event(&event).await? {
+                return Ok(Some(message));
             }
         }
     }
 
-    async fn heard(&mut self, event: &SseEvent) -> Result<Option<MessageView>, ClientError> {
+    async fn on_event(&mut self, event: &SseEvent) -> Result<Option<MessageView>, ClientError> {
         if !event.id.is_empty() {
             self.seen = Some(event.id.clone());
         }
-        if matches!(self.show, Show::Programs) {
+        if matches!(self.output, WatchOutput::Programs) {
             let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
             let line = json!({ "event": event.name, "id": event.id, "data": data });
             if let Err(error) = term::print(&line.to_string()) {
                 return Err(broken(&format!("it could not be printed: {error}")));
             }
         }
-        let news =
-            News::read(event, self.target.id()).map_err(|error| broken(&error.to_string()))?;
-        if let (Scope::Messages(ids), Some(id)) = (&mut self.scope, news.message_id()) {
+        let event = WatchEvent::read(event, self.target.id())
+            .map_err(|error| broken(&error.to_string()))?;
+        if let (RequestFilter::Messages(ids), Some(id)) = (&mut self.filter, event.message_id()) {
             ids.insert(id.to_owned());
         }
-        let news = self.with_its_end(news).await;
-        self.tell(&news);
-        match news {
-            News::End(message) if self.target != Target::All => return Ok(Some(*message)),
-            // It goes on only when somebody acts.
-            News::State(message) if self.target != Target::All && !message.worth_waiting => {
+        let event = self.with_its_end(event).await;
+        self.show(&event);
+        match event {
+            WatchEvent::End(message) if self.target != WatchTarget::All => {
                 return Ok(Some(*message));
             }
-            news if news.may_ask() => self.look().await?,
+            // It waits for a person.
+            WatchEvent::State(message)
+                if self.target != WatchTarget::All && !message.worth_waiting =>
+            {
+                return Ok(Some(*message));
+            }
+            event if event.may_ask() => self.look().await?,
             _ => {}
         }
         Ok(None)
     }
 
-    /// The stream of everything says that a message ended; people want to know how.
-    async fn with_its_end(&self, news: News) -> News {
-        match &news {
-            News::Moved {
+    /// Loads how a message ended: the stream of everything only says that it did.
+    async fn with_its_end(&self, event: WatchEvent) -> WatchEvent {
+        match &event {
+            WatchEvent::Moved {
                 message_id, state, ..
-            } if is_over(state) && matches!(self.show, Show::People(..)) => {
+            } if is_over(state) && matches!(self.output, WatchOutput::People(..)) => {
                 match self.client.message(message_id).await {
-                    Ok(story) => News::End(Box::new(story.message)),
-                    Err(_) => news,
+                    Ok(story) => WatchEvent::End(Box::new(story.message)),
+                    Err(_) => event,
                 }
             }
-            _ => news,
+            _ => event,
         }
     }
 
-    fn tell(&mut self, news: &News) {
-        if let Show::People(board, screen) = &mut self.show {
-            board.show(news, screen);
+    fn show(&mut self, event: &WatchEvent) {
+        if let WatchOutput::People(lines, screen) = &mut self.output {
+            lines.show(event, screen);
         }
     }
 
     async fn look(&mut self) -> Result<(), ClientError> {
-        match &mut self.show {
-            Show::People(_, screen) => self.asker.look(&self.scope, screen).await,
-            Show::Programs => Ok(()),
+        match &mut self.output {
+            WatchOutput::People(_, screen) => self.asker.look(&self.filter, screen).await,
+            WatchOutput::Programs => Ok(()),
         }
     }
 
     fn warn(&mut self, text: &str) {
-        match &mut self.show {
-            Show::People(_, screen) => {
+        match &mut self.output {
+            WatchOutput::People(_, screen) => {
                 let line = screen.paint().yellow(text);
                 screen.lines(&[line]);
             }
-            Show::Programs => term::complain(text),
+            WatchOutput::Programs => term::complain(text),
         }
     }
 }

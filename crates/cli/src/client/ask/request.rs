@@ -1,6 +1,4 @@
-//! A question of Codex as the API tells it, and the box it is shown in. Pure: values in, lines out.
-//!
-//! How a person's words become an answer is in `dialogue`; who is asked and when is in `asker`.
+//! An approval request as the API gives it, and the box it is shown in. Pure: values in, lines out.
 
 use bridge_daemon::term::{Paint, escape_line, fold, span};
 use serde::Deserialize;
@@ -11,10 +9,10 @@ const TAB: &str = "→   ";
 /// Narrowest box; a terminal that is narrower wraps by itself.
 const WIDTH_MIN: usize = 20;
 
-/// What Codex asks, with all that is decided about.
+/// A request of Codex, with all that is decided about.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Question {
+pub(crate) struct ApprovalRequest {
     pub(crate) request_id: String,
     /// Its beginning, which people type.
     pub(crate) code: String,
@@ -38,22 +36,22 @@ pub(crate) struct Question {
     pub(crate) by: Option<String>,
     /// On which surface.
     pub(crate) via: Option<String>,
-    /// What was decided while nobody asked.
+    /// A decision from before Codex asked again.
     pub(crate) decision: Option<String>,
     /// Why it is not asked any more.
     pub(crate) why: Option<String>,
 }
 
-/// How the one who reads the box can answer.
+/// How the reader of the box answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
-    /// At a terminal, right here.
-    Person,
+pub(crate) enum AnswerBy {
+    /// At the prompt below it.
+    Prompt,
     /// With another command.
-    Elsewhere,
+    Command,
 }
 
-impl Question {
+impl ApprovalRequest {
     /// Whether Codex waits for a decision, or would if it lived.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "open" | "orphaned")
@@ -122,7 +120,7 @@ impl Question {
         }
     }
 
-    /// The command lines that decide it, for whoever has no prompt.
+    /// The commands that decide it without a prompt.
     fn commands(&self) -> Vec<String> {
         let code = self.handle();
         let whose = self.task_id.as_ref().unwrap_or(&self.message_id);
@@ -143,7 +141,7 @@ impl Question {
     /// The box: who asks, what exactly, until when, what an accept means, and how to answer.
     pub(crate) fn lines(
         &self,
-        reader: Reader,
+        answer_by: AnswerBy,
         now_ms: i64,
         paint: Paint,
         width: Option<usize>,
@@ -155,7 +153,7 @@ impl Question {
             let text = escape_line(text);
             let pieces = room.map_or_else(|| vec![text.to_string()], |room| fold(&text, room));
             for (at, piece) in pieces.iter().enumerate() {
-                // What is folded is told from a new line, which a text could otherwise pretend to be.
+                // A folded line is indented: a text can't pass it off as a line of its own.
                 let gap = if at == 0 { " " } else { "  " };
                 let edge = if lines.is_empty() { &corner } else { &bar };
                 lines.push(format!("{edge}{gap}{}", look(piece)));
@@ -169,9 +167,9 @@ impl Question {
         if !self.meaning().is_empty() {
             add(self.meaning(), &|piece| paint.dim(piece));
         }
-        match reader {
-            Reader::Person => lines.push(paint.yellow("└")),
-            Reader::Elsewhere => {
+        match answer_by {
+            AnswerBy::Prompt => lines.push(paint.yellow("└")),
+            AnswerBy::Command => {
                 let ways = self.commands().join("  ·  ");
                 lines.push(format!("{} {}", paint.yellow("└"), escape_line(&ways)));
             }
@@ -210,7 +208,7 @@ impl Question {
         }
     }
 
-    /// What became of it, for whoever had it before their eyes.
+    /// How it was decided, in a sentence.
     pub(crate) fn outcome(&self) -> String {
         let by = match (&self.by, &self.via) {
             (Some(by), Some(via)) => format!(" by {by} ({via})"),
@@ -241,8 +239,8 @@ impl Question {
 mod tests {
     use super::*;
 
-    fn patch() -> Question {
-        Question {
+    fn patch() -> ApprovalRequest {
+        ApprovalRequest {
             request_id: "k3x9qzaaaaaaaaaaaaaaaaaaaa".to_owned(),
             code: "k3x9qz".to_owned(),
             message_id: "0199".to_owned(),
@@ -253,13 +251,13 @@ mod tests {
                 .to_owned(),
             deadline: 61_000,
             state: "open".to_owned(),
-            ..Question::default()
+            ..ApprovalRequest::default()
         }
     }
 
     #[test]
     fn approval_box_shows_full_request() {
-        let lines = patch().lines(Reader::Elsewhere, 1_000, Paint::plain(), None);
+        let lines = patch().lines(AnswerBy::Command, 1_000, Paint::plain(), None);
         assert_eq!(
             lines,
             [
@@ -279,11 +277,11 @@ mod tests {
     #[test]
     fn f7_first_line_names_the_requester() {
         let first = |requester: &str, width| {
-            let question = Question {
+            let question = ApprovalRequest {
                 requester: requester.to_owned(),
                 ..patch()
             };
-            let lines = question.lines(Reader::Person, 1_000, Paint::plain(), width);
+            let lines = question.lines(AnswerBy::Prompt, 1_000, Paint::plain(), width);
             (lines[0].clone(), lines.len())
         };
         let (line, _) = first("you", None);
@@ -297,12 +295,12 @@ mod tests {
 
     #[test]
     fn mcp_tool_elicitation_renders_as_approval() {
-        let of = |wants: &str| Question {
+        let of = |wants: &str| ApprovalRequest {
             kind: "elicitation".to_owned(),
             wants: wants.to_owned(),
             ..patch()
         };
-        let box_of = |wants| of(wants).lines(Reader::Elsewhere, 1_000, Paint::plain(), None);
+        let box_of = |wants| of(wants).lines(AnswerBy::Command, 1_000, Paint::plain(), None);
         let tool = box_of("approval").join("\n");
         assert!(tool.contains("that tool runs"), "{tool}");
         assert!(tool.contains("codex-bridge approve k3x9qz"), "{tool}");
@@ -316,7 +314,7 @@ mod tests {
 
     #[test]
     fn only_diff_lines_are_coloured() {
-        let lines = patch().lines(Reader::Person, 1_000, Paint::always(), None);
+        let lines = patch().lines(AnswerBy::Prompt, 1_000, Paint::always(), None);
         let with = |text: &str| lines.iter().find(|line| line.contains(text)).unwrap();
         assert!(with("-old").contains("\u{1b}[31m"), "{}", with("-old"));
         assert!(with("+new").contains("\u{1b}[32m"), "{}", with("+new"));
@@ -330,11 +328,11 @@ mod tests {
 
     #[test]
     fn wrapped_line_cannot_fake_box_end() {
-        let question = Question {
+        let question = ApprovalRequest {
             shown: format!("{}└ a accept", "x ".repeat(30)),
             ..patch()
         };
-        let lines = question.lines(Reader::Person, 1_000, Paint::plain(), Some(40));
+        let lines = question.lines(AnswerBy::Prompt, 1_000, Paint::plain(), Some(40));
         let inside = |line: &&String| line.contains("a accept");
         let line = lines.iter().find(inside).unwrap();
         assert!(line.starts_with("│  "), "{line}");
@@ -347,7 +345,7 @@ mod tests {
 
     #[test]
     fn outcome_names_decider_and_channel() {
-        let decided = Question {
+        let decided = ApprovalRequest {
             state: "decline".to_owned(),
             by: Some("ada".to_owned()),
             via: Some("http".to_owned()),

@@ -1,4 +1,4 @@
-//! What happens to a message in lines for people. Pure: events in, lines out; where they appear is the screen's.
+//! Events of a message as lines for people. Pure: events in, lines out.
 
 use bridge_daemon::term::{Paint, escape_line, fold};
 use bridge_front::{EventView, MessageView};
@@ -8,24 +8,24 @@ const DIFF_MAX_LINES: usize = 200;
 /// Narrowest column that a text is folded into.
 const ROOM_MIN: usize = 20;
 
-/// What was said last, so that nothing is said twice.
+/// Makes lines of events, and remembers the last ones, so that nothing is shown twice.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scene {
+pub(crate) struct EventLines {
     now: String,
     /// The newest event, which a state need not repeat.
     event: String,
 }
 
-/// Where a message is, in words.
+/// The state of a message as a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StateLine {
     /// Worth a line of its own: it waits for something.
-    Stays(String),
+    Lasting(String),
     /// On the way to the next thing.
-    Passes(String),
+    Passing(String),
 }
 
-impl Scene {
+impl EventLines {
     /// An item-level event: one line, folded to the width of the terminal.
     pub(crate) fn event(
         &mut self,
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     /// Where the message is; nothing when it is where it was.
-    pub(crate) fn state(&mut self, message: &MessageView) -> Option<Place> {
+    pub(crate) fn state(&mut self, message: &MessageView) -> Option<StateLine> {
         if self.now == message.why.now {
             return None;
         }
@@ -67,9 +67,9 @@ impl Scene {
         let hold = message.hold.as_ref();
         let reason = hold.map(|hold| hold.failure.reason.as_str());
         Some(match waits {
-            true if reason == Some(&self.event) => Place::Stays(message.why.next.clone()),
-            true => Place::Stays(format!("{}; {}", message.why.now, message.why.next)),
-            false => Place::Passes(message.why.now.clone()),
+            true if reason == Some(&self.event) => StateLine::Lasting(message.why.next.clone()),
+            true => StateLine::Lasting(format!("{}; {}", message.why.now, message.why.next)),
+            false => StateLine::Passing(message.why.now.clone()),
         })
     }
 }
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn events_get_marks_and_escaped_text() {
-        let mut scene = Scene::default();
+        let mut lines = EventLines::default();
         let mut said = |kind: &str, text: &str| {
-            let lines = scene.event(&event(kind, text), "a ", Paint::plain(), None);
+            let lines = lines.event(&event(kind, text), "a ", Paint::plain(), None);
             lines.join("\n")
         };
         for (kind, text, shown) in [
@@ -183,7 +183,7 @@ mod tests {
     fn long_line_wraps_with_indent() {
         let text = "running `printf aaaaaaaaaaaaaaaa`";
         let lines =
-            Scene::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
+            EventLines::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
         assert_eq!(lines, ["• running `printf ", "  aaaaaaaaaaaaaaaa`"]);
     }
 }

@@ -1,19 +1,19 @@
-//! Each Molecule workspace: is its platform there, does it take the token, is the workspace in order, do the clocks
-//! agree. It only reads there.
+//! The channels that others write on: Molecule workspaces (is the platform there, does it take the token, do the clocks
+//! agree; it only reads there) and A2A (where agents call, and whether everybody may).
 
-use super::report::{Check, Report};
+use super::report::{Check, DoctorReport};
 use bridge_channel::molecule::{Examined, Marks, Molecule, Origin};
 use bridge_core::value::Tier;
-use bridge_daemon::config::Workspace;
+use bridge_daemon::config::{A2aAuthKey, Config, Workspace};
 
-/// How far the clocks may differ before it deserves a word: the daemon trusts the platform's own times.
+/// Largest clock difference without a warning: the daemon trusts the platform's own times.
 const SKEW_MAX_MS: i64 = 60_000;
 /// What the checks are called.
 const PLATFORM: (&str, &str) = ("molecule", "Molecule workspace");
 const OWNERS: (&str, &str) = ("molecule-owners", "Molecule owners");
 
-/// Looks at all of them.
-pub(super) async fn check(workspaces: &[Workspace], report: &mut Report) {
+/// Looks at all workspaces.
+pub(super) async fn check_molecule(workspaces: &[Workspace], report: &mut DoctorReport) {
     for workspace in workspaces {
         let (id, title) = PLATFORM;
         let mut marks = Marks::Unknown;
@@ -99,5 +99,65 @@ fn judge(workspace: &Workspace, found: &Examined) -> Check {
             "set this machine's clock (`timedatectl set-ntp true`); messages are not lost by it, times are shown wrong",
         ),
         Some(_) | None => Check::ok(id, title, detail),
+    }
+}
+
+/// Looks at the configuration of A2A; `None` where nobody can call. `peers list` names the agents.
+pub(super) fn check_a2a(config: &Config) -> Option<Check> {
+    let (id, title) = ("a2a", "other agents (A2A)");
+    let listen = config.http.listen.as_ref().filter(|_| config.a2a.enabled)?;
+    let base = match &config.http.public_url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => format!("http://{listen}"),
+    };
+    Some(match config.a2a.auth {
+        A2aAuthKey::Tokens => Check::ok(
+            id,
+            title,
+            format!(
+                "agents with a token call {base}/a2a while the daemon runs; `codex-bridge peers add NAME` makes one"
+            ),
+        ),
+        A2aAuthKey::None => Check::warn(
+            id,
+            title,
+            format!("every program on this machine may call {base}/a2a without a token"),
+            "take a2a.auth out of the configuration, unless a conformance kit needs it",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_where_agents_call() {
+        let said = |text: &str| {
+            let check = check_a2a(&toml::from_str(text).unwrap());
+            check.map(|check| serde_json::to_value(check).unwrap())
+        };
+        assert_eq!(said(""), None);
+        assert_eq!(
+            said("http.listen = '127.0.0.1:1'\na2a.enabled = false"),
+            None
+        );
+        let here = said("http.listen = '127.0.0.1:1'").unwrap();
+        assert_eq!(here["status"], "ok");
+        assert!(
+            here["detail"]
+                .as_str()
+                .unwrap()
+                .contains("http://127.0.0.1:1/a2a")
+        );
+        let open = said("http.listen = '127.0.0.1:1'\na2a.auth = 'none'").unwrap();
+        assert_eq!(open["status"], "warn");
+        let there = said("http.listen = '127.0.0.1:1'\nhttp.public_url = 'https://b.example/'");
+        assert!(
+            there.unwrap()["detail"]
+                .as_str()
+                .unwrap()
+                .contains("https://b.example/a2a")
+        );
     }
 }

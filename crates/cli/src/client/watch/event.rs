@@ -1,13 +1,11 @@
-//! News of the daemon's event streams, as far as a watcher needs them. Tolerant: what a later daemon says beside that
-//! is passed over.
+//! Events of the daemon's streams, as far as `watch` needs them. Unknown ones of a later daemon are skipped.
 
 use crate::client::sse::SseEvent;
 use bridge_front::{EventView, MessageView};
 use serde_json::Value;
 
-/// One piece of news.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
+pub(crate) enum WatchEvent {
     /// Codex did something, or the bridge has something to say.
     Item {
         message_id: String,
@@ -27,16 +25,16 @@ pub(crate) enum News {
     Diff { message_id: String, text: String },
     /// It is over: the message with its answer, or with the reason why there is none.
     End(Box<MessageView>),
-    /// Something happened to a question.
-    Asked,
+    /// An approval request was opened or decided.
+    RequestChanged,
     /// Too old to go on from where we were.
     Reset,
     /// Nothing a person needs.
     Other,
 }
 
-impl News {
-    /// Reads one event; of the message that is watched, where the event does not say.
+impl WatchEvent {
+    /// Reads one event. One that names no message is about the watched one.
     pub(crate) fn read(event: &SseEvent, watched: &str) -> Result<Self, serde_json::Error> {
         let data: Value = match event.data.as_str() {
             "" => Value::Null,
@@ -64,21 +62,21 @@ impl News {
             "state" => Self::State(Box::new(serde_json::from_value(data)?)),
             "end" => Self::End(Box::new(serde_json::from_value(data)?)),
             "reset" => Self::Reset,
-            name if name.starts_with("request") => Self::Asked,
+            name if name.starts_with("request") => Self::RequestChanged,
             _ => Self::Other,
         })
     }
 
-    /// Whether it can mean that Codex asks something, or does not any more.
+    /// Whether an approval request may have been opened or closed.
     pub(crate) fn may_ask(&self) -> bool {
         match self {
             Self::Item { event, .. } => event.kind == "request",
-            Self::State(_) | Self::Asked | Self::Reset | Self::End(_) => true,
+            Self::State(_) | Self::RequestChanged | Self::Reset | Self::End(_) => true,
             Self::Moved { .. } | Self::Text { .. } | Self::Diff { .. } | Self::Other => false,
         }
     }
 
-    /// Whose news it is.
+    /// The message that it is about.
     pub(crate) fn message_id(&self) -> Option<&str> {
         match self {
             Self::Item { message_id, .. }
@@ -86,7 +84,7 @@ impl News {
             | Self::Diff { message_id, .. }
             | Self::Text { message_id, .. } => Some(message_id),
             Self::State(message) | Self::End(message) => Some(&message.message_id),
-            Self::Asked | Self::Reset | Self::Other => None,
+            Self::RequestChanged | Self::Reset | Self::Other => None,
         }
     }
 }

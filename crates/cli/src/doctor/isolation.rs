@@ -1,7 +1,7 @@
 //! Read isolation, which keeps commands of peers and token holders from reading what is not theirs: whether it holds on
 //! this machine. Where it does not, their messages wait, and that should be known before the first one.
 
-use super::report::{Check, Status};
+use super::report::{Check, CheckStatus};
 use bridge_core::value::ReadAccess;
 use bridge_daemon::config::{Loaded, Tiers};
 use bridge_host::binary::Binary;
@@ -12,19 +12,19 @@ use std::io;
 use std::path::Path;
 
 /// Id and title of this check.
-pub(super) const SHIELD: (&str, &str) = ("shield", "isolation of peers and token holders");
+pub(super) const ISOLATION: (&str, &str) = ("shield", "isolation of peers and token holders");
 
 /// The way out for operators who do not need it.
 const OTHERWISE: &str = "mend what is said above; or accept that their commands read all that this user may read, with tiers.peer.reads = \"disk\" and tiers.tool.reads = \"disk\"";
 
-/// Tries the shield. `scratch` is a private directory.
+/// Runs the probe of read isolation. `scratch` is a private directory.
 pub(super) async fn check(
     loaded: &Loaded,
     binary: &Binary,
     env: Vec<(OsString, OsString)>,
     scratch: &Path,
 ) -> Check {
-    let (id, title) = SHIELD;
+    let (id, title) = ISOLATION;
     let open = unisolated(&loaded.config.tiers);
     if open == BOTH {
         let detail =
@@ -42,7 +42,7 @@ pub(super) async fn check(
     let check = judge(proved, loaded.serves_isolated());
     match open {
         "" => check,
-        _ if check.status() != Status::Ok => check,
+        _ if check.status() != CheckStatus::Ok => check,
         _ => {
             let detail = format!(
                 "it holds, but {open} is \"disk\": such commands read all that this user may read"
@@ -69,9 +69,9 @@ fn take_out(keys: &str) -> String {
     format!("take {keys} out of the configuration, unless this is what you want")
 }
 
-/// A shield that nobody needs may be broken.
+/// Isolation that no tier uses may be broken.
 fn judge(proved: io::Result<Shield>, needed: bool) -> Check {
-    let (id, title) = SHIELD;
+    let (id, title) = ISOLATION;
     let bad = match proved {
         Ok(Shield::Holds) => {
             let detail =
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn broken_read_isolation_fails_with_peers() {
-        assert_eq!(judge(Ok(Shield::Holds), true).status(), Status::Ok);
+        assert_eq!(judge(Ok(Shield::Holds), true).status(), CheckStatus::Ok);
         for bad in [Shield::Leaks, Shield::Hangs] {
             let check = judge(Ok(bad.clone()), true);
-            assert_eq!(check.status(), Status::Fail);
+            assert_eq!(check.status(), CheckStatus::Fail);
             assert!(check.words().contains("tiers.peer.reads"), "{check:?}");
-            assert_eq!(judge(Ok(bad), false).status(), Status::Warn);
+            assert_eq!(judge(Ok(bad), false).status(), CheckStatus::Warn);
         }
         assert_eq!(
             judge(Err(io::Error::other("x")), true).status(),
-            Status::Fail
+            CheckStatus::Fail
         );
     }
 }

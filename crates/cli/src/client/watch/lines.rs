@@ -1,52 +1,52 @@
-//! What a watcher has before their eyes: each message's lines with its name, and how a watched one ended.
+//! The lines of `watch`: events of one message, or of many with their names, and how a watched message ended.
 
-use super::news::News;
-use crate::client::scene::{Place, Scene, diff_lines};
+use super::event::WatchEvent;
+use crate::client::event_lines::{EventLines, StateLine, diff_lines};
 use crate::client::screen::Screen;
 use bridge_daemon::term::{Paint, escape, escape_line};
 use bridge_front::MessageView;
 use std::collections::BTreeMap;
 
-/// Messages whose newest words are remembered; beyond that they may be said twice.
-const SCENES_MAX: usize = 1_000;
-/// Letters of an id that tell messages apart; time is in front.
+/// Messages whose newest line is remembered; beyond that a line may be shown twice.
+const MESSAGES_MAX: usize = 1_000;
+/// Letters at the end of an id that distinguish messages; its beginning is the time.
 const ID_TAIL: usize = 6;
 
 /// The lines of one or of many messages.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    /// Whether lines begin with the name of what they are about.
+pub(crate) struct WatchLines {
+    /// Whether lines begin with the name of their message.
     many: bool,
-    scenes: BTreeMap<String, Named>,
+    messages: BTreeMap<String, WatchedMessage>,
 }
 
 #[derive(Debug, Default)]
-struct Named {
+struct WatchedMessage {
     name: String,
-    scene: Scene,
-    /// The newest event that was told: a stream that goes on tells a little of what it told before.
+    lines: EventLines,
+    /// The newest event that was shown: a resumed stream repeats some events.
     ordinal: u32,
     state: String,
 }
 
-impl Board {
+impl WatchLines {
     pub(crate) fn new(many: bool) -> Self {
         Self {
             many,
-            scenes: BTreeMap::new(),
+            messages: BTreeMap::new(),
         }
     }
 
     /// The lines that stay, and the text of the line that changes.
-    pub(crate) fn tell(
+    pub(crate) fn lines(
         &mut self,
-        news: &News,
+        event: &WatchEvent,
         paint: Paint,
         width: Option<usize>,
     ) -> (Vec<String>, Option<String>) {
         let many = self.many;
-        match news {
-            News::Item { message_id, event } => {
+        match event {
+            WatchEvent::Item { message_id, event } => {
                 let named = self.named(message_id);
                 if event.ordinal <= named.ordinal {
                     return (Vec::new(), None);
@@ -57,21 +57,23 @@ impl Board {
                 } else {
                     String::new()
                 };
-                (named.scene.event(event, &prefix, paint, width), None)
+                (named.lines.event(event, &prefix, paint, width), None)
             }
-            News::State(message) => {
+            WatchEvent::State(message) => {
                 let named = self.called(message);
                 let name = named.name.clone();
-                match named.scene.state(message) {
-                    Some(Place::Stays(text)) => (vec![line(many, &name, "…", &text, paint)], None),
-                    Some(Place::Passes(text)) if many => {
+                match named.lines.state(message) {
+                    Some(StateLine::Lasting(text)) => {
                         (vec![line(many, &name, "…", &text, paint)], None)
                     }
-                    Some(Place::Passes(text)) => (Vec::new(), Some(text)),
+                    Some(StateLine::Passing(text)) if many => {
+                        (vec![line(many, &name, "…", &text, paint)], None)
+                    }
+                    Some(StateLine::Passing(text)) => (Vec::new(), Some(text)),
                     None => (Vec::new(), None),
                 }
             }
-            News::Moved {
+            WatchEvent::Moved {
                 message_id,
                 conversation,
                 state,
@@ -87,7 +89,7 @@ impl Board {
                 let name = named.name.clone();
                 (vec![line(many, &name, "…", state, paint)], None)
             }
-            News::Text { message_id, text } => {
+            WatchEvent::Text { message_id, text } => {
                 let live = if many {
                     format!("{}: {text}", self.named(message_id).name)
                 } else {
@@ -95,7 +97,7 @@ impl Board {
                 };
                 (Vec::new(), Some(live))
             }
-            News::Diff { message_id, text } => {
+            WatchEvent::Diff { message_id, text } => {
                 let name = self.named(message_id).name.clone();
                 let prefix = if many {
                     format!("{name} ")
@@ -104,7 +106,7 @@ impl Board {
                 };
                 (diff_lines(text, &prefix, paint, width), None)
             }
-            News::End(message) if many => {
+            WatchEvent::End(message) if many => {
                 let named = self.called(message);
                 if named.state == message.state {
                     return (Vec::new(), None);
@@ -113,18 +115,20 @@ impl Board {
                 let name = named.name.clone();
                 (vec![line(many, &name, "■", &ended(message), paint)], None)
             }
-            News::Reset => {
+            WatchEvent::Reset => {
                 let said =
                     "some news are too old to be told; `codex-bridge show ID` has the whole story";
                 (vec![paint.yellow(said)], None)
             }
-            News::End(_) | News::Asked | News::Other => (Vec::new(), None),
+            WatchEvent::End(_) | WatchEvent::RequestChanged | WatchEvent::Other => {
+                (Vec::new(), None)
+            }
         }
     }
 
     /// Puts the lines on a screen.
-    pub(crate) fn show(&mut self, news: &News, screen: &mut Screen) {
-        let (lines, live) = self.tell(news, screen.paint(), screen.width());
+    pub(crate) fn show(&mut self, event: &WatchEvent, screen: &mut Screen) {
+        let (lines, live) = self.lines(event, screen.paint(), screen.width());
         if !lines.is_empty() {
             screen.lines(&lines);
         }
@@ -133,19 +137,19 @@ impl Board {
         }
     }
 
-    fn named(&mut self, message_id: &str) -> &mut Named {
-        if self.scenes.len() >= SCENES_MAX && !self.scenes.contains_key(message_id) {
-            self.scenes.clear();
+    fn named(&mut self, message_id: &str) -> &mut WatchedMessage {
+        if self.messages.len() >= MESSAGES_MAX && !self.messages.contains_key(message_id) {
+            self.messages.clear();
         }
-        self.scenes
+        self.messages
             .entry(message_id.to_owned())
-            .or_insert_with(|| Named {
+            .or_insert_with(|| WatchedMessage {
                 name: tail_of(message_id),
-                ..Named::default()
+                ..WatchedMessage::default()
             })
     }
 
-    fn called(&mut self, message: &MessageView) -> &mut Named {
+    fn called(&mut self, message: &MessageView) -> &mut WatchedMessage {
         let named = self.named(&message.message_id);
         named.name = match message.conversation.as_str() {
             "" => tail_of(&message.message_id),
@@ -206,13 +210,13 @@ mod tests {
     use crate::client::sse::SseEvent;
     use serde_json::{Value, json};
 
-    fn read(name: &str, data: &Value) -> News {
+    fn read(name: &str, data: &Value) -> WatchEvent {
         let event = SseEvent {
             name: name.to_owned(),
             data: data.to_string(),
             id: String::new(),
         };
-        News::read(&event, "watched").unwrap()
+        WatchEvent::read(&event, "watched").unwrap()
     }
 
     fn message(state: &str, now: &str) -> Value {
@@ -239,45 +243,48 @@ mod tests {
         );
         let plain = Paint::plain();
 
-        let mut one = Board::new(false);
+        let mut one = WatchLines::new(false);
         assert_eq!(
-            one.tell(&item, plain, None),
+            one.lines(&item, plain, None),
             (vec!["• running `ls`".to_owned()], None)
         );
         assert_eq!(
-            one.tell(&state, plain, None).1.unwrap(),
+            one.lines(&state, plain, None).1.unwrap(),
             "Codex works on it"
         );
-        assert_eq!(one.tell(&state, plain, None), (vec![], None), "said once");
-        assert_eq!(one.tell(&parked, plain, None).0, ["… it was cut; then"]);
-        assert_eq!(one.tell(&text, plain, None).1.unwrap(), "so far");
+        assert_eq!(one.lines(&state, plain, None), (vec![], None), "said once");
+        assert_eq!(one.lines(&parked, plain, None).0, ["… it was cut; then"]);
+        assert_eq!(one.lines(&text, plain, None).1.unwrap(), "so far");
 
-        let mut many = Board::new(true);
-        assert_eq!(many.tell(&item, plain, None).0, ["aaaaaa • running `ls`"]);
+        let mut many = WatchLines::new(true);
+        assert_eq!(many.lines(&item, plain, None).0, ["aaaaaa • running `ls`"]);
         assert_eq!(
-            many.tell(&state, plain, None).0,
+            many.lines(&state, plain, None).0,
             ["main … Codex works on it"]
         );
-        assert_eq!(many.tell(&item, plain, None).0, [""; 0], "told once");
+        assert_eq!(many.lines(&item, plain, None).0, [""; 0], "shown once");
         let later = read(
             "item",
             &json!({"message_id": "0199-aaaaaa", "ordinal": 2, "attempt": 1, "kind": "item/completed", "text": "running `ls`", "at": 0}),
         );
-        assert_eq!(many.tell(&later, plain, None).0, ["main ✓ running `ls`"]);
+        assert_eq!(many.lines(&later, plain, None).0, ["main ✓ running `ls`"]);
         let moved = read(
             "state",
             &json!({"message_id": "0199-bbbbbb", "conversation": "b", "state": "running"}),
         );
-        assert_eq!(many.tell(&moved, plain, None).0, ["b … running"]);
-        assert_eq!(many.tell(&moved, plain, None).0, [""; 0], "said once");
-        assert_eq!(many.tell(&text, plain, None).1.unwrap(), "main: so far");
+        assert_eq!(many.lines(&moved, plain, None).0, ["b … running"]);
+        assert_eq!(many.lines(&moved, plain, None).0, [""; 0], "said once");
+        assert_eq!(many.lines(&text, plain, None).1.unwrap(), "main: so far");
         let dead = read("end", &message("dead", "given up"));
-        assert_eq!(many.tell(&dead, plain, None).0, ["main ■ dead: given up"]);
+        assert_eq!(many.lines(&dead, plain, None).0, ["main ■ dead: given up"]);
     }
 
     #[test]
     fn unknown_event_kind_is_ignored() {
-        assert!(matches!(read("brand_new", &json!({"x": 1})), News::Other));
+        assert!(matches!(
+            read("brand_new", &json!({"x": 1})),
+            WatchEvent::Other
+        ));
         assert!(read("request/decided", &json!({})).may_ask());
         assert!(!read("text", &json!({"text": "x"})).may_ask());
     }

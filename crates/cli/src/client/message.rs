@@ -1,5 +1,5 @@
-//! The whole story of a message in words: where it is, every attempt and what happened in it, what was sent back,
-//! who acted on it, and the texts.
+//! `show`: all that the ledger knows of a message, in words: its state, every attempt with its events, the replies, the
+//! manual acts, and the texts.
 
 use bridge_daemon::term::{Paint, escape, escape_line, when};
 use bridge_front::{
@@ -9,13 +9,12 @@ use bridge_front::{
 /// Width of the names in front.
 const NAME_WIDTH: usize = 14;
 
-/// Lines that begin with a name.
-struct Lines {
+struct NamedLines {
     paint: Paint,
     text: String,
 }
 
-impl Lines {
+impl NamedLines {
     fn line(&mut self, name: &str, said: &str) {
         let name = self.paint.dim(&format!("{name:<NAME_WIDTH$}"));
         self.text
@@ -23,8 +22,8 @@ impl Lines {
     }
 }
 
-pub(super) fn story_words(story: &StoryView, paint: Paint) -> String {
-    let mut lines = Lines {
+pub(super) fn message_words(story: &StoryView, paint: Paint) -> String {
+    let mut lines = NamedLines {
         paint,
         text: String::new(),
     };
@@ -37,13 +36,13 @@ pub(super) fn story_words(story: &StoryView, paint: Paint) -> String {
             lines.line("", &format!("{} {}", mark(event), event.text));
         }
     }
-    let told = |event: &&EventView| {
+    let without_attempt = |event: &&EventView| {
         !story
             .attempts
             .iter()
             .any(|attempt| attempt.attempt == event.attempt)
     };
-    for event in story.events.iter().filter(told) {
+    for event in story.events.iter().filter(without_attempt) {
         lines.line("event", &event.text);
     }
     for request in &message.requests {
@@ -73,7 +72,7 @@ fn asked(request: &RequestView) -> String {
     }
 }
 
-fn place(message: &MessageView, lines: &mut Lines) {
+fn place(message: &MessageView, lines: &mut NamedLines) {
     lines.line("message", &message.message_id);
     lines.line("conversation", &message.conversation);
     let from = format!("{} on {}", message.sender, message.channel);
@@ -131,7 +130,7 @@ pub(super) fn file_words(file: &FileView) -> String {
     format!("{name} ({media_type}, {bytes} bytes): {path}")
 }
 
-fn tell_attempt(attempt: &AttemptView, lines: &mut Lines) {
+fn tell_attempt(attempt: &AttemptView, lines: &mut NamedLines) {
     let mut said = format!("{} {}", when(attempt.started_at), attempt.state);
     if let Some(ended) = attempt.ended_at {
         let seconds = (ended.saturating_sub(attempt.started_at)).max(0) / 1000;
@@ -161,7 +160,7 @@ fn mark(event: &EventView) -> &'static str {
     }
 }
 
-fn tell_reply(reply: &ReplyView, lines: &mut Lines) {
+fn tell_reply(reply: &ReplyView, lines: &mut NamedLines) {
     let mut said = format!("{}, {}", reply.kind, reply.state);
     match reply.tries {
         0 | 1 => {}

@@ -1,0 +1,44 @@
+//! How commands print: JSON for programs, words for people.
+
+use crate::cli::OutputArgs;
+use anyhow::Context;
+use bridge_daemon::term;
+use serde::Serialize;
+use std::process::ExitCode;
+
+impl OutputArgs {
+    /// Prints a value: as it is for programs, in words for people; gives `code` if that works.
+    pub(crate) fn show<T: Serialize>(
+        self,
+        value: &T,
+        code: ExitCode,
+        words: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<ExitCode> {
+        if self.json {
+            print_json(value, code)
+        } else {
+            print(words(value).trim_end(), code)
+        }
+    }
+}
+
+/// Prints a value for programs.
+pub(crate) fn print_json(value: &impl Serialize, code: ExitCode) -> anyhow::Result<ExitCode> {
+    let json = serde_json::to_string_pretty(value).context("this can't be written as JSON")?;
+    print(&json, code)
+}
+
+/// Prints a text; gives `code` if that works. Callers rely on the text, so an error of stdout is a failure.
+pub(crate) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
+    term::print(text).context("this could not be printed")?;
+    Ok(code)
+}
+
+/// The code of something that was done, or was not.
+pub(crate) fn exit_code(done: bool) -> ExitCode {
+    if done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
