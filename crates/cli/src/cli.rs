@@ -250,16 +250,7 @@ pub(crate) struct InterruptArgs {
 pub(crate) enum DeadCommand {
     /// List them, newest first, with the reason
     #[command(after_help = "Example: codex-bridge dead list --limit 5")]
-    List {
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
-        limit: u32,
-        /// Only those older than this one
-        #[arg(long, value_name = "ID")]
-        before: Option<String>,
-        #[command(flatten)]
-        output: OutputArgs,
-    },
+    List(DeadListArgs),
     /// Print one with its whole story
     #[command(after_help = "Example: codex-bridge dead show 019a8c7e")]
     Show(IdArgs),
@@ -267,44 +258,62 @@ pub(crate) enum DeadCommand {
     #[command(
         after_help = "One that has an answer is only delivered again. At most 100 go at once and 8 are under way at a time; after 3 deaths in a row the rest is left.\n\nExit codes: 0 all were sent again; 1 some were not, it says which\n\nExample: codex-bridge dead redrive --all --per-second 2"
     )]
-    Redrive {
-        /// Ids, or their beginnings
-        #[arg(
-            value_name = "ID",
-            required_unless_present = "all",
-            conflicts_with = "all"
-        )]
-        ids: Vec<String>,
-        /// All of them, oldest first
-        #[arg(long)]
-        all: bool,
-        /// How many are sent in a second
-        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-        per_second: u32,
-        #[command(flatten)]
-        output: OutputArgs,
-    },
+    Redrive(RedriveArgs),
     /// Give them up for good; their texts stay readable until retention removes them
     #[command(
         after_help = "Exit codes: 0 all were given up; 1 some were not, it says which\n\nExample: codex-bridge dead drop 019a8c7e"
     )]
-    Drop {
-        /// Ids, or their beginnings
-        #[arg(
-            value_name = "ID",
-            required_unless_present = "all",
-            conflicts_with = "all"
-        )]
-        ids: Vec<String>,
-        /// All of them; asks first
-        #[arg(long)]
-        all: bool,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-        #[command(flatten)]
-        output: OutputArgs,
-    },
+    Drop(DropArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadListArgs {
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) limit: u32,
+    /// Only those older than this one
+    #[arg(long, value_name = "ID")]
+    pub(crate) before: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RedriveArgs {
+    /// Ids, or their beginnings
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) ids: Vec<String>,
+    /// All of them, oldest first
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How many are sent in a second
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) per_second: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DropArgs {
+    /// Ids, or their beginnings
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) ids: Vec<String>,
+    /// All of them; asks first
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -20,10 +20,7 @@ use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use clap::{CommandFactory, Parser};
-use cli::{
-    ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, DeadCommand, SendArgs,
-    StatusArgs,
-};
+use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, SendArgs, StatusArgs};
 use client::{ApiClient, ClientError, SendOptions};
 use std::io::Read;
 use std::path::PathBuf;
@@ -133,7 +130,7 @@ async fn dispatch(
             client::interrupt_task(&api()?, &args).await
         }
         Command::Interrupt(args) => client::interrupt(&api()?, &args).await,
-        Command::Dead(command) => dead(&api()?, command, no_color).await,
+        Command::Dead(command) => client::dead(&api()?, command, no_color).await,
         Command::Status(StatusArgs {
             task: Some(task),
             output,
@@ -148,41 +145,6 @@ fn connect(common: &Common, environment: &Environment) -> anyhow::Result<ApiClie
     let root = environment.state_dir(common.state_dir.as_deref());
     let root = root.map_err(|error| anyhow!("{error}"))?;
     ApiClient::new(StateDir::existing(&root)).map_err(|error| anyhow!("{error}"))
-}
-
-async fn dead(
-    client: &ApiClient,
-    command: DeadCommand,
-    no_color: bool,
-) -> anyhow::Result<ExitCode> {
-    match command {
-        DeadCommand::List {
-            limit,
-            before,
-            output,
-        } => client::list_dead(client, limit, before.as_deref(), output, no_color).await,
-        DeadCommand::Show(args) => client::show_dead(client, &args, no_color).await,
-        DeadCommand::Redrive {
-            ids,
-            all,
-            per_second,
-            output,
-        } => {
-            let asked = client::Redriving {
-                ids,
-                all,
-                per_second,
-                output,
-            };
-            client::redrive(client, asked).await
-        }
-        DeadCommand::Drop {
-            ids,
-            all,
-            yes,
-            output,
-        } => client::drop_dead(client, ids, all, yes, output).await,
-    }
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> anyhow::Result<ExitCode> {

@@ -1,9 +1,10 @@
-//! `dead list`, `dead show` and `dead drop`: messages that only a person moves on.
+//! `dead`: messages that only a person moves on. `dead redrive` is in `redrive`.
 
 use super::api::{ApiClient, ClientError, MessageAct};
 use super::message::message_words;
 use super::output::{exit_code, print, print_json};
-use crate::cli::{IdArgs, OutputArgs};
+use super::redrive::redrive;
+use crate::cli::{DeadCommand, DropArgs, IdArgs};
 use anyhow::bail;
 use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX};
 use bridge_daemon::term::{self, Paint, escape, escape_line, span};
@@ -12,16 +13,23 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-pub(crate) async fn list_dead(
+/// Runs one of the commands.
+pub(crate) async fn dead(
     client: &ApiClient,
-    limit: u32,
-    before: Option<&str>,
-    output: OutputArgs,
+    command: DeadCommand,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let found = client.dead(limit, before).await?;
     let paint = Paint::stdout(no_color);
-    output.show(&found, ExitCode::SUCCESS, |found| list_words(found, paint))
+    match command {
+        DeadCommand::List(args) => {
+            let found = client.dead(args.limit, args.before.as_deref()).await?;
+            let words = |found: &DeadList| list_words(found, paint);
+            args.output.show(&found, ExitCode::SUCCESS, words)
+        }
+        DeadCommand::Show(args) => show(client, &args, paint).await,
+        DeadCommand::Redrive(args) => redrive(client, args).await,
+        DeadCommand::Drop(args) => drop_letters(client, args).await,
+    }
 }
 
 fn list_words(list: &DeadList, paint: Paint) -> String {
@@ -64,11 +72,7 @@ fn entry(dead: &DeadView, paint: Paint) -> String {
     )
 }
 
-pub(crate) async fn show_dead(
-    client: &ApiClient,
-    args: &IdArgs,
-    no_color: bool,
-) -> anyhow::Result<ExitCode> {
+async fn show(client: &ApiClient, args: &IdArgs, paint: Paint) -> anyhow::Result<ExitCode> {
     let found = client.message(&args.id).await?;
     let StoryView { message, .. } = &found;
     if !matches!(message.state.as_str(), "dead" | "parked") {
@@ -79,46 +83,33 @@ pub(crate) async fn show_dead(
             message.why.now
         );
     }
-    let paint = Paint::stdout(no_color);
     let words = |found: &StoryView| message_words(found, paint);
     args.output.show(&found, ExitCode::SUCCESS, words)
 }
 
-/// The letters that a command is for.
-pub(super) enum Chosen {
-    Ids(Vec<String>),
-    All,
-}
-
-impl Chosen {
-    pub(super) fn of(ids: Vec<String>, all: bool) -> Self {
-        if all { Self::All } else { Self::Ids(ids) }
+/// The ids of the letters that a command is for: those given, or all, oldest first, at most `max`.
+pub(super) async fn chosen(
+    client: &ApiClient,
+    ids: Vec<String>,
+    all: bool,
+    max: usize,
+) -> Result<Vec<String>, ClientError> {
+    if !all {
+        return Ok(ids);
     }
-
-    /// Their ids, oldest first when all are meant, at most `max`.
-    pub(super) async fn ids(
-        self,
-        client: &ApiClient,
-        max: u32,
-    ) -> Result<Vec<String>, ClientError> {
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        let mut found = match self {
-            Self::Ids(ids) => return Ok(ids),
-            Self::All => Vec::new(),
-        };
-        let mut before: Option<String> = None;
-        loop {
-            let page = client.dead(PAGE_MAX, before.as_deref()).await?;
-            found.extend(page.dead.into_iter().map(|dead| dead.message_id));
-            before = page.next;
-            if before.is_none() || found.len() >= usize::try_from(BACKLOG_MAX).unwrap_or(0) {
-                break;
-            }
+    let mut found = Vec::new();
+    let mut before: Option<String> = None;
+    loop {
+        let page = client.dead(PAGE_MAX, before.as_deref()).await?;
+        found.extend(page.dead.into_iter().map(|dead| dead.message_id));
+        before = page.next;
+        if before.is_none() || found.len() >= usize::try_from(BACKLOG_MAX).unwrap_or(0) {
+            break;
         }
-        found.reverse();
-        found.truncate(max);
-        Ok(found)
     }
+    found.reverse();
+    found.truncate(max);
+    Ok(found)
 }
 
 /// One that could not be done.
@@ -134,14 +125,14 @@ struct Dropped {
     refused: Vec<NotDone>,
 }
 
-pub(crate) async fn drop_dead(
-    client: &ApiClient,
-    ids: Vec<String>,
-    all: bool,
-    yes: bool,
-    output: OutputArgs,
-) -> anyhow::Result<ExitCode> {
-    let ids = Chosen::of(ids, all).ids(client, u32::MAX).await?;
+async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<ExitCode> {
+    let DropArgs {
+        ids,
+        all,
+        yes,
+        output,
+    } = args;
+    let ids = chosen(client, ids, all, usize::MAX).await?;
     if all && !ids.is_empty() && !yes && !agreed(ids.len()) {
         return Ok(ExitCode::FAILURE);
     }

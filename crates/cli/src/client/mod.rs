@@ -20,11 +20,10 @@ mod watch;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 pub(crate) use control::{control, interrupt_task, is_task, task_status};
-pub(crate) use dead::{drop_dead, list_dead, show_dead};
+pub(crate) use dead::dead;
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
 pub(crate) use interrupt::interrupt;
 pub(crate) use output::{exit_code, print, print_json};
-pub(crate) use redrive::{Redriving, redrive};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, status, why};

@@ -1,9 +1,9 @@
 //! `dead redrive`: sends dead letters again, a few at a time and in sight, and stops when they die again.
 
 use super::api::{ApiClient, ClientError, MessageAct};
-use super::dead::{Chosen, NotDone};
+use super::dead::{NotDone, chosen};
 use super::output::{exit_code, print, print_json};
-use crate::cli::OutputArgs;
+use crate::cli::RedriveArgs;
 use bridge_core::limits::REDRIVE_MAX;
 use bridge_daemon::term::{self, escape};
 use bridge_front::{ActView, MessageView};
@@ -18,15 +18,6 @@ const DEATHS_MAX: u32 = 3;
 const UNDER_WAY_MAX: usize = 8;
 /// How soon those under way are looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// What `dead redrive` was asked.
-#[derive(Clone, Debug)]
-pub(crate) struct Redriving {
-    pub(crate) ids: Vec<String>,
-    pub(crate) all: bool,
-    pub(crate) per_second: u32,
-    pub(crate) output: OutputArgs,
-}
 
 #[derive(Debug, Default, Serialize)]
 struct Redriven {
@@ -43,14 +34,15 @@ struct PendingRedrives {
     deaths: u32,
 }
 
-pub(crate) async fn redrive(client: &ApiClient, asked: Redriving) -> anyhow::Result<ExitCode> {
-    let Redriving {
+pub(super) async fn redrive(client: &ApiClient, args: RedriveArgs) -> anyhow::Result<ExitCode> {
+    let RedriveArgs {
         ids,
         all,
         per_second,
         output,
-    } = asked;
-    let ids = Chosen::of(ids, all).ids(client, REDRIVE_MAX).await?;
+    } = args;
+    let max = usize::try_from(REDRIVE_MAX)?;
+    let ids = chosen(client, ids, all, max).await?;
     let mut done = Redriven::default();
     each(client, ids, per_second, output.json, &mut done).await?;
     let code = exit_code(done.refused.is_empty() && done.left.is_empty());

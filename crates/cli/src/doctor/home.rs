@@ -1,14 +1,13 @@
 //! CODEX_HOME as a directory: there, ours, and closed to others. What Codex makes of the files in it is
 //! asked of Codex itself, in [`super::server`].
 
-use super::report::Check;
+use super::report::{Check, Topic};
 use super::state::below;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-const ID: &str = "codex_home";
-const TITLE: &str = "CODEX_HOME";
+const TOPIC: Topic = Topic("codex_home", "CODEX_HOME");
 /// Where Codex keeps its login.
 const AUTH: &str = "auth.json";
 /// Any right of group or others.
@@ -21,16 +20,16 @@ pub(super) fn check(home: &Path, temporary: &[PathBuf]) -> Check {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let detail = format!("{shown} does not exist yet; Codex makes it at its first start");
-            return Check::warn(ID, TITLE, detail, "log in with `codex login`");
+            return TOPIC.warn(detail, "log in with `codex login`");
         }
         Err(error) => {
             let fix = "make it readable for this user, or set codex.home";
-            return Check::fail(ID, TITLE, format!("{shown}: {error}"), fix);
+            return TOPIC.fail(format!("{shown}: {error}"), fix);
         }
     };
     if !found.is_dir() {
         let fix = "name a directory in codex.home or CODEX_HOME";
-        return Check::fail(ID, TITLE, format!("{shown} is not a directory"), fix);
+        return TOPIC.fail(format!("{shown} is not a directory"), fix);
     }
     if found.uid() != ours {
         let detail = format!(
@@ -38,7 +37,7 @@ pub(super) fn check(home: &Path, temporary: &[PathBuf]) -> Check {
             found.uid()
         );
         let fix = "run as its owner, or set codex.home to a directory of this user";
-        return Check::fail(ID, TITLE, detail, fix);
+        return TOPIC.fail(detail, fix);
     }
     let auth = home.join(AUTH);
     if let Ok(auth_found) = auth.metadata()
@@ -46,19 +45,19 @@ pub(super) fn check(home: &Path, temporary: &[PathBuf]) -> Check {
     {
         let auth = auth.display();
         let detail = format!("{auth} holds the login, and others may use it");
-        return Check::fail(ID, TITLE, detail, format!("run `chmod 600 {auth}`"));
+        return TOPIC.fail(detail, format!("run `chmod 600 {auth}`"));
     }
     if found.mode() & OPEN != 0 {
         let mode = found.mode() & 0o777;
         let detail = format!("{shown} is open to others (mode {mode:03o})");
-        return Check::warn(ID, TITLE, detail, format!("run `chmod 700 {shown}`"));
+        return TOPIC.warn(detail, format!("run `chmod 700 {shown}`"));
     }
     if let Some(temporary) = below(home, temporary) {
         let temporary = temporary.display();
         let detail = format!("{shown} lies below {temporary}, where Codex's commands may write");
-        return Check::warn(ID, TITLE, detail, "keep it elsewhere");
+        return TOPIC.warn(detail, "keep it elsewhere");
     }
-    Check::ok(ID, TITLE, format!("{shown} is private and ours"))
+    TOPIC.ok(format!("{shown} is private and ours"))
 }
 
 #[cfg(test)]

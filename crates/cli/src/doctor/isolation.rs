@@ -1,7 +1,7 @@
 //! Read isolation, which keeps commands of peers and token holders from reading what is not theirs: whether it holds on
 //! this machine. Where it does not, their messages wait, and that should be known before the first one.
 
-use super::report::{Check, CheckStatus};
+use super::report::{Check, CheckStatus, Topic};
 use bridge_core::value::ReadAccess;
 use bridge_daemon::config::{Loaded, Tiers};
 use bridge_host::binary::Binary;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 /// Id and title of this check.
-pub(super) const ISOLATION: (&str, &str) = ("shield", "isolation of peers and token holders");
+pub(super) const ISOLATION: Topic = Topic("shield", "isolation of peers and token holders");
 
 /// The way out for operators who do not need it.
 const OTHERWISE: &str = "mend what is said above; or accept that their commands read all that this user may read, with tiers.peer.reads = \"disk\" and tiers.tool.reads = \"disk\"";
@@ -24,12 +24,11 @@ pub(super) async fn check(
     env: Vec<(OsString, OsString)>,
     scratch: &Path,
 ) -> Check {
-    let (id, title) = ISOLATION;
     let open = unisolated(&loaded.config.tiers);
     if open == BOTH {
         let detail =
             "not used: commands of peers and token holders read all that this user may read";
-        return Check::warn(id, title, detail, take_out(open));
+        return ISOLATION.warn(detail, take_out(open));
     }
     let codex = binary.path.clone();
     let scratch = scratch.join("shield");
@@ -47,7 +46,7 @@ pub(super) async fn check(
             let detail = format!(
                 "it holds, but {open} is \"disk\": such commands read all that this user may read"
             );
-            Check::warn(id, title, detail, take_out(open))
+            ISOLATION.warn(detail, take_out(open))
         }
     }
 }
@@ -71,25 +70,22 @@ fn take_out(keys: &str) -> String {
 
 /// Isolation that no tier uses may be broken.
 fn judge(proved: io::Result<Shield>, needed: bool) -> Check {
-    let (id, title) = ISOLATION;
     let bad = match proved {
         Ok(Shield::Holds) => {
             let detail =
                 "commands behind it see their own directory, and did not see a file beside it";
-            return Check::ok(id, title, detail);
+            return ISOLATION.ok(detail);
         }
         Ok(bad @ (Shield::Leaks | Shield::Broken { .. } | Shield::Hangs)) => bad.to_string(),
         Err(error) => format!("could not be tried: {error}"),
     };
     if needed {
-        Check::fail(
-            id,
-            title,
+        ISOLATION.fail(
             format!("{bad}; messages of peers and token holders wait"),
             OTHERWISE,
         )
     } else {
-        Check::warn(id, title, bad, OTHERWISE)
+        ISOLATION.warn(bad, OTHERWISE)
     }
 }
 

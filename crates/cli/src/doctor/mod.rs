@@ -15,7 +15,7 @@ mod state;
 
 use crate::cli::{Common, DoctorArgs};
 use bridge_daemon::config::{Environment, Loaded, load};
-use report::{Check, DoctorReport};
+use report::{DoctorReport, Topic};
 use std::process::ExitCode;
 
 /// Runs all checks and prints them. Succeeds only if nothing failed; warnings are not failures.
@@ -45,14 +45,14 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             report.add(isolation::check(&loaded, &binary, env, scratch.path()).await);
         }
         (None, _) | (_, None) => {
-            for (id, title) in [
+            for topic in [
                 server::CONFIG,
                 server::LOGIN,
                 sandbox::SANDBOX,
                 isolation::ISOLATION,
             ] {
                 let why = "not looked at: it needs a codex and a state directory";
-                report.add(Check::warn(id, title, why, "mend what failed above first"));
+                report.add(topic.warn(why, "mend what failed above first"));
             }
         }
     }
@@ -73,7 +73,7 @@ fn configuration(
     environment: &Environment,
     report: &mut DoctorReport,
 ) -> Loaded {
-    let (id, title) = ("config", "configuration");
+    let topic = Topic("config", "configuration");
     let state_dir = common.state_dir.as_deref();
     let loaded = load(common.config.as_deref(), environment, state_dir).and_then(|mut loaded| {
         loaded.override_with(args.codex_bin.clone(), None)?;
@@ -83,7 +83,7 @@ fn configuration(
         Ok(loaded) => loaded,
         Err(error) => {
             let fix = "mend it; `codex-bridge config check` looks at it again";
-            report.add(Check::fail(id, title, error.to_string(), fix));
+            report.add(topic.fail(error.to_string(), fix));
             let mut defaults = Loaded::without_file(environment, state_dir);
             defaults.config.codex.bin = args.codex_bin.or(defaults.config.codex.bin);
             return defaults;
@@ -94,10 +94,10 @@ fn configuration(
         None => "no file, defaults are in force".to_owned(),
     };
     report.add(match loaded.warnings.as_slice() {
-        [] => Check::ok(id, title, from),
+        [] => topic.ok(from),
         warnings => {
             let detail = format!("{from}\n{}", warnings.join("\n"));
-            Check::warn(id, title, detail, "make sure that this is what you want")
+            topic.warn(detail, "make sure that this is what you want")
         }
     });
     loaded

@@ -1,13 +1,12 @@
 //! The Codex executable: where it was found, which one it is, whether we know its version; and whether it can use its
 //! directory for sockets.
 
-use super::report::{Check, DoctorReport};
+use super::report::{Check, DoctorReport, Topic};
 use bridge_codex::version::{FLOOR, PINNED, Version};
 use bridge_daemon::config::{Config, Environment};
 use bridge_host::binary::{self, Binary};
 
-const ID: &str = "codex";
-const TITLE: &str = "codex";
+const TOPIC: Topic = Topic("codex", "codex");
 
 pub(super) fn find(
     config: &Config,
@@ -20,7 +19,7 @@ pub(super) fn find(
             Some(found)
         }
         Err(error) => {
-            report.add(Check::of_error(ID, TITLE, &error));
+            report.add(TOPIC.of_error(&error));
             None
         }
     }
@@ -35,26 +34,22 @@ fn judge(found: &Binary) -> Check {
     };
     let detail = format!("{version} at {path}{way}");
     match PINNED.parse::<Version>() {
-        Ok(pinned) if *version > pinned => Check::warn(
-            ID,
-            TITLE,
+        Ok(pinned) if *version > pinned => TOPIC.warn(
             format!("{detail}; newer than {PINNED}, the one this bridge was tested with"),
             format!("if it makes trouble: `npm install -g @openai/codex@{PINNED}`"),
         ),
-        Ok(pinned) if *version == pinned => Check::ok(ID, TITLE, detail),
-        Ok(_) | Err(_) => Check::ok(
-            ID,
-            TITLE,
-            format!("{detail}; works from {FLOOR} on, tested with {PINNED}"),
-        ),
+        Ok(pinned) if *version == pinned => TOPIC.ok(detail),
+        Ok(_) | Err(_) => TOPIC.ok(format!(
+            "{detail}; works from {FLOOR} on, tested with {PINNED}"
+        )),
     }
 }
 
 /// Looks at Codex's directory for sockets. Without it Codex has no socket, and its sandbox runs no command.
 pub(super) fn check_socket(obstacle: Option<String>) -> Option<Check> {
-    let (id, title) = ("socket", "Codex's socket");
+    let topic = Topic("socket", "Codex's socket");
     let remedy = "remove that directory, or run the daemon as a system service, which has a /tmp of its own (`codex-bridge service install --system`)";
-    obstacle.map(|obstacle| Check::fail(id, title, obstacle, remedy))
+    obstacle.map(|obstacle| topic.fail(obstacle, remedy))
 }
 
 #[cfg(test)]

@@ -34,45 +34,35 @@ pub(super) enum CheckStatus {
     Fail,
 }
 
-impl Check {
-    pub(super) fn ok(id: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            id,
-            title,
-            status: CheckStatus::Ok,
+/// The subject of a check: a name that programs can rely on, and one for people.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topic(pub(super) &'static str, pub(super) &'static str);
+
+impl Topic {
+    fn check(self, status: CheckStatus, detail: impl Into<String>, fix: Option<String>) -> Check {
+        Check {
+            id: self.0,
+            title: self.1,
+            status,
             detail: detail.into(),
-            fix: None,
+            fix,
         }
     }
 
-    pub(super) fn warn(
-        id: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Self {
-            status: CheckStatus::Warn,
-            fix: Some(fix.into()),
-            ..Self::ok(id, title, detail)
-        }
+    pub(super) fn ok(self, detail: impl Into<String>) -> Check {
+        self.check(CheckStatus::Ok, detail, None)
     }
 
-    pub(super) fn fail(
-        id: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Self {
-            status: CheckStatus::Fail,
-            fix: Some(fix.into()),
-            ..Self::ok(id, title, detail)
-        }
+    pub(super) fn warn(self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.check(CheckStatus::Warn, detail, Some(fix.into()))
+    }
+
+    pub(super) fn fail(self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.check(CheckStatus::Fail, detail, Some(fix.into()))
     }
 
     /// A failure whose message says what happened and, behind the first semicolon, what to do.
-    pub(super) fn of_error(id: &'static str, title: &'static str, error: &dyn Error) -> Self {
+    pub(super) fn of_error(self, error: &dyn Error) -> Check {
         let mut words = error.to_string();
         if let Some(source) = error.source() {
             words = match words.split_once("; ") {
@@ -81,14 +71,13 @@ impl Check {
             };
         }
         match words.split_once("; ") {
-            Some((what, fix)) => Self::fail(id, title, what, fix),
-            None => Self {
-                status: CheckStatus::Fail,
-                ..Self::ok(id, title, words)
-            },
+            Some((what, fix)) => self.fail(what, fix),
+            None => self.check(CheckStatus::Fail, words, None),
         }
     }
+}
 
+impl Check {
     pub(super) fn status(&self) -> CheckStatus {
         self.status
     }
@@ -202,9 +191,9 @@ mod tests {
     #[test]
     fn check_prints_line_and_remedy() {
         let paint = Paint::stdout(true);
-        let fine = Check::ok("disk", "disk", "10 GiB free");
+        let fine = Topic("disk", "disk").ok("10 GiB free");
         assert_eq!(fine.lines(paint), "ok    disk: 10 GiB free\n");
-        let bad = Check::fail("x", "login", "none\nat all\u{1b}[2J", "run `codex login`");
+        let bad = Topic("x", "login").fail("none\nat all\u{1b}[2J", "run `codex login`");
         assert_eq!(
             bad.lines(paint),
             "FAIL  login: none\n      at all\\e[2J\n      -> run `codex login`\n"
@@ -213,9 +202,9 @@ mod tests {
 
     #[test]
     fn only_a_failure_fails() {
-        let fine = Check::ok("a", "a", "");
-        let warn = Check::warn("b", "b", "", "");
-        let fail = Check::fail("c", "c", "seen", "do");
+        let fine = Topic("a", "a").ok("");
+        let warn = Topic("b", "b").warn("", "");
+        let fail = Topic("c", "c").fail("seen", "do");
         for (checks, ok) in [
             (vec![], true),
             (vec![fine.clone(), warn.clone()], true),
@@ -238,8 +227,8 @@ mod tests {
         struct Sample(#[source] std::io::Error);
         let error = Sample(std::io::Error::other("broken disk"));
         assert_eq!(
-            Check::of_error("x", "x", &error),
-            Check::fail("x", "x", "cannot read it: broken disk", "check it; twice")
+            Topic("x", "x").of_error(&error),
+            Topic("x", "x").fail("cannot read it: broken disk", "check it; twice")
         );
     }
 }

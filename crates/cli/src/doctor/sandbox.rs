@@ -1,7 +1,7 @@
 //! Codex's sandbox on this machine: what the host's probe found, and what to do about it. In many
 //! containers it does not work, and that must be known before the first message.
 
-use super::report::Check;
+use super::report::{Check, Topic};
 use bridge_core::value::Sandbox;
 use bridge_daemon::config::Config;
 use bridge_host::binary::Binary;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// Id and title of this check.
-pub(super) const SANDBOX: (&str, &str) = ("sandbox", "codex sandbox");
+pub(super) const SANDBOX: Topic = Topic("sandbox", "codex sandbox");
 
 /// What Codex's helper says, and what helps against it. The first that fits counts.
 const REMEDIES: [(&str, &str); 9] = [
@@ -66,7 +66,6 @@ pub(super) async fn check(
     env: Vec<(OsString, OsString)>,
     scratch: &Path,
 ) -> Check {
-    let (id, title) = SANDBOX;
     let codex = binary.path.clone();
     let scratch = scratch.join("sandbox");
     let probed = tokio::task::spawn_blocking(move || {
@@ -77,18 +76,17 @@ pub(super) async fn check(
         Ok(Ok(report)) => judge(&report, config.tiers.owner.sandbox()),
         Ok(Err(error)) => {
             let detail = format!("could not be tried: {error}");
-            Check::fail(id, title, detail, "mend what failed above first")
+            SANDBOX.fail(detail, "mend what failed above first")
         }
         Err(error) => {
             let detail = format!("could not be tried: {error}");
-            Check::fail(id, title, detail, "run the doctor again, and report this")
+            SANDBOX.fail(detail, "run the doctor again, and report this")
         }
     }
 }
 
 /// A sandbox that no tier uses may be broken.
 fn judge(report: &Report, used: Sandbox) -> Check {
-    let (id, title) = SANDBOX;
     let findings = [
         (Sandbox::ReadOnly, &report.read_only),
         (Sandbox::WorkspaceWrite, &report.workspace_write),
@@ -97,23 +95,19 @@ fn judge(report: &Report, used: Sandbox) -> Check {
         .into_iter()
         .find_map(|(sandbox, finding)| wrong(sandbox.as_str(), finding));
     match (worst, used) {
-        (None, _) if report.elsewhere_tried => Check::ok(
-            id,
-            title,
+        (None, _) if report.elsewhere_tried => SANDBOX.ok(
             "commands run in it; it refused every write it must and allowed the one it must",
         ),
-        (None, _) => Check::warn(
-            id,
-            title,
+        (None, _) => SANDBOX.warn(
             "commands run in it; that it keeps them from writing elsewhere was not tried, because the state directory lies below /tmp",
             "use a --state-dir that is not below /tmp",
         ),
         (Some((detail, fix)), Sandbox::DangerFullAccess) => {
             let fix = format!("nothing, as long as no tier uses it; otherwise: {fix}");
-            Check::warn(id, title, detail, fix)
+            SANDBOX.warn(detail, fix)
         }
         (Some((detail, fix)), Sandbox::ReadOnly | Sandbox::WorkspaceWrite) => {
-            Check::fail(id, title, detail, fix)
+            SANDBOX.fail(detail, fix)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Asks Codex itself, by starting its app-server for a moment: does its configuration load, and is there a
 //! login where one is needed. Nothing is sent to a model, and no login is made.
 
-use super::report::Check;
+use super::report::{Check, Topic};
 use bridge_core::port::{Agent, AgentError, Reads, ThreadSpec, TurnTransport};
 use bridge_core::value::{ApprovalPolicy, Class, Sandbox, Transport};
 use bridge_daemon::config::{Environment, Loaded};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Id and title of the check of Codex's configuration.
-pub(super) const CONFIG: (&str, &str) = ("codex_config", "codex configuration");
+pub(super) const CONFIG: Topic = Topic("codex_config", "codex configuration");
 /// Id and title of the check of the login.
-pub(super) const LOGIN: (&str, &str) = ("login", "codex login");
+pub(super) const LOGIN: Topic = Topic("login", "codex login");
 
 /// An app-server is up in a tenth of a second and opens a thread in another; what needs longer hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -55,13 +55,12 @@ pub(super) async fn check(
         has_auth_file: home.join("auth.json").exists(),
         has_api_key: environment.openai_api_key().is_some(),
     };
-    let (id, title) = CONFIG;
     let keeper = match std::env::current_exe() {
         Ok(keeper) => keeper,
         Err(error) => {
             let detail = format!("can't find our own program: {error}");
             let fix = "start codex-bridge by its full path";
-            return (Check::fail(id, title, detail, fix), unknown_login());
+            return (CONFIG.fail(detail, fix), unknown_login());
         }
     };
     let options = HostOptions {
@@ -85,7 +84,7 @@ pub(super) async fn check(
         Err(error) => {
             let detail = format!("can't record the Codex of this check: {error:#}");
             let fix = "check free space and permissions of the state directory";
-            return (Check::fail(id, title, detail, fix), unknown_login());
+            return (CONFIG.fail(detail, fix), unknown_login());
         }
     };
     let agent = CodexAgent::new(options, ledger);
@@ -99,7 +98,7 @@ pub(super) async fn check(
         Err(_elapsed) => {
             let detail = format!("no answer within {} s", DEADLINE.as_secs());
             let fix = "try `codex app-server` by hand";
-            (Check::fail(id, title, detail, fix), unknown_login())
+            (CONFIG.fail(detail, fix), unknown_login())
         }
     }
 }
@@ -137,24 +136,18 @@ async fn ask(agent: &CodexAgent<SqliteLedger>, workdir: &Path) -> Answers {
 }
 
 fn judge_config(answers: &Answers, circumstances: &Circumstances) -> Check {
-    let (id, title) = CONFIG;
     let home = circumstances.home.display();
     if let Err(fault) = &answers.thread {
         let reason = &fault.failure.reason;
         return match fault.failure.class {
-            Class::Config => Check::fail(
-                id,
-                title,
-                without_remedy(reason),
-                format!("mend {home}/config.toml"),
-            ),
+            Class::Config => {
+                CONFIG.fail(without_remedy(reason), format!("mend {home}/config.toml"))
+            }
             Class::Transient
             | Class::Capacity { .. }
             | Class::Permanent
             | Class::Ambiguous
-            | Class::Bug => Check::fail(
-                id,
-                title,
+            | Class::Bug => CONFIG.fail(
                 format!("a short-lived `codex app-server` did not work: {reason}"),
                 "try `codex app-server` by hand, with the same CODEX_HOME",
             ),
@@ -167,10 +160,10 @@ fn judge_config(answers: &Answers, circumstances: &Circumstances) -> Check {
         .map(String::as_str)
         .collect();
     match notes.as_slice() {
-        [] => Check::ok(id, title, "it loads, and a thread can be opened"),
+        [] => CONFIG.ok("it loads, and a thread can be opened"),
         notes => {
             let fix = format!("mend {home}/config.toml");
-            Check::warn(id, title, notes.join("\n"), fix)
+            CONFIG.warn(notes.join("\n"), fix)
         }
     }
 }
@@ -183,31 +176,18 @@ fn without_remedy(reason: &str) -> &str {
 }
 
 fn judge_login(answers: &Answers, circumstances: &Circumstances) -> Check {
-    let (id, title) = LOGIN;
     let home = circumstances.home.display();
     match &answers.ready {
         None => unknown_login(),
-        Some(Ok(())) if circumstances.has_auth_file => Check::ok(id, title, "logged in"),
-        Some(Ok(())) => Check::ok(
-            id,
-            title,
-            "the model's provider needs none, or it is in the system's keyring",
+        Some(Ok(())) if circumstances.has_auth_file => LOGIN.ok("logged in"),
+        Some(Ok(())) => LOGIN.ok("the model's provider needs none, or it is in the system's keyring",
         ),
-        Some(Err(fault)) if fault.failure.class != Class::Config => Check::fail(
-            id,
-            title,
-            fault.failure.reason.as_str(),
+        Some(Err(fault)) if fault.failure.class != Class::Config => LOGIN.fail(fault.failure.reason.as_str(),
             "try `codex login status`",
         ),
-        Some(Err(_)) if circumstances.has_api_key => Check::ok(
-            id,
-            title,
-            "none yet; the daemon logs Codex in with OPENAI_API_KEY",
+        Some(Err(_)) if circumstances.has_api_key => LOGIN.ok("none yet; the daemon logs Codex in with OPENAI_API_KEY",
         ),
-        Some(Err(_)) => Check::fail(
-            id,
-            title,
-            format!("Codex is not logged in (CODEX_HOME is {home})"),
+        Some(Err(_)) => LOGIN.fail(format!("Codex is not logged in (CODEX_HOME is {home})"),
             format!(
                 "run `CODEX_HOME={home} codex login` as this user, or start the daemon with OPENAI_API_KEY"
             ),
@@ -216,9 +196,8 @@ fn judge_login(answers: &Answers, circumstances: &Circumstances) -> Check {
 }
 
 fn unknown_login() -> Check {
-    let (id, title) = LOGIN;
     let why = "not looked at: Codex must load its configuration first";
-    Check::warn(id, title, why, "mend what failed above first")
+    LOGIN.warn(why, "mend what failed above first")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
 
-use super::report::{Check, DoctorReport};
+use super::report::{Check, DoctorReport, Topic};
 use crate::audit::{signed, verdict};
 use bridge_core::value::AuditFound;
 use bridge_daemon::config::Environment;
@@ -32,11 +32,11 @@ pub(super) fn prepare(
     key_file: Option<&Path>,
     report: &mut DoctorReport,
 ) -> Option<StateDir> {
-    let (id, title) = ("state", "state directory");
+    let topic = Topic("state", "state directory");
     let root = match environment.state_dir(explicit) {
         Ok(root) => root,
         Err(error) => {
-            report.add(Check::of_error(id, title, &error));
+            report.add(topic.of_error(&error));
             return None;
         }
     };
@@ -44,7 +44,7 @@ pub(super) fn prepare(
         Ok(state) => state,
         Err(error) => {
             let fix = "mend that, or name another with --state-dir or CODEX_BRIDGE_STATE_DIR";
-            report.add(Check::fail(id, title, error.to_string(), fix));
+            report.add(topic.fail(error.to_string(), fix));
             return None;
         }
     };
@@ -70,26 +70,25 @@ pub(super) fn scratch(state: &StateDir, report: &mut DoctorReport) -> Option<Tem
         Err(error) => {
             let fix = "make it writable for this user, and make room on its disk";
             let detail = format!("{}: {error}", state.root().display());
-            report.add(Check::fail("scratch", "writing to the state", detail, fix));
+            report.add(Topic("scratch", "writing to the state").fail(detail, fix));
             None
         }
     }
 }
 
 fn place(root: &Path, temporary: &[PathBuf]) -> Check {
-    let (id, title) = ("state", "state directory");
+    let topic = Topic("state", "state directory");
     let shown = root.display();
     match below(root, temporary) {
-        Some(temporary) => Check::warn(
-            id,
-            title,
-            format!(
+        Some(temporary) => {
+            let detail = format!(
                 "{shown} lies below {}, where Codex's commands may write and the system may clean up",
                 temporary.display()
-            ),
-            "keep it elsewhere, with --state-dir or CODEX_BRIDGE_STATE_DIR",
-        ),
-        None => Check::ok(id, title, format!("{shown} is private and ours")),
+            );
+            let fix = "keep it elsewhere, with --state-dir or CODEX_BRIDGE_STATE_DIR";
+            topic.warn(detail, fix)
+        }
+        None => topic.ok(format!("{shown} is private and ours")),
     }
 }
 
@@ -102,113 +101,99 @@ pub(super) fn below<'a>(path: &Path, temporary: &'a [PathBuf]) -> Option<&'a Pat
 }
 
 fn disk(root: &Path) -> Check {
-    let (id, title) = ("disk", "disk space");
+    let topic = Topic("disk", "disk space");
     match statvfs(root) {
         Ok(found) => room(
             found
                 .blocks_available()
                 .saturating_mul(found.fragment_size()),
         ),
-        Err(error) => Check::warn(
-            id,
-            title,
-            format!("can't be told: {error}"),
-            "look at it with `df`",
-        ),
+        Err(error) => topic.warn(format!("can't be read: {error}"), "look at it with `df`"),
     }
 }
 
 fn room(free: u64) -> Check {
-    let (id, title) = ("disk", "disk space");
+    let topic = Topic("disk", "disk space");
     let detail = format!("{} MiB free for the state", free / MIB);
     if free >= FREE_MIN_BYTES {
-        return Check::ok(id, title, detail);
+        return topic.ok(detail);
     }
     let fix = format!("make room: at least {} MiB", FREE_MIN_BYTES / MIB);
-    Check::fail(id, title, detail, fix)
+    topic.fail(detail, fix)
 }
 
 /// Reads all of it, beside a daemon if one runs.
 fn ledger(path: &Path) -> Check {
-    let (id, title) = ("ledger", "ledger");
+    let topic = Topic("ledger", "ledger");
     let recover = "stop the daemon and run `codex-bridge recover`; with `--from` it fills the holes from a backup";
     match inspect(path, Depth::Quick) {
-        Ok(Inspection::Missing) => Check::ok(id, title, "none yet; the daemon makes it"),
-        Ok(Inspection::Sound { messages }) => {
-            Check::ok(id, title, format!("sound, {messages} messages"))
-        }
+        Ok(Inspection::Missing) => topic.ok("none yet; the daemon makes it"),
+        Ok(Inspection::Sound { messages }) => topic.ok(format!("sound, {messages} messages")),
         Ok(Inspection::RecoveryCut) => {
             let cut = "a recovery was cut before its end";
-            Check::fail(id, title, cut, "run `codex-bridge recover` again")
+            topic.fail(cut, "run `codex-bridge recover` again")
         }
-        Ok(Inspection::Damaged { findings }) => Check::fail(
-            id,
-            title,
-            format!("damaged: {}", findings.join("\n")),
-            recover,
-        ),
-        Err(error) => Check::of_error(id, title, &error),
+        Ok(Inspection::Damaged { findings }) => {
+            topic.fail(format!("damaged: {}", findings.join("\n")), recover)
+        }
+        Err(error) => topic.of_error(&error),
     }
 }
 
 /// Whether the ledger's key is there, and can read what is encrypted.
 fn key(ledger: &Path, place: &KeyPlace, loaded: &Result<LedgerKey, KeyError>) -> Check {
-    let (id, title) = ("key", "key of the ledger");
+    let topic = Topic("key", "key of the ledger");
     let shown = place.path().display();
     let signer = match audit_signer(ledger) {
         Ok(signer) => signer,
-        Err(error) => return Check::of_error(id, title, &error),
+        Err(error) => return topic.of_error(&error),
     };
-    let not_here = |why| Check::warn(id, title, NotHere { signer, why }.to_string(), NOT_HERE_FIX);
+    let not_here = |why| topic.warn(NotHere { signer, why }.to_string(), NOT_HERE_FIX);
     let key = match loaded {
         Ok(key) => key,
         Err(KeyError::Missing { .. }) if signer.is_none() => {
-            return Check::ok(id, title, "none yet; the daemon makes it");
+            return topic.ok("none yet; the daemon makes it");
         }
         Err(KeyError::Missing { .. }) => return not_here(format!("there is none at {shown}")),
-        Err(error) => return Check::of_error(id, title, error),
+        Err(error) => return topic.of_error(error),
     };
     if signer.is_some_and(|signer| signer != key.public()) {
         return not_here(format!("{shown} is {}", key.public()));
     }
     match sealed_pushes(ledger, key) {
-        Ok(Some(SealedPushes { all, unreadable })) if unreadable > 0 => Check::warn(
-            id,
-            title,
-            format!(
+        Ok(Some(SealedPushes { all, unreadable })) if unreadable > 0 => {
+            let detail = format!(
                 "{shown} can't decrypt {unreadable} of {all} push configurations: nothing is sent for them"
-            ),
-            "put the key back that they were stored with, or let their owners set them again",
-        ),
-        Ok(_) => Check::ok(id, title, format!("{shown}, {}", key.public())),
-        Err(error) => Check::of_error(id, title, &error),
+            );
+            let fix =
+                "put the key back that they were stored with, or let their owners set them again";
+            topic.warn(detail, fix)
+        }
+        Ok(_) => topic.ok(format!("{shown}, {}", key.public())),
+        Err(error) => topic.of_error(&error),
     }
 }
 
 /// The record of manual acts, and whether it was changed afterwards.
 fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
-    let (id, title) = ("audit", "record of acts");
+    let topic = Topic("audit", "record of acts");
     match audit(path, 1, key.map(LedgerKey::public).as_ref()) {
-        Ok(None) => Check::ok(id, title, "empty"),
+        Ok(None) => topic.ok("empty"),
         Ok(Some(record)) => {
             let said = format!("{}; {}", verdict(&record.chain), signed(record.signer));
             match record.chain {
-                Ok(AuditFound { unchained: 0, .. }) => Check::ok(id, title, said),
-                Ok(_) => Check::warn(
-                    id,
-                    title,
+                Ok(AuditFound { unchained: 0, .. }) => topic.ok(said),
+                Ok(_) => topic.warn(
                     said,
                     "if nobody removed the key on purpose, somebody may have changed the older entries: verify them with the key that you noted, `audit --verify --public-key`",
                 ),
-                Err(_) => Check::fail(
-                    id,
-                    title,
+                Err(_) => topic.fail(
                     said,
                     "find out who writes to the ledger beside the daemon; `codex-bridge audit` shows what is left",
                 ),
             }
         }
-        Err(error) => Check::of_error(id, title, &error),
+        Err(error) => topic.of_error(&error),
     }
 }
 
@@ -217,7 +202,7 @@ fn daemon(holder: Option<u32>) -> Check {
         Some(pid) => format!("running, pid {pid}"),
         None => "not running; `codex-bridge run` starts it".to_owned(),
     };
-    Check::ok("daemon", "daemon", detail)
+    Topic("daemon", "daemon").ok(detail)
 }
 
 #[cfg(test)]

@@ -76,170 +76,143 @@ fn digest(body: &str) -> String {
     hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
 }
 
+/// Everything below the mark.
 fn body(plan: &UnitPlan) -> String {
-    let mut lines = unit_section(plan);
-    lines.extend(start_lines(plan));
-    lines.extend(life_lines(plan));
-    lines.extend(limit_lines());
-    lines.extend(sandbox_lines(plan));
-    let target = match plan.scope {
-        ServiceScope::User => "default.target",
-        ServiceScope::System => "multi-user.target",
+    let (network, target) = match plan.scope {
+        ServiceScope::User => ("", "default.target"),
+        ServiceScope::System => (
+            "Wants=network-online.target\nAfter=network-online.target\n",
+            "multi-user.target",
+        ),
     };
-    lines.extend(text_lines(&["", "[Install]"]));
-    lines.push(format!("WantedBy={target}"));
-    lines.join("\n") + "\n"
+    let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
+    format!(
+        "\
+# Change it with `systemctl edit`, which survives `service install`.
+
+[Unit]
+Description=codex-bridge, messages in and Codex turns out
+{network}StartLimitIntervalSec=60
+StartLimitBurst=5
+
+[Service]
+Type=notify
+NotifyAccess=main
+{}
+# Tokens and keys, one NAME=value per line; mode 0600. Not in this file: anyone may read it.
+EnvironmentFile=-{}
+# Or a credential. systemd copies it at the start, so a new token needs a restart; for one without, use
+# `token_file` in codex-bridge.toml:
+# LoadCredential=molecule-token:/etc/codex-bridge/molecule-token
+# Environment=MOLECULE_WORKSPACE_TOKEN_FILE=%d/molecule-token
+WatchdogSec=30
+Restart=on-failure
+RestartSec=2
+# 65: the ledger is damaged. Starting again does not mend it; `codex-bridge recover` does.
+RestartPreventExitStatus=65
+TimeoutStartSec=300
+TimeoutStopSec={stop}
+{LIMITS}{}
+[Install]
+WantedBy={target}
+",
+        start_lines(plan).join("\n"),
+        escape(&plan.environment_file.display().to_string()),
+        sandbox_lines(plan),
+    )
 }
 
-fn unit_section(plan: &UnitPlan) -> Vec<String> {
-    let mut lines = text_lines(&[
-        "# Change it with `systemctl edit`, which survives `service install`.",
-        "",
-        "[Unit]",
-        "Description=codex-bridge, messages in and Codex turns out",
-    ]);
-    if plan.scope == ServiceScope::System {
-        lines.extend(text_lines(&[
-            "Wants=network-online.target",
-            "After=network-online.target",
-        ]));
-    }
-    lines.extend(text_lines(&[
-        "StartLimitIntervalSec=60",
-        "StartLimitBurst=5",
-        "",
-        "[Service]",
-        "Type=notify",
-        "NotifyAccess=main",
-    ]));
-    lines
-}
+/// The lines that are the same in every unit.
+const LIMITS: &str = "\
+# Only the daemon is signalled. It ends Codex itself when it stops; when it crashes, Codex works on behind its
+# socket, the next daemon takes it over, and without one its keeper ends it after `codex.linger_secs`.
+KillMode=process
+# A command of Codex that the kernel kills for its memory is Codex's business, not the daemon's end.
+OOMPolicy=continue
+UMask=0077
+LimitNOFILE=65536
+LimitCORE=0
+TasksMax=8192
+# MemoryMax=4G
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+# Codex's own sandbox is bubblewrap: it makes user, mount, pid and network namespaces and mounts /proc in them.
+# RestrictNamespaces would forbid it; ProtectProc, ProtectKernelTunables and ProtectKernelLogs cover parts of
+# /proc, and then the kernel refuses a fresh one. MemoryDenyWriteExecute breaks what commands run (node, Java).
+# `codex-bridge doctor` proves the sandbox; run it in the unit's own environment after changing these lines.
+";
 
+/// The command, its user and its variables.
 fn start_lines(plan: &UnitPlan) -> Vec<String> {
-    let mut words = vec![
-        word(&plan.program.display().to_string()),
+    let mut command = vec![
+        word(&plan.program),
         "--state-dir".to_owned(),
-        word(&plan.state_dir.display().to_string()),
+        word(&plan.state_dir),
     ];
     if let Some(config) = &plan.config {
-        words.extend(["--config".to_owned(), word(&config.display().to_string())]);
+        command.extend(["--config".to_owned(), word(config)]);
     }
-    words.push("run".to_owned());
+    command.push("run".to_owned());
     if let Some(workdir) = &plan.workdir {
-        words.extend(["--workdir".to_owned(), word(&workdir.display().to_string())]);
+        command.extend(["--workdir".to_owned(), word(workdir)]);
     }
     if plan.handover {
-        words.push("--handover".to_owned());
+        command.push("--handover".to_owned());
     }
     let mut lines = vec![
-        format!("ExecStart={}", words.join(" ")),
+        format!("ExecStart={}", command.join(" ")),
         "ExecReload=/bin/kill -HUP $MAINPID".to_owned(),
     ];
-    if let Some(user) = &plan.run_as {
-        lines.push(format!("User={user}"));
-    }
+    lines.extend(plan.run_as.iter().map(|user| format!("User={user}")));
     lines.push(variable("PATH", &plan.path));
-    if let Some(bin) = &plan.codex_bin {
-        lines.push(variable(
-            "CODEX_BRIDGE_CODEX_BIN",
-            &bin.display().to_string(),
-        ));
+    for (name, path) in [
+        ("CODEX_BRIDGE_CODEX_BIN", &plan.codex_bin),
+        ("CODEX_HOME", &plan.codex_home),
+    ] {
+        let path = path.as_ref().map(|path| path.display().to_string());
+        lines.extend(path.map(|path| variable(name, &path)));
     }
-    if let Some(home) = &plan.codex_home {
-        lines.push(variable("CODEX_HOME", &home.display().to_string()));
-    }
-    lines.extend(text_lines(&[
-        "# Tokens and keys, one NAME=value per line; mode 0600. Not in this file: anyone may read it.",
-    ]));
-    lines.push(format!(
-        "EnvironmentFile=-{}",
-        escape(&plan.environment_file.display().to_string())
-    ));
-    lines.extend(text_lines(&[
-        "# Or a credential. systemd copies it at the start, so a new token needs a restart; for one without, use",
-        "# `token_file` in codex-bridge.toml:",
-        "# LoadCredential=molecule-token:/etc/codex-bridge/molecule-token",
-        "# Environment=MOLECULE_WORKSPACE_TOKEN_FILE=%d/molecule-token",
-    ]));
     lines
 }
 
-fn life_lines(plan: &UnitPlan) -> Vec<String> {
-    let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
-    let mut lines = text_lines(&[
-        "WatchdogSec=30",
-        "Restart=on-failure",
-        "RestartSec=2",
-        "# 65: the ledger is damaged. Starting again does not mend it; `codex-bridge recover` does.",
-        "RestartPreventExitStatus=65",
-        "TimeoutStartSec=300",
-    ]);
-    lines.push(format!("TimeoutStopSec={stop}"));
-    lines.extend(text_lines(&[
-        "# Only the daemon is signalled. It ends Codex itself when it stops; when it crashes, Codex works on behind its",
-        "# socket, the next daemon takes it over, and without one its keeper ends it after `codex.linger_secs`.",
-        "KillMode=process",
-        "# A command of Codex that the kernel kills for its memory is Codex's business, not the daemon's end.",
-        "OOMPolicy=continue",
-    ]));
-    lines
-}
-
-fn limit_lines() -> Vec<String> {
-    text_lines(&[
-        "UMask=0077",
-        "LimitNOFILE=65536",
-        "LimitCORE=0",
-        "TasksMax=8192",
-        "# MemoryMax=4G",
-        "NoNewPrivileges=yes",
-        "LockPersonality=yes",
-        "RestrictRealtime=yes",
-        "RestrictSUIDSGID=yes",
-        "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
-        "# Codex's own sandbox is bubblewrap: it makes user, mount, pid and network namespaces and mounts /proc in them.",
-        "# RestrictNamespaces would forbid it; ProtectProc, ProtectKernelTunables and ProtectKernelLogs cover parts of",
-        "# /proc, and then the kernel refuses a fresh one. MemoryDenyWriteExecute breaks what commands run (node, Java).",
-        "# `codex-bridge doctor` proves the sandbox; run it in the unit's own environment after changing these lines.",
-    ])
-}
-
-fn sandbox_lines(plan: &UnitPlan) -> Vec<String> {
-    match plan.scope {
-        ServiceScope::User => text_lines(&[
-            "# A user's manager makes mount namespaces only inside a user namespace, in which file owners and Codex's",
-            "# sandbox come out differently; so ProtectSystem and PrivateTmp are for `service install --system`.",
-        ]),
-        ServiceScope::System => {
-            let mut lines = text_lines(&[
-                "ProtectSystem=strict",
-                "ProtectKernelModules=yes",
-                "ProtectControlGroups=yes",
-                "CapabilityBoundingSet=",
-                "StateDirectory=codex-bridge/state codex-bridge/codex",
-                "StateDirectoryMode=0700",
-            ]);
-            let private_tmp = if plan.sockets_in_tmp {
-                "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
-            } else {
-                "PrivateTmp=yes"
-            };
-            lines.push(private_tmp.to_owned());
-            let places = [
-                Some(&plan.state_dir),
-                plan.codex_home.as_ref(),
-                plan.workdir.as_ref(),
-            ];
-            for place in places.into_iter().flatten() {
-                lines.push(format!("ReadWritePaths={}", path_word(place)));
-            }
-            lines
-        }
+fn sandbox_lines(plan: &UnitPlan) -> String {
+    if plan.scope == ServiceScope::User {
+        return "\
+# A user's manager makes mount namespaces only inside a user namespace, in which file owners and Codex's
+# sandbox come out differently; so ProtectSystem and PrivateTmp are for `service install --system`.
+"
+        .to_owned();
     }
-}
-
-fn text_lines(lines: &[&str]) -> Vec<String> {
-    lines.iter().map(|line| (*line).to_owned()).collect()
+    let private_tmp = if plan.sockets_in_tmp {
+        "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
+    } else {
+        "PrivateTmp=yes"
+    };
+    let mut lines = format!(
+        "\
+ProtectSystem=strict
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+CapabilityBoundingSet=
+StateDirectory=codex-bridge/state codex-bridge/codex
+StateDirectoryMode=0700
+{private_tmp}
+"
+    );
+    let places = [
+        Some(&plan.state_dir),
+        plan.codex_home.as_ref(),
+        plan.workdir.as_ref(),
+    ];
+    // They may be missing.
+    for place in places.into_iter().flatten() {
+        let place = quoted(&place.display().to_string());
+        lines.push_str(&format!("ReadWritePaths=\"-{place}\"\n"));
+    }
+    lines
 }
 
 fn variable(name: &str, value: &str) -> String {
@@ -247,13 +220,9 @@ fn variable(name: &str, value: &str) -> String {
 }
 
 /// One argument of a command line: no variable, no specifier, no second argument.
-fn word(text: &str) -> String {
-    format!("\"{}\"", quoted(text).replace('$', "$$"))
-}
-
-/// A directory that may be missing.
-fn path_word(path: &Path) -> String {
-    format!("\"-{}\"", quoted(&path.display().to_string()))
+fn word(path: &Path) -> String {
+    let text = quoted(&path.display().to_string());
+    format!("\"{}\"", text.replace('$', "$$"))
 }
 
 /// Inside double quotes.
