@@ -16,16 +16,16 @@ use crate::value::{
 /// Messages of a started task that are read, the newest ones.
 const STARTED_MESSAGES_MAX: usize = 50;
 
-/// All that is shown of a task.
+/// The rows of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSnapshot {
     /// The task.
     pub task: Task,
     /// The key of its conversation.
     pub context: String,
-    /// What its owner said, in order.
+    /// Its inputs, in order.
     pub inputs: Vec<TaskInput>,
-    /// What became of that, in order.
+    /// The messages among them, in order.
     pub messages: Vec<TaskMessage>,
     /// When any row of it last changed: lists are in this order.
     pub changed_at: Timestamp,
@@ -40,16 +40,16 @@ pub struct TaskMessage {
     pub answer: Option<Answer>,
     /// The files of its answer.
     pub files: Vec<Attachment>,
-    /// What Codex asks now.
+    /// Requests of Codex that wait for an answer.
     pub requests: Vec<Request>,
-    /// The newest thing that the bridge itself said about it.
+    /// The newest notice of the bridge about it.
     pub notice: Option<String>,
 }
 
-/// What Codex asks in a task.
+/// The request that a task waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'v> {
-    /// The question.
+    /// The request.
     pub request: &'v Request,
     /// The message whose turn asks.
     pub of: &'v TaskMessage,
@@ -57,10 +57,10 @@ pub struct Asked<'v> {
     pub theirs: bool,
 }
 
-/// How a task stands.
+/// The status of a task for its A2A owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stand {
-    /// Where it is.
+    /// Its state.
     pub state: A2aState,
     /// What it waits for, or why it ended so.
     pub why: Option<String>,
@@ -68,7 +68,7 @@ pub struct Stand {
     pub at: Timestamp,
 }
 
-/// What was said before under this key: a message, or an answer in this task.
+/// The input that came before under this key: a message, or an answer in this task.
 pub fn repeated_input(
     rows: &dyn Read,
     task_id: &TaskId,
@@ -89,7 +89,7 @@ pub fn repeated_input(
     Ok(inputs.find(|input| input.kind == kind))
 }
 
-/// The answer to a question that was given under this key.
+/// The answer that was given under this key.
 #[must_use]
 pub fn answer_with_key<'w>(
     inputs: &'w [TaskInput],

@@ -1,8 +1,8 @@
-//! What the owner of a task is told as it goes on, one task_event after the other, derived from rows: what was told last
-//! is a mark in the owner's push configuration, and what comes behind it in this list is still to be told.
+//! The events of a task, in order, derived from rows. A subscription keeps the mark of the last delivered one; what comes
+//! behind it in this list is still to be delivered.
 //!
-//! Old task_events never move, so that a receiver that was away hears the rest in order. Only questions come and go: one
-//! that is settled is not told of any more.
+//! Past events never move, so a receiver that was away gets the rest in order. Only requests come and go: a settled one is
+//! no event any more.
 
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
@@ -10,35 +10,35 @@ use crate::task::{A2aState, TaskMessage, TaskSnapshot};
 use crate::value::{Message, MessageId, Subscription, TaskId, Timestamp};
 use std::collections::HashSet;
 
-/// The mark of a configuration that begins with what is not there yet.
+/// The mark of a subscription to future events only.
 pub const FROM_NOW: &str = "now";
 
-/// One thing to tell.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEvent {
-    /// Its name among the task_events of its task; stable.
+    /// Its stable name within the task.
     pub mark: String,
-    /// What is told.
+    /// What happened.
     pub what: What,
 }
 
-/// What a task_event tells.
+/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// How the task stood.
+    /// The task was in this state.
     Stood {
-        /// Where.
+        /// The state.
         state: A2aState,
         /// Since when.
         at: Timestamp,
     },
-    /// How it stands now: [`TaskSnapshot::now`] says the rest.
+    /// The task is in this state: [`TaskSnapshot::now`] says the rest.
     Stands(A2aState),
     /// A message was answered, and there is something to show.
     Answered(MessageId),
 }
 
-/// A task with all that its task_events are derived from.
+/// A task with the rows that its events are derived from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// The task.

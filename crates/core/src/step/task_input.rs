@@ -1,5 +1,5 @@
-//! Tasks: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
-//! reserve numbers for news of one. The rest of its life is that of its messages.
+//! Inputs of agents' tasks: accept one together with its message, answer a request of Codex with one, and reserve numbers
+//! for the events of a task. The rest of its life is that of its messages.
 
 use super::{
     Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Transition,
@@ -12,36 +12,36 @@ use crate::value::{
     ExternalId, MessageId, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-/// Takes in what another agent said.
+/// Accepts an input of an agent: a new task, or the next message of one.
 #[derive(Clone, Debug)]
 pub struct AcceptInput {
     /// Its message.
     pub receive: Receive,
-    /// Where it belongs.
+    /// The task it belongs to.
     pub place: InputTarget,
-    /// The owner's own id for it.
+    /// The client's own id for it.
     pub client_message_id: String,
-    /// What was said, in the channel's stored form.
+    /// The message in the channel's stored form.
     pub original: String,
     /// The same without its parts: what is kept when a guard refuses the message.
     pub brief: String,
 }
 
-/// Where a input belongs.
+/// The task an input belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputTarget {
     /// It begins a task; its conversation is that of the message.
     New(Task),
     /// It is the next input of one.
     Old {
-        /// Which.
+        /// The task.
         task_id: TaskId,
-        /// Who says it.
+        /// The sender.
         owner: String,
     },
 }
 
-/// What became of a input.
+/// Result of [`AcceptInput`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputAccepted {
     /// It is on disk.
@@ -203,25 +203,25 @@ pub(super) fn next_ordinal(inputs: &[TaskInput]) -> u32 {
         .map_or(1, |input| input.ordinal.saturating_add(1))
 }
 
-/// Answers a question of Codex with a input of a task's owner.
+/// Answers a request of Codex with an input of the task's owner.
 #[derive(Clone, Debug)]
 pub struct AnswerTask {
     /// The decision.
     pub decide: Decide,
-    /// In which task.
+    /// The task.
     pub task_id: TaskId,
-    /// The owner's own id for what was said.
+    /// The client's own id for it.
     pub client_message_id: String,
-    /// A repeat is known again by this.
+    /// Identifies a repeat of it.
     pub idempotency_key: Option<ExternalId>,
-    /// What was said, in the channel's stored form.
+    /// The message in the channel's stored form.
     pub original: String,
 }
 
-/// What became of an answer.
+/// Result of [`AnswerTask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskAnswered {
-    /// It was judged.
+    /// It was decided upon.
     Judged(DecideOutcome),
     /// It was here before, with the same key, as this input; nothing was done.
     Known(TaskInput),
@@ -232,7 +232,7 @@ pub enum TaskAnswered {
 pub struct AnswerView {
     known: Option<TaskInput>,
     decide: <Decide as Transition>::View,
-    /// The question is one of this task.
+    /// The request is one of this task.
     asked_here: bool,
     inputs: Vec<TaskInput>,
 }
@@ -293,10 +293,10 @@ impl Transition for AnswerTask {
     }
 }
 
-/// Reserves numbers for news of a task, so that none is given twice, also after a crash.
+/// Reserves event numbers of a task, so that none is given twice, also after a crash.
 #[derive(Clone, Debug)]
 pub struct ReserveSequence {
-    /// Of which.
+    /// The task.
     pub task_id: TaskId,
     /// How many.
     pub more: u32,
