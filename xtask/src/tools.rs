@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use bridge_codex::version::{PINNED, Version};
 use bridge_host::install;
+use bridge_host::version::{PINNED, Version};
 
 use crate::ci::{cargo, clean, run_command};
 use crate::{a2a, kits};

@@ -1,5 +1,6 @@
 //! The command line. `cargo xtask bench` writes it; people see only `--quick`, `--only` and `--against` of it.
 
+use crate::cost::ancestor::Served;
 use crate::plan::Part;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -56,6 +57,9 @@ pub(crate) struct Ancestor {
     /// The platform it reads
     #[arg(long)]
     pub(crate) platform: String,
+    /// The workspaces that it serves, as ID:TOKEN
+    #[arg(long)]
+    pub(crate) workspace: Vec<Served>,
     #[arg(long)]
     pub(crate) codex: PathBuf,
 }

@@ -19,8 +19,6 @@ pub(crate) enum Deed {
     Upload,
     /// Asking for a receipt.
     Probe,
-    /// Acknowledging: harmless to repeat.
-    Acknowledge,
     /// Fetching: harmless to repeat.
     Fetch,
 }
@@ -33,7 +31,6 @@ impl Deed {
                 "the platform did not take a file of this reply, which waits for it for a few tries"
             }
             Self::Probe => "the platform did not say whether this reply arrived",
-            Self::Acknowledge => "the platform did not confirm that this message is finished",
             Self::Fetch => "the platform showed no messages",
         }
     }
@@ -42,7 +39,7 @@ impl Deed {
     pub(crate) fn in_doubt(self) -> Class {
         match self {
             Self::Send => Class::Ambiguous,
-            Self::Upload | Self::Probe | Self::Acknowledge | Self::Fetch => Class::Transient,
+            Self::Upload | Self::Probe | Self::Fetch => Class::Transient,
         }
     }
 }
@@ -88,5 +85,51 @@ pub(crate) fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class 
         status if status.is_server_error() => deed.in_doubt(),
         // Redirects are not followed: a reply goes where the configuration says.
         _ => Class::Config,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    #[test]
+    fn retry_after_is_clamped() {
+        for (seconds, until) in [(7, 8_000), (-3, 1_000), (i64::MAX, 86_401_000)] {
+            let until = Some(Timestamp(until));
+            let class = capacity_after(Some(seconds), NOW);
+            assert_eq!(class, Class::Capacity { until });
+        }
+    }
+
+    #[test]
+    fn only_a_reply_is_ever_ambiguous() {
+        let refused = CallError::Unreached("connection refused".to_owned());
+        let class = |deed, error: &CallError| {
+            failure(deed, error, |refused| (of_status(deed, refused, NOW), "")).class
+        };
+        assert_eq!(class(Deed::Send, &refused), Class::Transient);
+        let status = |code: u16| {
+            CallError::Status(Refused {
+                status: StatusCode::from_u16(code).unwrap(),
+                retry_after: None,
+                json: true,
+                said: String::new(),
+            })
+        };
+        for error in [
+            CallError::Broken("timed out".to_owned()),
+            CallError::Unreadable("not JSON".to_owned()),
+            CallError::TooLong(7),
+            status(500),
+            status(503),
+            status(408),
+        ] {
+            assert_eq!(class(Deed::Send, &error), Class::Ambiguous, "{error}");
+            for harmless in [Deed::Upload, Deed::Probe, Deed::Fetch] {
+                assert_eq!(class(harmless, &error), Class::Transient, "{error}");
+            }
+        }
     }
 }

@@ -4,11 +4,8 @@
 
 use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
 use bridge_core::port::LedgerError;
-use bridge_core::step::{Extras, MidTurn, Receive, Received, Verdict};
-use bridge_core::storage::StorageBudget;
-use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier,
-};
+use bridge_core::step::{Extras, Received, Verdict};
+use bridge_core::value::{ChannelId, ExternalId, SenderKind, Tier};
 use std::future::Future;
 
 /// Takes custody of what a source shows. The daemon implements it; sources call it.
@@ -75,8 +72,6 @@ pub struct Arrival {
     pub tier: Tier,
     /// The text.
     pub body: String,
-    /// What is owed to the source.
-    pub ack: AckMode,
     /// Whether the channel found it fit.
     pub verdict: Verdict,
     /// What only some channels know of.
@@ -101,47 +96,6 @@ pub struct Activity {
     pub turns: u32,
     /// One line for people: what Codex does now.
     pub current: Option<String>,
-}
-
-impl Arrival {
-    /// The transition that takes it in.
-    #[must_use]
-    pub fn receive(self, assigned: Assigned) -> Receive {
-        Receive {
-            message_id: assigned.message_id,
-            conversation_id: assigned.conversation_id,
-            workdir: assigned.workdir,
-            channel: self.channel,
-            external_key: self.conversation,
-            external_id: self.external_id,
-            kind: self.kind,
-            sender: self.sender,
-            tier: self.tier,
-            body: self.body,
-            ack: self.ack,
-            mid_turn: assigned.mid_turn,
-            verdict: self.verdict,
-            extras: Extras {
-                storage: assigned.storage,
-                ..self.extras
-            },
-        }
-    }
-}
-
-/// Ids and places that the inbox assigns to what is new.
-#[derive(Clone, Debug)]
-pub struct Assigned {
-    /// For the message.
-    pub message_id: MessageId,
-    /// For the conversation, if it is new.
-    pub conversation_id: ConversationId,
-    /// Where it works, if it is new.
-    pub workdir: String,
-    /// What happens to the text if a turn of its conversation runs.
-    pub mid_turn: MidTurn,
-    /// What its sender may store.
-    pub storage: StorageBudget,
 }
 
 /// Why a text is not taken in. Nothing was stored; the sender still has it.

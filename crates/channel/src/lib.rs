@@ -14,12 +14,11 @@ mod hook;
 mod http;
 mod inbox;
 pub mod local;
-pub mod loopback;
 pub mod molecule;
 pub mod notify;
 mod poll;
 mod router;
 pub mod task;
 
-pub use inbox::{Activity, Arrival, Assigned, Inbox, Page, Refusal, Standing};
+pub use inbox::{Activity, Arrival, Inbox, Page, Refusal, Standing};
 pub use router::Channels;

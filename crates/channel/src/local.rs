@@ -6,31 +6,12 @@
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{
-    AckMode, ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin,
-};
+use bridge_core::value::{ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin};
 
 /// The channel's id in the ledger.
 pub const CHANNEL: &str = bridge_core::channels::LOCAL;
 /// The conversation of people who name none.
 pub const DEFAULT_CONVERSATION: &str = "main";
-
-/// A text as it came through the inbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inbound {
-    /// The text.
-    pub text: String,
-    /// What the sender calls the conversation.
-    pub conversation: String,
-    /// The sender's own id for it, so that sending it twice makes one message.
-    pub external_id: String,
-    /// Whose names these are: the holder of a token, or the owner's.
-    pub holder: Option<String>,
-    /// Who is at the keyboard, for display.
-    pub sender: String,
-    /// What they may do.
-    pub tier: Tier,
-}
 
 /// Begins the names of token holders, and no name that the owner may choose.
 const HOLDER: char = '@';
@@ -60,14 +41,23 @@ fn held(holder: &str, name: &str) -> String {
     format!("{HOLDER}{holder}/{name}")
 }
 
-/// Checks a text at the inbox.
-pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
-    check_text(&inbound.text)?;
-    check_key(&inbound.conversation)?;
-    check_key(&inbound.external_id)?;
-    let holder = inbound.holder.as_deref();
-    let conversation = conversation_key(holder, &inbound.conversation)?;
-    let external_id = external_key(holder, &inbound.external_id);
+/// Checks a text at the inbox. `key` is the sender's own id for it, so that sending it twice makes one message. Whoever is
+/// not the owner holds a token, and has conversations and keys of their own: they can neither speak in the owner's nor find
+/// out the owner's keys.
+pub fn arrive(
+    text: String,
+    conversation: Option<&str>,
+    key: &str,
+    sender: String,
+    is_owner: bool,
+) -> Result<Arrival, Refusal> {
+    let conversation = conversation.unwrap_or(DEFAULT_CONVERSATION);
+    check_text(&text)?;
+    check_key(conversation)?;
+    check_key(key)?;
+    let holder = (!is_owner).then_some(sender.as_str());
+    let conversation = conversation_key(holder, conversation)?;
+    let external_id = external_key(holder, key);
     check_key(&conversation)?;
     check_key(&external_id)?;
     Ok(Arrival {
@@ -75,19 +65,15 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         conversation,
         external_id: ExternalId::new(external_id),
         kind: SenderKind::Person,
-        sender: inbound.sender,
-        tier: inbound.tier,
-        ack: AckMode::None,
+        sender,
+        tier: if is_owner { Tier::Owner } else { Tier::Tool },
         verdict: Verdict::Fit,
         extras: Extras {
             // Whoever holds a token for sending does not hold one for deciding.
-            command: match inbound.tier {
-                Tier::Owner => Command::read_word(&inbound.text),
-                Tier::Peer | Tier::Tool => None,
-            },
+            command: is_owner.then(|| Command::read_word(&text)).flatten(),
             ..Extras::default()
         },
-        body: inbound.text,
+        body: text,
     })
 }
 
@@ -116,11 +102,6 @@ impl Sink for LocalSink {
         let receipt = receipt(reply);
         Ok(Probe::Present { receipt })
     }
-
-    /// Nobody waits for one: taking the text in was the receipt.
-    async fn acknowledge(&self, _message: &Message) -> Result<(), SinkFault> {
-        Ok(())
-    }
 }
 
 fn receipt(reply: &Reply) -> String {
@@ -133,14 +114,13 @@ mod tests {
     use bridge_core::limits::MESSAGE_MAX_CHARS;
 
     fn inbox(text: &str, conversation: &str) -> Result<Arrival, Refusal> {
-        arrive(Inbound {
-            text: text.to_owned(),
-            conversation: conversation.to_owned(),
-            external_id: "e1".to_owned(),
-            holder: None,
-            sender: "me".to_owned(),
-            tier: Tier::Owner,
-        })
+        arrive(
+            text.to_owned(),
+            Some(conversation),
+            "e1",
+            "me".to_owned(),
+            true,
+        )
     }
 
     #[test]
@@ -175,14 +155,8 @@ mod tests {
     #[test]
     fn f10_holders_and_owner_share_no_names() {
         let keys = |holder: Option<&str>, name: &str| {
-            let arrival = arrive(Inbound {
-                text: "hi".to_owned(),
-                conversation: name.to_owned(),
-                external_id: name.to_owned(),
-                holder: holder.map(str::to_owned),
-                sender: "me".to_owned(),
-                tier: Tier::Owner,
-            });
+            let sender = holder.unwrap_or("me").to_owned();
+            let arrival = arrive("hi".to_owned(), Some(name), name, sender, holder.is_none());
             arrival.map(|arrival| (arrival.conversation, arrival.external_id.to_string()))
         };
         let held = keys(Some("snd"), "main").unwrap();

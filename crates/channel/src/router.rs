@@ -2,7 +2,6 @@
 
 use crate::a2a;
 use crate::local::{self, LocalSink};
-use crate::loopback::{self, Loopback};
 use crate::molecule::{ChannelHealth, Molecule};
 use crate::task;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
@@ -11,8 +10,6 @@ use bridge_core::value::{ChannelId, Class, Failure, Message, Reply, Twin};
 /// The channels that are configured. The local one always is.
 #[derive(Clone, Debug, Default)]
 pub struct Channels {
-    /// The platform on this machine, if there is one.
-    pub loopback: Option<Loopback>,
     /// The workspaces on Molecule platforms.
     pub molecule: Vec<Molecule>,
 }
@@ -20,7 +17,6 @@ pub struct Channels {
 /// Where a reply goes.
 enum Way<'a> {
     Local,
-    Loopback(&'a Loopback),
     Molecule(&'a Molecule),
     /// It was configured when the message came, and is not any more.
     Gone,
@@ -29,11 +25,10 @@ enum Way<'a> {
 impl Channels {
     fn way(&self, channel: &ChannelId) -> Way<'_> {
         let molecule = || self.molecule.iter().find(|own| own.channel() == channel);
-        match (channel.as_str(), &self.loopback) {
+        match channel.as_str() {
             // Answers to tasks are read where they were started, those to other agents as their tasks.
-            (local::CHANNEL | task::CHANNEL | a2a::CHANNEL, _) => Way::Local,
-            (loopback::CHANNEL, Some(loopback)) => Way::Loopback(loopback),
-            (_, _) => molecule().map_or(Way::Gone, Way::Molecule),
+            local::CHANNEL | task::CHANNEL | a2a::CHANNEL => Way::Local,
+            _ => molecule().map_or(Way::Gone, Way::Molecule),
         }
     }
 
@@ -58,7 +53,6 @@ impl Sink for Channels {
     fn traits(&self, message: &Message) -> SinkTraits {
         match self.way(&message.channel) {
             Way::Local => LocalSink.traits(message),
-            Way::Loopback(loopback) => loopback.traits(message),
             Way::Molecule(molecule) => molecule.traits(message),
             // Nothing is known of it, so nothing may be sent twice; a send fails before it begins.
             Way::Gone => SinkTraits {
@@ -71,7 +65,6 @@ impl Sink for Channels {
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
         match self.way(&message.channel) {
             Way::Local => LocalSink.send(message, reply).await,
-            Way::Loopback(loopback) => loopback.send(message, reply).await,
             Way::Molecule(molecule) => molecule.send(message, reply).await,
             Way::Gone => Err(gone(message)),
         }
@@ -85,17 +78,7 @@ impl Sink for Channels {
     ) -> Result<Probe, SinkFault> {
         match self.way(&message.channel) {
             Way::Local => LocalSink.probe(message, reply, twins).await,
-            Way::Loopback(loopback) => loopback.probe(message, reply, twins).await,
             Way::Molecule(molecule) => molecule.probe(message, reply, twins).await,
-            Way::Gone => Err(gone(message)),
-        }
-    }
-
-    async fn acknowledge(&self, message: &Message) -> Result<(), SinkFault> {
-        match self.way(&message.channel) {
-            Way::Local => LocalSink.acknowledge(message).await,
-            Way::Loopback(loopback) => loopback.acknowledge(message).await,
-            Way::Molecule(molecule) => molecule.acknowledge(message).await,
             Way::Gone => Err(gone(message)),
         }
     }
@@ -103,7 +86,7 @@ impl Sink for Channels {
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
         match self.way(&message.channel) {
             Way::Molecule(molecule) => molecule.hint(message, text).await,
-            Way::Local | Way::Loopback(_) | Way::Gone => Ok(()),
+            Way::Local | Way::Gone => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::inbox::{Arrival, Refusal, check_text};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{AckMode, ChannelId, ExternalId, SenderKind, TaskId, Tier};
+use bridge_core::value::{ChannelId, ExternalId, SenderKind, TaskId, Tier};
 
 /// The channel's id in the ledger.
 pub const CHANNEL: &str = bridge_core::channels::TASK;
@@ -25,7 +25,6 @@ pub fn arrive(
         sender,
         tier: Tier::Tool,
         body: text,
-        ack: AckMode::None,
         verdict: Verdict::Fit,
         extras: Extras::default(),
     })

@@ -4,8 +4,8 @@
 
 use crate::cli::{Common, OutputArgs};
 use anyhow::anyhow;
-use bridge_channel::{local, loopback, task};
-use bridge_core::rules::{Case, Effect, Judgement, Ruling, accept_means, quote};
+use bridge_channel::{local, task};
+use bridge_core::rules::{Case, Effect, RuleDecision, RuleEvaluation, accept_means, quote};
 use bridge_core::show;
 use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
 use bridge_daemon::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
@@ -31,7 +31,7 @@ pub(crate) struct ExplainArgs {
     /// Whose turn asks
     #[arg(long, value_enum, required_unless_present = "channel", conflicts_with_all = ["channel", "sender"])]
     tier: Option<TierArg>,
-    /// The channel that the message came from: `local`, `task`, `loopback`, `molecule:ID`
+    /// The channel that the message came from: `local`, `task`, `molecule:ID`
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
     /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin` [default there: you]
@@ -155,12 +155,12 @@ fn explained(
     tier: Tier,
     kind: RequestKind,
     effect: Effect,
-    judged: Judgement,
+    judged: RuleEvaluation,
 ) -> Explained {
     let (sandbox, policy) = power(config, tier);
     Explained {
         ruling: judged.ruling.as_str(),
-        who: (judged.ruling == Ruling::Ask).then(|| judged.who.as_str()),
+        who: (judged.ruling == RuleDecision::Ask).then(|| judged.who.as_str()),
         rule: judged.because,
         why: judged.why,
         tier: tier.as_str(),
@@ -191,7 +191,7 @@ fn power(config: &Config, tier: Tier) -> (Sandbox, ApprovalPolicy) {
 fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier, String> {
     let workspaces = || loaded.molecule.iter().map(|workspace| &workspace.settings);
     let of_workspace = |id: &str| workspaces().find(|settings| settings.workspace.starts_with(id));
-    if sender.is_some() && matches!(channel, task::CHANNEL | loopback::CHANNEL) {
+    if sender.is_some() && channel == task::CHANNEL {
         return Err(format!(
             "on the channel {channel} it does not matter who sends; leave --sender out"
         ));
@@ -203,16 +203,12 @@ fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier,
             Some(_) => Tier::Tool,
         }),
         None if channel == task::CHANNEL => Ok(Tier::Tool),
-        None if channel == loopback::CHANNEL => match loaded.config.loopback.settings() {
-            Some(settings) => Ok(settings.tier),
-            None => Err("the channel loopback is not configured".to_owned()),
-        },
         Some(("molecule", id)) if !id.is_empty() => match of_workspace(id) {
             Some(settings) => Ok(settings.origins.tier_of_sender(sender.unwrap_or(CANVAS))),
             None => Err(format!("no Molecule workspace `{id}` is configured")),
         },
         None | Some(_) => Err(format!(
-            "there is no channel `{channel}`; channels are local, task, loopback and molecule:ID"
+            "there is no channel `{channel}`; channels are local, task and molecule:ID"
         )),
     }
 }
@@ -268,10 +264,10 @@ fn in_words(said: &Explained) -> String {
         format!("{}, approval policy {}", said.sandbox, said.approval_policy),
     );
     say("asked", said.asked.to_owned());
-    if said.ruling != Ruling::Deny.as_str() {
+    if said.ruling != RuleDecision::Deny.as_str() {
         say("an accept", said.accept_means.to_owned());
     }
-    if said.ruling == Ruling::Ask.as_str() {
+    if said.ruling == RuleDecision::Ask.as_str() {
         say(
             "silence",
             format!("is a decline after {} s", said.deadline_secs),

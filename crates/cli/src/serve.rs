@@ -1,8 +1,8 @@
 //! `run`: the daemon in the foreground, its log on stderr, its end by signal; and what every process with a daemon does.
 
 use crate::cli::{Common, RunArgs};
+use bridge_daemon::Notifier;
 use bridge_daemon::config::Environment;
-use bridge_daemon::notify::Notifier;
 use bridge_daemon::{Ready, RunOptions, Source, Stop, run as run_daemon};
 use bridge_daemon::{telemetry, term};
 use nix::sys::prctl::set_dumpable;

@@ -3,49 +3,40 @@
 //! Codex may say several things in one turn. Only the caller that knows how the turn ended can
 //! choose, so candidates are gathered first and picked at the end.
 
-use crate::wire::ids::ItemId;
 use crate::wire::item::{AgentMessage, Item};
 use crate::wire::values::{MessagePhase, TurnStatus};
-
-/// What Codex said, as an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentText {
-    pub item_id: ItemId,
-    pub text: String,
-    pub phase: Option<MessagePhase>,
-}
 
 /// Answers to earlier texts of one turn that are kept; a turn is not given more texts than that.
 const EARLIER_MAX: usize = 32;
 
-/// What may be the answer of a turn. A turn can be given more texts while it runs: each begins a part of its own,
+/// Candidates for the answer of a turn. A turn can be given more texts while it runs: each begins a part of its own,
 /// and what was answered in an earlier part is part of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
-    earlier: Vec<AgentText>,
-    part: Part,
+    earlier: Vec<String>,
+    part: AnswerPart,
 }
 
 /// The latest message of each rank since the last text; older ones are let go, so a long turn costs three texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Part {
-    marked_final: Option<AgentText>,
-    unmarked: Option<AgentText>,
-    partial: Option<AgentText>,
+struct AnswerPart {
+    marked_final: Option<String>,
+    unmarked: Option<String>,
+    partial: Option<String>,
     /// The unmarked message was the last thing that Codex did.
     at_end: bool,
 }
 
-impl Part {
-    fn best(&self) -> Option<&AgentText> {
+impl AnswerPart {
+    fn best(&self) -> Option<&String> {
         self.marked_final
             .as_ref()
             .or(self.unmarked.as_ref())
             .or(self.partial.as_ref())
     }
 
-    /// What it answered before it was given the next text. A word between two tools is no answer.
-    fn closed(self) -> Option<AgentText> {
+    /// The answer before the next text. A message between two tools is no answer.
+    fn closed(self) -> Option<String> {
         let unmarked = self.unmarked.filter(|_| self.at_end);
         self.marked_final.or(unmarked)
     }
@@ -70,7 +61,7 @@ impl Candidates {
     /// A completed turn's answer is its last final message, else its last unmarked one, else the last part of one;
     /// what it answered before it was given another text stands before it. A turn that was cut has an answer only
     /// if Codex marked it as final, and nothing that it was given after that is open.
-    pub(crate) fn pick(&self, status: &TurnStatus) -> Option<AgentText> {
+    pub(crate) fn pick(&self, status: &TurnStatus) -> Option<String> {
         let last = match status {
             TurnStatus::Completed => self.part.best(),
             TurnStatus::Interrupted
@@ -78,17 +69,17 @@ impl Candidates {
             | TurnStatus::InProgress
             | TurnStatus::Other(_) => Some(self.part.marked_final.as_ref()?),
         };
-        let said: Vec<&AgentText> = self.earlier.iter().chain(last).collect();
-        let whole = said.last().copied().cloned()?;
-        let text = said.iter().map(|said| said.text.as_str());
-        Some(AgentText {
-            text: text.collect::<Vec<_>>().join("\n\n"),
-            ..whole
-        })
+        let said: Vec<&str> = self
+            .earlier
+            .iter()
+            .chain(last)
+            .map(String::as_str)
+            .collect();
+        (!said.is_empty()).then(|| said.join("\n\n"))
     }
 }
 
-impl Part {
+impl AnswerPart {
     fn message(&mut self, message: &AgentMessage) {
         self.at_end = true;
         let rank = match &message.phase {
@@ -97,23 +88,20 @@ impl Part {
             Some(MessagePhase::PartialAnswer) => &mut self.partial,
             Some(MessagePhase::Commentary) => return,
         };
-        *rank = Some(AgentText {
-            item_id: message.id.clone(),
-            text: message.text.clone(),
-            phase: message.phase.clone(),
-        });
+        *rank = Some(message.text.clone());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_core::value::ItemId;
 
     fn candidates(messages: &[(&str, Option<MessagePhase>)]) -> Candidates {
         let mut candidates = Candidates::default();
         for (text, phase) in messages {
             candidates.part.message(&AgentMessage {
-                id: ItemId::from(*text),
+                id: ItemId::new(*text),
                 text: (*text).to_owned(),
                 phase: phase.clone(),
             });
@@ -122,7 +110,7 @@ mod tests {
     }
 
     fn picked(candidates: &Candidates, status: TurnStatus) -> Option<String> {
-        candidates.pick(&status).map(|answer| answer.text)
+        candidates.pick(&status)
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::wire::ids::{ItemId, ThreadId};
 use crate::wire::item::Item;
+use bridge_core::value::{ItemId, ThreadId};
 
 /// Items that say something about the run and touch nothing: a warning, a list of things to do.
 const HARMLESS: [&str; 2] = ["error", "todoList"];
@@ -49,7 +49,7 @@ pub struct ExecUsage {
     pub output_tokens: i64,
 }
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Debug, Default)]
 pub struct ExecFold {
     /// The thread it named.
@@ -62,14 +62,14 @@ pub struct ExecFold {
     pub effects: bool,
     /// How the turn ended; absent while it runs, and for ever when the process died.
     pub end: Option<ExecEnd>,
-    /// What the thread cost up to here.
+    /// Usage of the thread so far.
     pub usage: Option<ExecUsage>,
-    /// The last error it told, which may have been mended by a retry.
+    /// The last error it reported, which a retry may have repaired.
     pub last_error: Option<String>,
 }
 
 impl ExecFold {
-    /// Takes in one line. What can't be read is a sign of life and nothing more: the end of the process says the rest.
+    /// Takes in one line. An unreadable line is a sign of life and nothing more: the end of the process says the rest.
     pub fn line(&mut self, line: &str) -> ExecNews {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             return ExecNews::Alive;
@@ -109,8 +109,8 @@ impl ExecFold {
     fn thread(&mut self, event: &Value) -> ExecNews {
         match event.get("thread_id").and_then(Value::as_str) {
             Some(id) => {
-                self.thread = Some(ThreadId::from(id));
-                ExecNews::Thread(ThreadId::from(id))
+                self.thread = Some(ThreadId::new(id));
+                ExecNews::Thread(ThreadId::new(id))
             }
             None => ExecNews::Alive,
         }
@@ -122,7 +122,7 @@ impl ExecFold {
         };
         let kind = item.get("type").and_then(Value::as_str).unwrap_or_default();
         let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-        let item_id = ItemId::from(id);
+        let item_id = ItemId::new(id);
         if HARMLESS.contains(&kind) {
             return ExecNews::Alive;
         }
@@ -222,7 +222,7 @@ mod tests {
             r#"{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":20,"output_tokens":10}}"#,
         ]);
         let item = |id: &str, completed, headline: &str| ExecNews::Item {
-            item_id: ItemId::from(id),
+            item_id: ItemId::new(id),
             completed,
             headline: headline.to_owned(),
             effect: true,

@@ -14,7 +14,7 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// Capacity kept between lines; a buffer that grew for one huge line is given back.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
-/// What is wrong with a piece of the stream. None of them ends it: the next line is read normally.
+/// A bad piece of the stream. None of them ends it: the next line is read normally.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FrameError {
     #[error("a line longer than {limit} bytes was dropped; restart this codex process")]
@@ -23,8 +23,6 @@ pub enum FrameError {
     NotUtf8 { bytes: usize },
     #[error("the stream ended inside a line, {bytes} bytes were dropped")]
     Truncated { bytes: usize },
-    #[error("the text to write holds a line break; write one json value per line")]
-    NotOneLine,
 }
 
 /// Cuts a byte stream into lines. Feed it whatever a read returned.
@@ -52,7 +50,7 @@ impl LineReader {
         }
     }
 
-    /// Takes in bytes and returns what became complete, in order. Blank lines are left out and a
+    /// Takes in bytes and returns the lines that are complete now, in order. Blank lines are left out and a
     /// carriage return before the line feed is cut off.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Result<String, FrameError>> {
         let mut out = Vec::new();
@@ -102,18 +100,6 @@ impl LineReader {
         self.buffer.clear();
         self.buffer.shrink_to(KEPT_CAPACITY);
     }
-}
-
-/// Appends one text as one line. Codex exits on input that is not UTF-8 and ignores a broken line
-/// without an answer, so a text with a line break inside is refused here.
-pub fn push_line(out: &mut Vec<u8>, text: &str) -> Result<(), FrameError> {
-    if text.contains(['\n', '\r']) {
-        return Err(FrameError::NotOneLine);
-    }
-    out.reserve(text.len() + 1);
-    out.extend_from_slice(text.as_bytes());
-    out.push(b'\n');
-    Ok(())
 }
 
 #[cfg(test)]
@@ -170,13 +156,5 @@ mod tests {
         line.push(b'\n');
         assert_eq!(reader.feed(&line).len(), 1);
         assert!(reader.buffer.capacity() <= KEPT_CAPACITY);
-    }
-
-    #[test]
-    fn writes_one_line_or_nothing() {
-        let mut out = Vec::new();
-        assert_eq!(push_line(&mut out, "{}"), Ok(()));
-        assert_eq!(push_line(&mut out, "{\n}"), Err(FrameError::NotOneLine));
-        assert_eq!(out, b"{}\n");
     }
 }

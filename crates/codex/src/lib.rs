@@ -3,8 +3,8 @@
 //! Texts go in and come out; sockets, processes, files, clocks and random sources live elsewhere,
 //! and `now_ms` is always an argument. Every field name here was taken from the schema that the
 //! real binary generates, and `tests/schema.rs` compares them again on every run.
-//! [`exec`] reads the lines of `codex exec`. Start at [`link::Link`] for requests, [`turn::TurnFold`] for what a turn does, and
-//! [`oracle`] for what became of a message after a crash.
+//! [`exec`] reads the lines of `codex exec`. Start at [`link::Link`] for requests, [`turn::TurnFold`] for a running turn,
+//! and [`oracle`] to find a message after a crash.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -18,5 +18,3 @@ mod text;
 pub mod turn;
 pub mod version;
 pub mod wire;
-
-pub use answer::AgentText;

@@ -55,7 +55,7 @@ pub enum LinkError {
     },
 }
 
-/// What a text from Codex amounts to.
+/// A message from Codex after the link has sorted it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Response {
@@ -90,7 +90,7 @@ pub enum Ignored {
     },
 }
 
-/// What was dropped so far, for metrics and `doctor`.
+/// Messages dropped so far, for metrics and `doctor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     pub late_responses: u64,
@@ -103,7 +103,7 @@ pub struct LinkCounters {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingCall {
     sent_ms: u64,
     deadline_ms: u64,
 }
@@ -113,7 +113,7 @@ struct Pending {
 pub struct Link {
     options: LinkOptions,
     next: i64,
-    pending: BTreeMap<CallId, Pending>,
+    pending: BTreeMap<CallId, PendingCall>,
     counters: LinkCounters,
 }
 
@@ -158,7 +158,7 @@ impl Link {
         self.next = self.next.saturating_add(1);
         self.pending.insert(
             call,
-            Pending {
+            PendingCall {
                 sent_ms: now_ms,
                 deadline_ms: now_ms.saturating_add(M::deadline_ms()),
             },

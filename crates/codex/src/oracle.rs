@@ -1,96 +1,46 @@
-//! Reads a thread's history: what became of the message with client id C after turn L.
+//! Finds a message in a thread's history after a crash: the turn with client id C after turn L.
 //!
-//! Pure, and only as good as its input: the turns must come from a process that holds the
-//! thread's writer (a reader without it is told `interrupted` of a running turn), oldest first,
-//! with all items. Whether to run again, harvest or ask is decided elsewhere.
+//! Pure, and only as good as its input: the turns must come from a process that holds the thread's writer (Codex reports
+//! a running turn as `interrupted` to any other reader), oldest first, with all items. Missing effects prove nothing:
+//! items that were seen live were missing on disk after a kill. Whether to run again, harvest or ask is decided elsewhere.
 
-use crate::answer::{AgentText, Candidates};
+use crate::answer::Candidates;
 use crate::turn::MAX_RECEIVED;
 use crate::wire::Turn;
-use crate::wire::ids::{ClientId, TurnId};
 use crate::wire::item::Item;
-use crate::wire::turn::TurnError;
 use crate::wire::values::TurnStatus;
+use bridge_core::port::{self, RecordedTurn, TurnHistory};
+use bridge_core::value::{ClientId, TurnId};
+use thiserror::Error;
 
-/// Most headlines of effects that are listed; the count goes on.
+/// Most headlines of effects that are listed.
 pub const MAX_LISTED_EFFECTS: usize = 20;
 
-/// Most foreign turns that are named; a person only needs to see that there are some.
-pub const MAX_LISTED_TURNS: usize = 20;
-
-/// What the history says.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// The message is in the history: Codex took it.
-    Ours(Box<OurTurn>),
-    /// A turn is just beginning and has no message yet: look again. It may be ours.
-    Beginning { turn_id: TurnId },
-    /// Nothing but turns that were cut before any message was written: the model was never called.
-    Absent { empty_turns: usize },
-    /// Somebody else used the thread since.
-    Foreign { turn_ids: Vec<TurnId> },
-    /// A turn came without all its items, so nothing follows from what is missing: ask again with
-    /// `itemsView: full`.
-    Unloaded { turn_id: TurnId },
-    /// Turn L is not among these turns: ask for more pages, or the history is not the one we knew.
+/// Why nothing follows from a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum HistoryError {
+    /// Read older pages; if there are none, this is not the history that we knew.
+    #[error("the last turn known is not in it")]
     NoAnchor,
-}
-
-/// The turn that holds our message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OurTurn {
-    pub turn_id: TurnId,
-    /// False when the message was steered into a turn that another one opened.
-    pub opened_by_us: bool,
-    pub state: OurState,
-    pub effects: Effects,
-    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_RECEIVED`].
-    pub received: Vec<ClientId>,
-    /// A message of Codex is there in a form we can't read, so a missing answer proves nothing.
-    pub unread: bool,
-}
-
-/// How our turn stands.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OurState {
-    InProgress,
-    Completed {
-        answer: Option<AgentText>,
-    },
-    /// Interrupted or failed. A `final_answer` is whole and can be harvested.
-    Cut {
-        failed: bool,
-        error: Option<TurnError>,
-        final_answer: Option<AgentText>,
-    },
-    /// A status we have no name for: a person must look.
-    Unclear {
-        status: String,
-    },
-}
-
-/// Items that may have touched the world. Absent ones prove nothing: items seen live were missing
-/// on disk after a kill.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Effects {
-    pub count: usize,
-    /// The first of them, in a person's words.
-    pub headlines: Vec<String>,
+    #[error("it has an answer in an unknown form")]
+    UnreadableAnswer,
 }
 
 /// Looks for `client_id` in `turns` (oldest first). `after` is the last turn known before the
 /// message was sent; `None` means that the thread was new.
-pub fn history(turns: &[Turn], client_id: &ClientId, after: Option<&TurnId>) -> Found {
+pub fn history(
+    turns: &[Turn],
+    client_id: &ClientId,
+    after: Option<&TurnId>,
+) -> Result<TurnHistory, HistoryError> {
     if let Some(ours) = find_ours(turns, client_id) {
         if !ours.has_all_items() {
-            return unloaded(ours);
+            return Ok(unloaded());
         }
-        return Found::Ours(Box::new(our_turn(ours, client_id)));
+        return of_turn(ours);
     }
-    match after_anchor(turns, after) {
-        Some(later) => absent(later),
-        None => Found::NoAnchor,
-    }
+    let later = after_anchor(turns, after).ok_or(HistoryError::NoAnchor)?;
+    Ok(absent(later))
 }
 
 /// A client id is sent once per attempt, so more than one match is not expected; if it happens, an
@@ -113,35 +63,34 @@ fn after_anchor<'a>(turns: &'a [Turn], after: Option<&TurnId>) -> Option<&'a [Tu
     turns.get(anchor + 1..)
 }
 
-fn absent(later: &[Turn]) -> Found {
-    if let Some(turn) = later.iter().find(|turn| !turn.has_all_items()) {
-        return unloaded(turn);
+/// Without our message: a turn that is just beginning may be ours and has no message yet; turns that were cut before
+/// any message was written never called the model; all others belong to somebody else.
+fn absent(later: &[Turn]) -> TurnHistory {
+    if !later.iter().all(Turn::has_all_items) {
+        return unloaded();
     }
-    let foreign: Vec<TurnId> = later
-        .iter()
-        .filter(|turn| !turn.items.is_empty() || !is_open_or_cut(&turn.status))
-        .map(|turn| turn.id.clone())
-        .take(MAX_LISTED_TURNS)
-        .collect();
-    if !foreign.is_empty() {
-        return Found::Foreign { turn_ids: foreign };
+    let is_foreign = |turn: &Turn| !turn.items.is_empty() || !is_open_or_cut(&turn.status);
+    if later.iter().any(is_foreign) {
+        return TurnHistory::Foreign;
     }
-    match later
-        .iter()
-        .find(|turn| turn.status == TurnStatus::InProgress)
-    {
-        Some(turn) => Found::Beginning {
+    let beginning = |turn: &&Turn| turn.status == TurnStatus::InProgress;
+    match later.iter().find(beginning) {
+        Some(turn) => TurnHistory::Turn(RecordedTurn {
             turn_id: turn.id.clone(),
-        },
-        None => Found::Absent {
-            empty_turns: later.len(),
-        },
+            status: port::TurnStatus::InProgress,
+            answer: None,
+            effects: Vec::new(),
+            received: Vec::new(),
+            failure: None,
+        }),
+        None => TurnHistory::Absent,
     }
 }
 
-fn unloaded(turn: &Turn) -> Found {
-    Found::Unloaded {
-        turn_id: turn.id.clone(),
+/// Nothing follows from items that are missing; `itemsView: full` gives all.
+fn unloaded() -> TurnHistory {
+    TurnHistory::Unreadable {
+        why: "Codex did not give all its items".to_owned(),
     }
 }
 
@@ -153,65 +102,46 @@ fn is_open_or_cut(status: &TurnStatus) -> bool {
     }
 }
 
-fn our_turn(turn: &Turn, client_id: &ClientId) -> OurTurn {
-    OurTurn {
-        opened_by_us: turn.client_ids().next() == Some(Some(client_id)),
-        ..of_turn(turn)
-    }
-}
-
-/// What a turn says of itself, for whoever knows by other means that it is theirs: `codex exec` takes no client id.
-pub fn of_turn(turn: &Turn) -> OurTurn {
-    OurTurn {
-        turn_id: turn.id.clone(),
-        opened_by_us: true,
-        state: our_state(turn),
-        effects: effects(turn),
-        received: turn
-            .client_ids()
-            .flatten()
-            .take(MAX_RECEIVED)
-            .cloned()
-            .collect(),
-        unread: turn.items.iter().any(Item::is_unread_message),
-    }
-}
-
-fn our_state(turn: &Turn) -> OurState {
-    let answer = answer(turn);
-    let cut = |failed| OurState::Cut {
-        failed,
-        error: turn.error.clone(),
-        final_answer: answer.clone(),
+/// The finding for a turn that is known to be ours by other means: `codex exec` takes no client id.
+pub fn of_turn(turn: &Turn) -> Result<TurnHistory, HistoryError> {
+    let status = match &turn.status {
+        TurnStatus::InProgress => port::TurnStatus::InProgress,
+        TurnStatus::Completed => port::TurnStatus::Completed,
+        TurnStatus::Interrupted => port::TurnStatus::Interrupted,
+        TurnStatus::Failed => port::TurnStatus::Failed,
+        TurnStatus::Other(status) => {
+            let why = format!("its status `{status}` is unknown");
+            return Ok(TurnHistory::Unreadable { why });
+        }
     };
-    match &turn.status {
-        TurnStatus::InProgress => OurState::InProgress,
-        TurnStatus::Completed => OurState::Completed { answer },
-        TurnStatus::Interrupted => cut(false),
-        TurnStatus::Failed => cut(true),
-        TurnStatus::Other(status) => OurState::Unclear {
-            status: status.clone(),
-        },
+    let is_cut = matches!(turn.status, TurnStatus::Interrupted | TurnStatus::Failed);
+    let answer = answer(turn).filter(|_| status != port::TurnStatus::InProgress);
+    let is_unread = turn.items.iter().any(Item::is_unread_message);
+    if is_unread && answer.is_none() && status == port::TurnStatus::Completed {
+        return Err(HistoryError::UnreadableAnswer);
     }
+    let effects = turn.items.iter().filter(|item| item.is_effect());
+    let received = turn.client_ids().flatten();
+    let error = turn.error.as_ref().filter(|_| is_cut);
+    Ok(TurnHistory::Turn(RecordedTurn {
+        turn_id: turn.id.clone(),
+        status,
+        answer,
+        effects: effects
+            .map(Item::headline)
+            .take(MAX_LISTED_EFFECTS)
+            .collect(),
+        received: received.take(MAX_RECEIVED).cloned().collect(),
+        failure: error.map(|error| error.failure(None)),
+    }))
 }
 
-fn answer(turn: &Turn) -> Option<AgentText> {
+fn answer(turn: &Turn) -> Option<String> {
     let mut candidates = Candidates::default();
     for item in &turn.items {
         candidates.consider(item);
     }
     candidates.pick(&turn.status)
-}
-
-fn effects(turn: &Turn) -> Effects {
-    let mut effects = Effects::default();
-    for item in turn.items.iter().filter(|item| item.is_effect()) {
-        effects.count += 1;
-        if effects.headlines.len() < MAX_LISTED_EFFECTS {
-            effects.headlines.push(item.headline());
-        }
-    }
-    effects
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::text::one_line;
 pub const OVERLOADED: i64 = -32001;
 /// The request is understood but refused; the message says why. Also unknown methods.
 pub const INVALID_REQUEST: i64 = -32600;
-/// What we answer to a request of a kind we do not know.
+/// Our answer to an unknown kind of request.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// Input over the limit comes with this code.
 pub const INVALID_PARAMS: i64 = -32602;
@@ -198,7 +198,7 @@ const WORDS: &[(&str, Refusal)] = &[
     ("Server is draining", Refusal::Draining),
 ];
 
-/// What one text from Codex is.
+/// One message from Codex.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
     Response {

@@ -10,17 +10,19 @@ mod spoken;
 use std::collections::BTreeSet;
 
 pub use changes::{OpenChanges, made};
-use spoken::Draft;
-pub use spoken::{MAX_DRAFT_BYTES, Spoken, spoken};
+use spoken::TextDraft;
+pub use spoken::{MAX_DRAFT_BYTES, spoken};
 
-use crate::answer::{AgentText, Candidates};
-use crate::wire::ids::{ClientId, ItemId, ThreadId, TurnId};
+use bridge_core::port::{self, TextUpdate, TurnEnd};
+
+use crate::answer::Candidates;
 use crate::wire::item::Item;
 use crate::wire::notification::{ErrorNotice, ItemDelta, TurnNotice};
 use crate::wire::turn::TurnError;
 use crate::wire::usage::{ThreadTokenUsage, TokenUsage};
 use crate::wire::values::TurnStatus;
 use crate::wire::{Notification, Turn};
+use bridge_core::value::{ClientId, ItemId, ThreadId, TurnId, Usage};
 
 /// Items that may be open at once; beyond it the turn simply counts as having touched the world.
 const MAX_OPEN_EFFECTS: usize = 1024;
@@ -35,7 +37,7 @@ pub enum ItemStage {
     Completed,
 }
 
-/// What a notification changed, for people who watch and for the ledger.
+/// The effect of a notification, for watchers and for the ledger.
 ///
 /// Silence is not idleness: a full draft gives no more news. [`TurnFold::concerns`] is the sign of
 /// life.
@@ -60,36 +62,17 @@ pub enum TurnNews {
     Retrying {
         message: String,
     },
-    Usage(TurnUsage),
+    Usage,
     /// The end. Later notifications of the turn change nothing.
     Completed(Box<TurnOutcome>),
-}
-
-/// Tokens of the turn, and of its whole thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TurnUsage {
-    /// Since the first model call of this turn that we saw.
-    pub turn: TokenUsage,
-    pub thread: TokenUsage,
-    pub context_window: Option<u64>,
 }
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnOutcome {
-    pub turn_id: TurnId,
-    pub status: TurnStatus,
-    /// Absent when Codex said nothing that counts as an answer.
-    pub answer: Option<AgentText>,
+    /// Without a failure: the caller classifies `error`, because it knows when the account's limit resets.
+    pub end: TurnEnd,
     pub error: Option<TurnError>,
-    /// The turn may have touched the world.
-    pub effects: bool,
-    /// Completed items that were seen.
-    pub items: u64,
-    pub usage: Option<TurnUsage>,
-    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_RECEIVED`]: what was
-    /// steered into it and is not here was not received.
-    pub received: Vec<ClientId>,
     /// The turn was begun by a message that is not the one it was followed for.
     pub joined: bool,
     /// A message of Codex came in a form we can't read, so a missing answer proves nothing.
@@ -115,14 +98,13 @@ pub struct TurnFold {
     thread_id: ThreadId,
     client_id: Option<ClientId>,
     aim: Aim,
-    draft: Option<Draft>,
+    draft: Option<TextDraft>,
     candidates: Candidates,
     error: Option<TurnError>,
     touched: bool,
     open_effects: BTreeSet<ItemId>,
-    items: u64,
-    usage: Option<TurnUsage>,
-    /// What the thread had used before this turn.
+    usage: Usage,
+    /// Usage of the thread before this turn.
     baseline: Option<TokenUsage>,
     received: Vec<ClientId>,
     /// The first user message that was seen: whose it was.
@@ -143,8 +125,7 @@ impl TurnFold {
             error: None,
             touched: false,
             open_effects: BTreeSet::new(),
-            items: 0,
-            usage: None,
+            usage: Usage::default(),
             baseline: None,
             received: Vec::new(),
             opener: None,
@@ -174,12 +155,6 @@ impl TurnFold {
         }
     }
 
-    /// The turn was seen running: an interrupt before that is refused by Codex. Any sign of life
-    /// counts, since a turn that was attached to does not start again.
-    pub fn is_running(&self) -> bool {
-        matches!(self.aim, Aim::Running(_))
-    }
-
     /// True when the notification belongs to this turn: a sign of life.
     pub fn concerns(&self, notification: &Notification) -> bool {
         notification.thread_id() == Some(&self.thread_id)
@@ -189,8 +164,8 @@ impl TurnFold {
 
     /// The message being written, as far as it is known. Borrowed, because a copy for every delta would cost the square
     /// of its length.
-    pub fn writing(&self) -> Option<&Spoken> {
-        self.draft.as_ref().map(|draft| &draft.spoken)
+    pub fn writing(&self) -> Option<&TextUpdate> {
+        self.draft.as_ref().map(|draft| &draft.text)
     }
 
     /// True when the turn may have touched the world so far.
@@ -255,39 +230,23 @@ impl TurnFold {
             }
             Notification::Error(notice) => self.trouble(notice),
             Notification::TokenUsageUpdated(notice) => Some(self.count(&notice.token_usage)),
-            Notification::ThreadStarted(_)
-            | Notification::ThreadStatusChanged(_)
-            | Notification::ThreadClosed(_)
-            | Notification::ThreadArchived(_)
-            | Notification::ThreadSettingsUpdated(_)
-            | Notification::TurnPlanUpdated(_)
-            | Notification::CommandOutputDelta(_)
-            | Notification::PatchUpdated(_)
-            | Notification::Warning(_)
-            | Notification::ConfigWarning(_)
-            | Notification::ServerRequestResolved(_)
-            | Notification::RateLimitsUpdated(_)
-            | Notification::LoginCompleted(_)
-            | Notification::AccountUpdated(_)
-            | Notification::Unknown { .. }
-            | Notification::Malformed { .. } => None,
+            _ => None,
         }
     }
 
     fn item(&mut self, item: &Item, stage: ItemStage) -> TurnNews {
         let effect = item.is_effect();
-        self.hear(item);
+        self.note_user_message(item);
         match stage {
             ItemStage::Started if effect => self.open_effect(item.id()),
             ItemStage::Started => {
                 if let Item::AgentMessage(message) = item {
-                    self.draft = Some(Draft::begun(message));
+                    self.draft = Some(TextDraft::begun(message));
                 }
             }
             ItemStage::Completed => {
                 self.open_effects.remove(item.id());
                 self.touched |= effect;
-                self.items = self.items.saturating_add(1);
                 self.keep_message(item);
             }
         }
@@ -300,8 +259,8 @@ impl TurnFold {
         }
     }
 
-    /// A user message is told twice, when it begins and when it ends.
-    fn hear(&mut self, item: &Item) {
+    /// Codex reports a user message twice, when it begins and when it ends.
+    fn note_user_message(&mut self, item: &Item) {
         let Item::UserMessage(message) = item else {
             return;
         };
@@ -338,7 +297,7 @@ impl TurnFold {
     fn text(&mut self, delta: &ItemDelta) -> Option<TurnNews> {
         let draft = match self.draft.take() {
             Some(draft) if draft.is_of(&delta.item_id) => self.draft.insert(draft),
-            Some(_) | None => self.draft.insert(Draft::joined(&delta.item_id)),
+            Some(_) | None => self.draft.insert(TextDraft::joined(&delta.item_id)),
         };
         draft.push(&delta.delta).then_some(TurnNews::Text)
     }
@@ -358,13 +317,12 @@ impl TurnFold {
         let baseline = *self
             .baseline
             .get_or_insert_with(|| usage.total.since(&usage.last));
-        let usage = TurnUsage {
-            turn: usage.total.since(&baseline),
-            thread: usage.total,
-            context_window: usage.model_context_window,
+        let turn = usage.total.since(&baseline);
+        self.usage = Usage {
+            input_tokens: i64::try_from(turn.input_tokens).unwrap_or(i64::MAX),
+            output_tokens: i64::try_from(turn.output_tokens).unwrap_or(i64::MAX),
         };
-        self.usage = Some(usage);
-        TurnNews::Usage(usage)
+        TurnNews::Usage
     }
 
     fn complete(&mut self, notice: &TurnNotice) -> TurnNews {
@@ -380,20 +338,30 @@ impl TurnFold {
             .or_else(|| self.error.take().filter(|_| failed));
         self.aim = Aim::Done;
         self.draft = None;
-        TurnNews::Completed(Box::new(TurnOutcome {
+        let end = TurnEnd {
             turn_id: turn.id.clone(),
-            status: turn.status.clone(),
+            status: match turn.status {
+                TurnStatus::Completed => port::TurnStatus::Completed,
+                TurnStatus::Interrupted => port::TurnStatus::Interrupted,
+                TurnStatus::Failed | TurnStatus::InProgress | TurnStatus::Other(_) => {
+                    port::TurnStatus::Failed
+                }
+            },
             answer: self.candidates.pick(&turn.status),
-            error,
-            effects: self.has_effects(),
-            items: self.items,
-            usage: self.usage,
+            touched: self.has_effects(),
             received: std::mem::take(&mut self.received),
-            joined: self.client_id.is_some()
-                && self
-                    .opener
-                    .as_ref()
-                    .is_some_and(|opener| *opener != self.client_id),
+            failure: None,
+            usage: self.usage,
+        };
+        let joined = self.client_id.is_some()
+            && self
+                .opener
+                .as_ref()
+                .is_some_and(|opener| *opener != self.client_id);
+        TurnNews::Completed(Box::new(TurnOutcome {
+            end,
+            error,
+            joined,
             unread: self.unread,
         }))
     }

@@ -10,8 +10,8 @@ use bridge_codex::frame::LineReader;
 use bridge_codex::link::{Event, Link, LinkOptions, MAX_COUNTED_METHODS};
 use bridge_codex::oracle::history;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::ids::{ClientId, ThreadId};
 use bridge_codex::wire::{Item, Notification, ServerRequest, Turn};
+use bridge_core::value::{ClientId, ThreadId};
 use serde_json::{Value, json};
 
 /// Bent lines per golden line.
@@ -163,16 +163,16 @@ fn digest_history(value: &Value) {
     ] {
         if let Ok(turns) = serde_json::from_value::<Vec<Turn>>(turns.clone()) {
             for turn in &turns {
-                history(&turns, &ClientId::from("m5.1"), Some(&turn.id));
+                drop(history(&turns, &ClientId::new("m5.1"), Some(&turn.id)));
             }
-            history(&turns, &ClientId::from("e4.1"), None);
+            drop(history(&turns, &ClientId::new("e4.1"), None));
         }
     }
 }
 
 fn fold_for(message: &Value) -> TurnFold {
     let thread_id = message["params"]["threadId"].as_str().unwrap_or("t");
-    TurnFold::new(ThreadId::from(thread_id), None, None)
+    TurnFold::new(ThreadId::new(thread_id), None, None)
 }
 
 #[test]

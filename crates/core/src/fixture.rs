@@ -1,10 +1,9 @@
 //! Rows for unit tests: one message of one conversation, in the state the test asks for.
 
 use crate::value::{
-    BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch, ExternalId,
-    IncarnationId, Life, Message, MessageId, MessageState, Request, RequestId, RequestKind,
-    RequestState, Round, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn, TurnState,
-    Usage, Wants,
+    ChannelId, ConversationId, Deciders, EffectDigest, ExternalId, IncarnationId, Life, Message,
+    MessageId, MessageState, Request, RequestId, RequestKind, RequestState, Round, SenderKind, Seq,
+    Tier, Timestamp, Wants,
 };
 
 /// Message `m` of conversation `c`, received at 0.
@@ -31,27 +30,6 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
     }
 }
 
-/// The turn of its first attempt, begun in boot `boot` of the machine.
-pub(crate) fn turn(sandbox: Sandbox, touched: bool) -> Turn {
-    Turn {
-        message_id: MessageId::new("m"),
-        attempt: 1,
-        client_id: ClientId::new("m.1"),
-        epoch: Epoch(1),
-        boot_id: BootId::new("boot"),
-        incarnation: IncarnationId::new("i"),
-        thread: ThreadId::new("t"),
-        after_turn: None,
-        turn_id: None,
-        sandbox,
-        state: TurnState::Lost,
-        touched,
-        started_at: Timestamp(0),
-        ended_at: None,
-        usage: Usage::default(),
-    }
-}
-
 /// A question of its turn, with an hour to decide.
 pub(crate) fn request(state: RequestState) -> Request {
     Request {
@@ -68,11 +46,12 @@ pub(crate) fn request(state: RequestState) -> Request {
         digest: EffectDigest::of(&RequestKind::Command, "make"),
         payload: "{}".to_owned(),
         wants: Wants::Approval,
+        secret_answer: false,
         deciders: Deciders::Sender,
         state,
         created_at: Timestamp(0),
         deadline: Timestamp(3_600_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }

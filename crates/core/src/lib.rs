@@ -3,7 +3,7 @@
 //!
 //! Nothing here knows Codex's JSON, a platform or SQL, and nothing here acts: `now`, ids and randomness
 //! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
-//! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
+//! (transitions by phase), [`port`] (what the edges provide), [`why`] (explanations for people).
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 

@@ -36,7 +36,7 @@ pub const FOLLOWERS_MAX: u32 = 16;
 
 /// Agents that may answer each other before we stop: two of them would thank each other for ever.
 pub const HOPS_MAX: u32 = 8;
-/// How often one agent may be heard within a time, where nobody counts hops.
+/// Messages of one agent within a time, where nobody counts hops.
 #[derive(Clone, Copy, Debug)]
 pub struct PairBudget {
     /// So many messages.
@@ -90,7 +90,7 @@ pub const PAGE_ROWS_MAX: usize = 500;
 /// How long a person may take to say how a cut message goes on; silence gives it up.
 pub const PARKED_MS: i64 = 24 * 3_600_000;
 
-/// Earlier messages that a new thread is told of when the old one is lost.
+/// Earlier messages in the recap of a new thread when the old one is lost.
 pub const RECAP_EXCHANGES: u32 = 10;
 /// Longest text of one side of one exchange in a recap.
 pub const RECAP_TEXT_MAX_CHARS: usize = 2_000;
@@ -134,9 +134,9 @@ pub const WAIT_WORTHWHILE_MS: i64 = 2 * 60_000;
 /// How soon a lost turn is looked at again when the look itself failed.
 pub const RECONCILE_RETRY_MS: i64 = 2_000;
 
-/// Push configurations of one task: each is told everything.
+/// Push configurations of one task: each gets every event.
 pub const PUSHES_PER_TASK_MAX: u32 = 16;
-/// Push configurations of one owner through which something may still be told.
+/// Open push configurations of one owner.
 pub const PUSHES_PER_OWNER_MAX: u32 = 1_000;
 
 /// Item-level events kept per message; later ones are counted, not kept.

@@ -153,10 +153,10 @@ mod tests {
                 "peer workspace w-2 (Molecule, tier peer)",
             ),
             (
-                "loopback",
+                "chat",
                 "ann",
                 Tier::Peer,
-                "sender ann (channel loopback, tier peer)",
+                "sender ann (channel chat, tier peer)",
             ),
         ] {
             assert_eq!(of(channel, sender, tier), says);
@@ -176,17 +176,17 @@ mod tests {
             "",
             &"x".repeat(5_000),
         ] {
-            let said = of("loopback", sender, Tier::Peer);
+            let said = of("chat", sender, Tier::Peer);
             assert!(said.starts_with("sender "), "{said}");
-            assert!(said.ends_with(" (channel loopback, tier peer)"), "{said}");
+            assert!(said.ends_with(" (channel chat, tier peer)"), "{said}");
             assert!(!said.contains(['\n', '\u{202e}', '\u{43e}']), "{said}");
             assert!(said.chars().count() < 2 * NAME_MAX_CHARS + 60, "{said}");
         }
         assert_eq!(
-            of("loopback", "ann\", \"bob", Tier::Peer),
-            "sender \"ann\\\", \\\"bob\" (channel loopback, tier peer)"
+            of("chat", "ann\", \"bob", Tier::Peer),
+            "sender \"ann\\\", \\\"bob\" (channel chat, tier peer)"
         );
-        assert_ne!(of("loopback", "local owner", Tier::Owner), "you");
+        assert_ne!(of("chat", "local owner", Tier::Owner), "you");
         assert_ne!(of("molecule:w", "local owner", Tier::Owner), "you");
     }
 }

@@ -47,7 +47,7 @@ pub struct Case<'a> {
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(rename_all = "kebab-case")
 )]
-pub enum Ruling {
+pub enum RuleDecision {
     /// It is accepted without asking anybody.
     Allow,
     /// A person decides.
@@ -56,7 +56,7 @@ pub enum Ruling {
     Deny,
 }
 
-impl Ruling {
+impl RuleDecision {
     /// The word in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -71,7 +71,7 @@ impl Ruling {
 /// One decision of the operator, made beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called where it is told about.
+    /// Its name in explanations.
     pub name: String,
     /// Whose turns; empty for all.
     pub tiers: Vec<Tier>,
@@ -82,7 +82,7 @@ pub struct Rule {
     /// Files and directories.
     pub places: Vec<Place>,
     /// What happens.
-    pub then: Ruling,
+    pub then: RuleDecision,
     /// Who decides where somebody must; the tier's own answer when absent.
     pub who: Option<Deciders>,
     /// The operator knows that an `allow` is for peers too.
@@ -98,9 +98,9 @@ pub struct Policy {
 
 /// What happens to a question, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct RuleEvaluation {
     /// What happens.
-    pub ruling: Ruling,
+    pub ruling: RuleDecision,
     /// Who decides where somebody must.
     pub who: Deciders,
     /// The rule that said so.
@@ -112,10 +112,10 @@ pub struct Judgement {
 impl Policy {
     /// What happens to a question.
     #[must_use]
-    pub fn judge(&self, case: Case<'_>) -> Judgement {
+    pub fn judge(&self, case: Case<'_>) -> RuleEvaluation {
         if let Some(why) = unanswerable(case.kind) {
-            return Judgement {
-                ruling: Ruling::Deny,
+            return RuleEvaluation {
+                ruling: RuleDecision::Deny,
                 who: Deciders::Owner,
                 because: None,
                 why,
@@ -123,7 +123,7 @@ impl Policy {
         }
         let usual = usual_deciders(case.tier, case.kind);
         match self.rules.iter().find(|rule| rule.matches(case)) {
-            Some(rule) => Judgement {
+            Some(rule) => RuleEvaluation {
                 ruling: rule.then,
                 who: match (rule.who, peer_approval(case)) {
                     (Some(who), false) => who,
@@ -132,8 +132,8 @@ impl Policy {
                 because: Some(rule.name.clone()),
                 why: format!("the rule `{}` says {}", rule.name, rule.then.as_str()),
             },
-            None => Judgement {
-                ruling: Ruling::Ask,
+            None => RuleEvaluation {
+                ruling: RuleDecision::Ask,
                 who: usual,
                 because: None,
                 why: format!(
@@ -157,8 +157,8 @@ impl Rule {
     /// What lets more through than a person would have seen is held to more.
     fn may_loosen(&self, case: Case<'_>) -> bool {
         match self.then {
-            Ruling::Ask | Ruling::Deny => true,
-            Ruling::Allow => {
+            RuleDecision::Ask | RuleDecision::Deny => true,
+            RuleDecision::Allow => {
                 is_approval(case.kind)
                     && case.effect.beyond.is_none()
                     && (case.tier != Tier::Peer || self.even_peers)
@@ -219,8 +219,8 @@ impl Rule {
     /// Whether it gives more than the tier has by itself; then all of the question must fit it.
     fn loosens(&self) -> bool {
         match (self.then, self.who) {
-            (Ruling::Allow, _) | (Ruling::Ask, Some(Deciders::Sender)) => true,
-            (Ruling::Deny, _) | (Ruling::Ask, Some(Deciders::Owner) | None) => false,
+            (RuleDecision::Allow, _) | (RuleDecision::Ask, Some(Deciders::Sender)) => true,
+            (RuleDecision::Deny, _) | (RuleDecision::Ask, Some(Deciders::Owner) | None) => false,
         }
     }
 }

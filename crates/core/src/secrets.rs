@@ -1,39 +1,51 @@
-//! Known secret values, taken out of every text on its way to people. Pure: whoever knows the values passes them in,
-//! and nothing here guesses what else might be one.
+//! Removes known secret values from text before it reaches people.
+//!
+//! Pure: callers pass the values in. Nothing here guesses which other values might be secret.
 
 mod scan;
 
 pub use scan::Scan;
 
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, Encoding, HEXLOWER, HEXUPPER};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt;
 
-/// Shorter values are no secrets worth the name: replacing them would tear ordinary words apart.
+/// Shorter values are ignored: replacing them would tear ordinary words apart.
 pub const SECRET_MIN_CHARS: usize = 8;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub const REDACTED: &str = "[withheld]";
 
-/// Ends an answer from which something was taken out, so that nobody wonders about it.
+/// Appended to an answer from which a secret was removed.
 pub const REDACTED_NOTE: &str = "\n\n(codex-bridge withheld a secret value from this answer.)";
 
-/// Least part of a secret at the end of a text that is still being written which is held back.
+/// Shortest prefix of a secret that is withheld at the end of a text that is still growing.
 const PART_MIN_CHARS: usize = 8;
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Everything but the characters that stand for themselves in a query.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
-/// The values, in every form in which they may turn up. Its debug print tells how many there are, never one of them.
-#[derive(Clone, Default, PartialEq, Eq)]
+/// Secret values in every encoding that is searched for. The `Debug` form shows only their number.
+#[derive(Clone, Default)]
 pub struct Secrets {
-    /// Longest first, so that a value which holds another goes as a whole.
+    /// Longest first.
     forms: Vec<String>,
+    /// `None` if there are no forms, or too many for one automaton; see [`Secrets::redact`].
+    search: Option<AhoCorasick>,
+    /// The same without line breaks, for [`Scan`].
+    unbroken: Option<AhoCorasick>,
 }
 
-/// A text from which the secrets were taken.
+/// A text without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redacted {
-    /// What is left.
     pub text: String,
-    /// How many were taken out.
+    /// How many secrets were removed.
     pub redactions: usize,
 }
 
@@ -44,7 +56,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// These values, as they are, percent-encoded, in hexadecimal and in base64 at any offset.
+    /// Searches for these values as they are, percent-encoded, in hexadecimal and in base64 at any offset.
     pub fn new<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Self {
         let mut forms = Vec::new();
         for value in values {
@@ -56,33 +68,67 @@ impl Secrets {
         forms.retain(|form| form.chars().count() >= SECRET_MIN_CHARS);
         forms.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
         forms.dedup();
-        Self { forms }
+        let search = automaton(&forms);
+        let unbroken = if forms.iter().any(|form| form.contains(scan::BREAKS)) {
+            automaton(&scan::without_breaks(&forms))
+        } else {
+            search.clone()
+        };
+        Self {
+            forms,
+            search,
+            unbroken,
+        }
     }
 
-    /// Whether there is nothing to look for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
-    /// The text without them.
+    /// Removes all secrets from a text. Secrets that overlap are removed together, so that no part of one is left.
     #[must_use]
     pub fn redact(&self, text: &str) -> Redacted {
-        let mut redacted = Redacted {
-            text: text.to_owned(),
-            redactions: 0,
-        };
-        for form in &self.forms {
-            let found = redacted.text.matches(form.as_str()).count();
-            if found > 0 {
-                redacted.text = redacted.text.replace(form.as_str(), REDACTED);
-                redacted.redactions += found;
-            }
+        if self.forms.is_empty() {
+            return Redacted {
+                text: text.to_owned(),
+                redactions: 0,
+            };
         }
-        redacted
+        let Some(search) = &self.search else {
+            // The values can't be searched for, so nothing may pass.
+            return Redacted {
+                text: REDACTED.to_owned(),
+                redactions: 1,
+            };
+        };
+        // Disjoint and in order: matches come by their ends.
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        for found in search.find_overlapping_iter(text) {
+            let mut start = found.start();
+            while let Some(&(earlier, end)) = spans.last()
+                && end > start
+            {
+                start = start.min(earlier);
+                spans.pop();
+            }
+            spans.push((start, found.end()));
+        }
+        let mut left = String::with_capacity(text.len());
+        let mut rest = 0;
+        for (start, end) in &spans {
+            left.push_str(text.get(rest..*start).unwrap_or_default());
+            left.push_str(REDACTED);
+            rest = *end;
+        }
+        left.push_str(text.get(rest..).unwrap_or_default());
+        Redacted {
+            text: left,
+            redactions: spans.len(),
+        }
     }
 
-    /// The same for a whole answer, which says at its end that something is missing.
+    /// Like [`Secrets::redact`], with [`REDACTED_NOTE`] at the end if a secret was removed.
     #[must_use]
     pub fn redact_answer(&self, text: &str) -> Redacted {
         let mut redacted = self.redact(text);
@@ -92,7 +138,7 @@ impl Secrets {
         redacted
     }
 
-    /// The same for a text that is still being written: also the beginning of a secret at its end.
+    /// Like [`Secrets::redact`], for a text that is still growing: also removes the beginning of a secret at its end.
     #[must_use]
     pub fn redact_growing(&self, text: &str) -> Redacted {
         let mut redacted = self.redact(text);
@@ -110,7 +156,18 @@ impl Secrets {
     }
 }
 
-/// How many bytes at the end of `text` are the beginning of `form`, if enough of it is there to matter.
+/// `None` for no forms. The NFA, because a DFA of a hundred tokens takes megabytes.
+fn automaton<F: AsRef<[u8]>>(forms: &[F]) -> Option<AhoCorasick> {
+    if forms.is_empty() {
+        return None;
+    }
+    AhoCorasick::builder()
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .build(forms)
+        .ok()
+}
+
+/// Length in bytes of the prefix of `form` at the end of `text`, if it is long enough to matter.
 fn begun(text: &str, form: &str) -> Option<usize> {
     form.char_indices()
         .map(|(at, _)| at)
@@ -121,46 +178,28 @@ fn begun(text: &str, form: &str) -> Option<usize> {
 
 fn forms_of(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut forms = vec![value.to_owned(), encoded(value), hex.to_uppercase(), hex];
+    let mut forms = vec![
+        value.to_owned(),
+        utf8_percent_encode(value, QUERY).to_string(),
+        HEXUPPER.encode(bytes),
+        HEXLOWER.encode(bytes),
+    ];
     for offset in 0..3 {
-        let plain = base64_core(bytes, offset);
-        forms.push(plain.replace('+', "-").replace('/', "_"));
-        forms.push(plain);
+        forms.push(base64_core(&BASE64URL_NOPAD, bytes, offset));
+        forms.push(base64_core(&BASE64_NOPAD, bytes, offset));
     }
     forms
 }
 
-/// As it stands in a query: everything but the unreserved characters in percent form.
-fn encoded(value: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    value.bytes().map(byte).collect()
-}
-
-/// The base64 digits that depend on the value alone when it stands `offset` bytes after a group's start: whatever
-/// is encoded before and after it, these are there.
-fn base64_core(bytes: &[u8], offset: usize) -> String {
-    let mut digits = String::new();
-    let bits = bytes.len() * 8;
-    let start = offset * 8;
-    // The first digit that holds no bit of what stands before.
-    let first = start.div_ceil(6);
-    let last = (start + bits) / 6;
-    for digit in first..last {
-        let value = (0..6).fold(0_usize, |value, bit| {
-            let at = (digit * 6 + bit).saturating_sub(start);
-            let byte = bytes.get(at / 8).copied().unwrap_or_default();
-            let set = usize::from(byte >> (7 - at % 8)) & 1;
-            (value << 1) | set
-        });
-        digits.extend(BASE64.get(value).map(|digit| char::from(*digit)));
-    }
-    digits
+/// The base64 digits of a value that stands `offset` bytes after the start of a group, without the digits that also
+/// depend on the bytes before or after it.
+fn base64_core(encoding: &Encoding, bytes: &[u8], offset: usize) -> String {
+    let mut padded = vec![0; offset];
+    padded.extend_from_slice(bytes);
+    let digits = encoding.encode(&padded);
+    let first = (offset * 8).div_ceil(6);
+    let last = padded.len() * 8 / 6;
+    digits.get(first..last).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -200,6 +239,14 @@ mod tests {
             (untouched.text.as_str(), untouched.redactions),
             ("nothing here", 0)
         );
+    }
+
+    #[test]
+    fn overlapping_secrets_are_redacted_together() {
+        let secrets = Secrets::new(["aaaabbbb", "bbbbcccccccc", "bbbbcccc"]);
+        let redacted = secrets.redact("x aaaabbbbcccccccc y aaaabbbbaaaabbbb z");
+        assert_eq!(redacted.text, "x [withheld] y [withheld][withheld] z");
+        assert_eq!(redacted.redactions, 3);
     }
 
     #[test]

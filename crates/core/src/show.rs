@@ -14,6 +14,7 @@ pub use paths::without_paths;
 
 use crate::rules::is_approval;
 use crate::value::RequestKind;
+use data_encoding::HEXLOWER;
 use letters::{is_always_odd, is_odd_beside_latin, looks_latin};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -206,9 +207,7 @@ fn push(shown: &mut String, words: std::fmt::Arguments<'_>) {
 }
 
 fn hash(text: &str) -> String {
-    let digits: String = Sha256::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    digits.chars().take(HASH_DIGITS).collect()
+    let mut digits = HEXLOWER.encode(&Sha256::digest(text));
+    digits.truncate(HASH_DIGITS);
+    digits
 }

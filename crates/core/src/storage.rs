@@ -20,7 +20,6 @@ pub struct StorageBudget {
 pub struct StoredHour {
     /// When the hour began.
     pub hour: Timestamp,
-    /// So many bytes.
     pub bytes: u64,
 }
 

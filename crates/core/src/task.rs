@@ -34,9 +34,7 @@ pub struct TaskSnapshot {
 /// One message of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskMessage {
-    /// The message.
     pub message: Message,
-    /// Its answer.
     pub answer: Option<Answer>,
     /// The files of its answer.
     pub files: Vec<Attachment>,
@@ -216,10 +214,7 @@ impl TaskSnapshot {
             MessageState::Parked { reason, .. } | MessageState::Cancelled { reason } => {
                 Some(told(reason))
             }
-            MessageState::Answered
-            | MessageState::Sending
-            | MessageState::Replied
-            | MessageState::Done => answer(),
+            MessageState::Answered | MessageState::Sending | MessageState::Done => answer(),
             MessageState::Dead { .. } if present.answer.is_some() => answer(),
             MessageState::Dead { reason } => Some(told(reason)),
         }

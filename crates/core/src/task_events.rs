@@ -41,7 +41,6 @@ pub enum What {
 /// A task with the rows that its events are derived from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// The task.
     pub view: TaskSnapshot,
     /// When the first turn of its first message began; not known where no turn of its first attempt was.
     pub began: Option<Timestamp>,

@@ -57,12 +57,6 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
             push.subscription_id
         );
     }
-    if case.owes_ack() {
-        next = match next.as_str() {
-            "nothing" => "the source is told".to_owned(),
-            next => format!("{next}; the source is told"),
-        };
-    }
     Why { now: says, next }
 }
 
@@ -210,10 +204,6 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
         ),
         MessageState::Answered => answered(case, now),
         MessageState::Sending => sending(case, now),
-        MessageState::Replied => (
-            "the reply was delivered".to_owned(),
-            "the source is told that the message is finished".to_owned(),
-        ),
         MessageState::Done => (
             "it was answered and the reply was delivered".to_owned(),
             "nothing".to_owned(),

@@ -6,13 +6,12 @@ use crate::api::service::{DaemonService, closed};
 use crate::config::{A2aAuthKey, A2aConfig, Config};
 use crate::intake::files::{keep, remove};
 use crate::process::ids;
-use crate::turn::approvals::misfit;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AcceptInput, AnswerTask, Authority, Decide, DecideOutcome, DecideRefusal, InputAccepted,
-    InputTarget, ReserveSequence, TaskAnswered,
+    InputTarget, TaskAnswered,
 };
 use bridge_core::value::{
     Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind, Task,
@@ -22,6 +21,7 @@ use bridge_front::{
     A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, BridgeService, Caller, ChannelView, NewAnswer,
     NewTaskInput, Scope, SubmitError, Via,
 };
+use bridge_host::answer_error;
 
 /// What the configuration says about other agents.
 #[derive(Clone, Debug)]
@@ -390,22 +390,13 @@ impl<L: Ledger> DaemonService<L> {
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
         let answer = self.daemon.settings().a2a.judged(answer);
-        let misfit = waits.and_then(|request| misfit(&request, &answer.decide.verdict));
-        match misfit {
+        let error = waits.and_then(|request| answer_error(&request, &answer.decide.verdict));
+        match error {
             Some(why) => Ok(TaskAnswered::Judged(DecideOutcome::Refused(
                 DecideRefusal::Unfit { why },
             ))),
             None => self.commit(answer).await,
         }
-    }
-
-    pub(super) async fn reserve_numbers(
-        &self,
-        task_id: &TaskId,
-        more: u32,
-    ) -> Result<Option<u64>, LedgerError> {
-        let task_id = task_id.clone();
-        self.commit(ReserveSequence { task_id, more }).await
     }
 
     /// What is in one of our copies.
@@ -474,7 +465,7 @@ mod tests {
             });
             match answer.decide.authority {
                 Authority::Sender { sender, tier, .. } if sender == "boss" => Some(tier),
-                Authority::Sender { .. } | Authority::Owner => None,
+                Authority::Sender { .. } | Authority::Owner | Authority::Caller { .. } => None,
             }
         };
         let named = "[[a2a.peers]]\nname = 'boss'\ntier = 'owner'\n";

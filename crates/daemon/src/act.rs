@@ -8,12 +8,29 @@ use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Action, Transition};
 use bridge_core::value::Class;
 use bridge_front::Live;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// First pause before a transition is offered to the ledger again; doubles up to [`SETTLE_MAX_MS`].
 const SETTLE_BASE_MS: i64 = 100;
 const SETTLE_MAX_MS: i64 = 5_000;
+
+/// How often each transition was committed since the start, by its verb, for `/metrics`.
+#[derive(Debug, Default)]
+pub(crate) struct CommitCounters(Mutex<BTreeMap<&'static str, u64>>);
+
+impl CommitCounters {
+    fn count(&self, name: &'static str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(name).or_default() += 1;
+    }
+
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(name, count)| (*name, *count)).collect()
+    }
+}
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Commits a transition, then does what it asks for.
@@ -25,10 +42,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let committed = self.ledger.transact(transition, now()).await;
         let committed = committed.inspect_err(|error| {
             if !matches!(error, LedgerError::Refused(_)) {
-                self.doubt.notify_one();
+                self.turns.recheck();
             }
         })?;
-        self.tally.count(T::NAME);
+        self.counters.count(T::NAME);
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)
@@ -78,36 +95,28 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) fn perform(self: &Arc<Self>, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Schedule | Action::ScheduleAt { .. } => self.wake.notify_one(),
+                Action::Schedule | Action::ScheduleAt { .. } => self.turns.wake(),
                 Action::Work { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.spawn_for(message_id.clone(), async move {
-                        let _hand = daemon.hands.take(&message_id);
-                        Arc::clone(&daemon).work(message_id).await;
-                    });
+                    self.spawn_for(message_id.clone(), daemon.work(message_id));
                 }
                 Action::Reconcile { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.spawn_for(message_id.clone(), async move {
-                        let _hand = daemon.hands.take(&message_id);
-                        Arc::clone(&daemon).reconcile(message_id).await;
-                    });
+                    self.spawn_for(message_id.clone(), daemon.reconcile(message_id));
                 }
                 Action::Deliver { conversation_id } => self.deliver(conversation_id),
                 Action::Join { message_id } => {
                     let daemon = Arc::clone(self);
                     self.spawn_for(message_id.clone(), async move {
-                        daemon.join(message_id).await;
+                        // Its row says whether it was taken or waits for its own turn.
+                        let _joined = daemon.join_turn(message_id).await;
                     });
                 }
-                Action::Interrupt { message_id } => self.interrupt(&message_id),
+                Action::Interrupt { message_id } => self.turns.running.interrupt(&message_id),
                 Action::Answer { request_id } => {
                     let daemon = Arc::clone(self);
-                    self.spawn_for(request_id.clone(), async move {
-                        daemon.answer(request_id).await;
-                    });
+                    self.spawn_for(request_id.clone(), daemon.answer(request_id));
                 }
-                Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => {
                     self.hub.publish(&message_id, Live::Changed);
                     self.slots.changed(&message_id);

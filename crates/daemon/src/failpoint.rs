@@ -61,7 +61,7 @@ mod planned {
         }
     }
 
-    /// Reads the plan once; one that can't be read is told and ignored.
+    /// Reads the plan once; one that can't be read is reported and ignored.
     pub fn arm(plan: &str) {
         match Plan::read(plan) {
             Some(plan) => {

@@ -11,7 +11,7 @@ use bridge_core::value::{
     ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, TaskInput, Tier, Timestamp,
 };
 use bridge_front::NotificationPayload;
-use bridge_host::{TellCommand, TellError};
+use bridge_host::{NotifyCommand, NotifyCommandError};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct NotifySettings {
     /// Calls webhooks.
     pub(crate) webhook: Option<Webhook>,
     /// Commands by their names.
-    commands: BTreeMap<String, TellCommand>,
+    commands: BTreeMap<String, NotifyCommand>,
     /// The workspaces that are served.
     molecules: Vec<ChannelId>,
 }
@@ -41,7 +41,7 @@ impl NotifySettings {
     pub(crate) fn new(config: &Config, env: &[(OsString, OsString)]) -> Self {
         let commands = config.notify.command.iter().filter_map(|command| {
             let (program, args) = command.argv.split_first()?;
-            let told = TellCommand {
+            let told = NotifyCommand {
                 program: program.clone(),
                 args: args.to_vec(),
                 env: env.to_vec(),
@@ -206,12 +206,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
-fn command_failure(error: &TellError) -> Failure {
+fn command_failure(error: &NotifyCommandError) -> Failure {
     let class = match error {
-        TellError::NotStarted { .. } => Class::Config,
-        TellError::Failed { .. } => Class::Transient,
+        NotifyCommandError::NotStarted { .. } => Class::Config,
+        NotifyCommandError::Failed { .. } => Class::Transient,
         // It may have done its work, and would take as long again: a person looks, and asks for it.
-        TellError::Overrun { .. } => Class::Permanent,
+        NotifyCommandError::Overrun { .. } => Class::Permanent,
     };
     Failure::new(class, error.to_string())
 }

@@ -1,5 +1,5 @@
 //! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
-//! without leaving a process or a half-told story.
+//! without leaving a process or half-written rows.
 
 use super::notify_targets::NotifySettings;
 use crate::Daemon;
@@ -9,28 +9,26 @@ use crate::api::service::{CodexDaemon, DaemonService};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
 use crate::intake::import::Heir;
 use crate::key::KeyPlace;
-use crate::notify::Notifier;
 use crate::process::clock;
-use crate::redaction::agent::RedactingAgent;
+use crate::process::service_manager::Notifier;
+use crate::redaction::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
 use crate::settings::Settings;
 use crate::state::{Lock, StateDir};
-use crate::turn::follow::Running;
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
-use bridge_channel::loopback::Loopback;
 use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
-use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::{CodexAgent, HostOptions, LaunchOptions, adopted, binary, launcher};
+use bridge_host::Secret;
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary, launcher, process_tree};
 use bridge_store::sqlite::Soundness;
 use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
@@ -121,7 +119,7 @@ impl RunOptions {
     }
 }
 
-/// What a command that is told of a task may know of this process: no key, no proxy, nothing of ours.
+/// What the command of a notification may know of this process: no key, no proxy, nothing of ours.
 const COMMAND_ENV: [&str; 8] = [
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR",
 ];
@@ -175,17 +173,10 @@ impl Loops {
     fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>, inbox: DaemonService<L>) -> Self {
         let mut loops = vec![
             tokio::spawn(Arc::clone(daemon).schedule()),
-            tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).deliver_events()),
         ];
-        if let Some(loopback) = daemon.sink.loopback.clone() {
-            let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
-            loops.push(tokio::spawn(
-                async move { loopback.fetch(inbox, stop).await },
-            ));
-        }
         for molecule in daemon.sink.molecule.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
             let (present, inbox_of_presence) = (molecule.clone(), inbox.clone());
@@ -208,7 +199,7 @@ impl Loops {
     }
 }
 
-/// Runs until it is told to stop.
+/// Runs until it is stopped.
 pub async fn run(
     mut options: RunOptions,
     ready: oneshot::Sender<Ready>,
@@ -221,7 +212,7 @@ pub async fn run(
     };
     options.notifier.ready("serving");
     let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
-    let hearing = reload_when_told(&serving.daemon, &options.notifier, &stop.reload);
+    let hearing = reload_on_signal(&serving.daemon, &options.notifier, &stop.reload);
     let taken_over = tokio::select! {
         () = hearing => false,
         () = stop.gently.cancelled() => false,
@@ -249,13 +240,13 @@ pub async fn run(
 }
 
 /// Reads the configuration again whenever a signal says so, for ever.
-async fn reload_when_told<L: Ledger>(
+async fn reload_on_signal<L: Ledger>(
     daemon: &Arc<CodexDaemon<L>>,
     notifier: &Notifier,
-    told: &Notify,
+    signal: &Notify,
 ) {
     loop {
-        told.notified().await;
+        signal.notified().await;
         notifier.reloading();
         let view = daemon.reload("signal").await;
         notifier.ready(if view.ok {
@@ -364,9 +355,9 @@ async fn start(
 
 /// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
 fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
-    adopted::adopt_all().context("become the parent of processes that lose theirs")?;
+    process_tree::adopt_all().context("become the parent of processes that lose theirs")?;
     Ok(tokio::spawn(async {
-        if let Err(error) = adopted::reap().await {
+        if let Err(error) = process_tree::reap().await {
             tracing::warn!(%error, "ended processes that lost their parent stay in the process table");
         }
     }))
@@ -406,13 +397,11 @@ fn heir(workspace: &Workspace) -> Heir {
 }
 
 fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
-    let loopback = options.config.loopback.settings();
     let molecule = options
         .molecule
         .iter()
         .map(|workspace| Molecule::open(workspace.settings.clone()));
     Ok(Channels {
-        loopback: loopback.map(Loopback::open).transpose()?,
         molecule: molecule.collect::<Result<_, _>>()?,
     })
 }
@@ -522,15 +511,10 @@ impl<L: Ledger> CodexDaemon<L> {
     }
 
     async fn interrupt_all(&self) {
-        let running: Vec<_> = {
-            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            running.values().cloned().collect()
-        };
-        for Running {
-            thread, turn_id, ..
-        } in running
-        {
-            if let Err(error) = self.agent.interrupt(&thread, &turn_id).await {
+        let running: Vec<_> = self.turns.running.lock().values().cloned().collect();
+        for turn in running {
+            let thread = &turn.thread;
+            if let Err(error) = self.agent.interrupt(thread, &turn.turn_id).await {
                 tracing::warn!(%error, %thread, "a turn could not be interrupted");
             }
         }

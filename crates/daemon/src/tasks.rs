@@ -13,7 +13,9 @@ use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
     ExternalId, Failure, Message, MessageId, Sandbox, StateName, Task, TaskStart,
 };
-use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
+use bridge_front::{
+    BridgeService, NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
@@ -102,7 +104,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             || ConversationId::new(id.as_str()),
             |message| message.conversation_id,
         );
-        Ok(self.joining.wait(conversation_id).await)
+        Ok(self.turns.steer_order(conversation_id).await)
     }
 
     /// Tells the running turn of a message of any channel; a caller that goes away takes nothing with it.

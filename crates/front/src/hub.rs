@@ -1,4 +1,4 @@
-//! Live news of messages for whoever watches. Lossy by design: rows are the truth, this only says "look".
+//! Live updates of messages inside the daemon. Lossy by design: rows are the truth, an update only says "read them".
 
 use bridge_core::port::TextUpdate;
 use bridge_core::value::MessageId;
@@ -8,30 +8,30 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
 
-/// News a slow watcher may be behind; older ones are dropped, and it reads the rows anyway.
+/// Updates buffered per subscription; a slower subscriber loses the oldest and reads the rows.
 const BEHIND_MAX: usize = 64;
-/// Messages that are watched at the same time.
+/// Messages with subscriptions at the same time.
 const WATCHED_MAX: usize = 4096;
 
-/// One piece of news.
+/// One update of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Live {
     /// The rows of the message changed.
     Changed,
-    /// What Codex says: while it is written, and once more when it is whole.
+    /// What Codex writes: each growing part, and once more when it is whole.
     Text(Arc<TextUpdate>),
-    /// What Codex changed in files just now.
+    /// The diff of a file change by Codex.
     Diff(Arc<str>),
 }
 
-/// Changes of all messages that a slow watcher may be behind.
+/// Changes buffered for a subscriber to all messages.
 const ALL_BEHIND_MAX: usize = 1024;
 
-/// Where news is published and watched.
+/// Publishes updates to subscribers.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    /// What Codex says in turns that run, for whoever comes late; one text for each.
-    saying: Arc<Mutex<HashMap<MessageId, Arc<TextUpdate>>>>,
+    /// The newest text of each running turn, for subscribers that arrive late.
+    texts: Arc<Mutex<HashMap<MessageId, Arc<TextUpdate>>>>,
     watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<Live>>>>,
     all: broadcast::Sender<MessageId>,
 }
@@ -39,75 +39,75 @@ pub struct Hub {
 impl Default for Hub {
     fn default() -> Self {
         Self {
-            saying: Arc::default(),
+            texts: Arc::default(),
             watched: Arc::default(),
             all: broadcast::channel(ALL_BEHIND_MAX).0,
         }
     }
 }
 
-/// A watcher of every message.
+/// A subscription to changes of all messages.
 #[derive(Debug)]
-pub struct Everything(broadcast::Receiver<MessageId>);
+pub struct AllChanges(broadcast::Receiver<MessageId>);
 
-impl Everything {
-    /// The next message whose rows changed. `None` when some were missed: look at all that changed lately.
+impl AllChanges {
+    /// The next message whose rows changed. `None` if some were missed: read all that changed lately.
     pub async fn next(&mut self) -> Option<MessageId> {
         self.0.recv().await.ok()
     }
 }
 
-/// One watcher's view of one message; watching ends when it is dropped.
+/// A subscription to one message; ends when dropped.
 #[derive(Debug)]
 pub struct Subscription {
     hub: Hub,
     message_id: MessageId,
-    news: Option<broadcast::Receiver<Live>>,
+    updates: Option<broadcast::Receiver<Live>>,
 }
 
 impl Hub {
-    /// Watches every message, for changes of its rows.
+    /// Subscribes to row changes of all messages.
     #[must_use]
-    pub fn watch_all(&self) -> Everything {
-        Everything(self.all.subscribe())
+    pub fn watch_all(&self) -> AllChanges {
+        AllChanges(self.all.subscribe())
     }
 
-    /// Publishes news; free when nobody watches.
+    /// Publishes an update; free without subscribers.
     pub fn publish(&self, message_id: &MessageId, live: Live) {
         if live == Live::Changed && self.all.receiver_count() > 0 {
             let _unwatched = self.all.send(message_id.clone());
         }
-        if let Live::Text(said) = &live {
-            self.keep_saying(message_id, said);
+        if let Live::Text(text) = &live {
+            self.keep_text(message_id, text);
         }
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = watched.get(message_id) {
-            // No watcher left is fine: its entry goes when its subscription is dropped.
+            // No receiver is left while a subscription is being dropped, which then removes the entry.
             let _unwatched = sender.send(live);
         }
     }
 
-    fn keep_saying(&self, message_id: &MessageId, said: &Arc<TextUpdate>) {
-        let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
-        if saying.len() < WATCHED_MAX || saying.contains_key(message_id) {
-            saying.insert(message_id.clone(), Arc::clone(said));
+    fn keep_text(&self, message_id: &MessageId, text: &Arc<TextUpdate>) {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if texts.len() < WATCHED_MAX || texts.contains_key(message_id) {
+            texts.insert(message_id.clone(), Arc::clone(text));
         }
     }
 
-    /// What Codex said last in the running turn of a message.
+    /// The newest text in the running turn of a message.
     #[must_use]
-    pub fn saying(&self, message_id: &MessageId) -> Option<Arc<TextUpdate>> {
-        let saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
-        saying.get(message_id).cloned()
+    pub fn current_text(&self, message_id: &MessageId) -> Option<Arc<TextUpdate>> {
+        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.get(message_id).cloned()
     }
 
-    /// The turn of a message is not followed any more: what was said in it is over.
-    pub fn hush(&self, message_id: &MessageId) {
-        let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
-        saying.remove(message_id);
+    /// Forgets the text of a turn that is not followed any more.
+    pub fn clear_text(&self, message_id: &MessageId) {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.remove(message_id);
     }
 
-    /// Watches one message. `None` when too many are watched already.
+    /// Subscribes to one message. `None` if too many messages have subscriptions.
     #[must_use]
     pub fn watch(&self, message_id: &MessageId) -> Option<Subscription> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,51 +120,89 @@ impl Hub {
         Some(Subscription {
             hub: self.clone(),
             message_id: message_id.clone(),
-            news: Some(sender.subscribe()),
+            updates: Some(sender.subscribe()),
         })
     }
 }
 
 impl Subscription {
-    /// The next news. A watcher that fell behind gets `Changed`: look at the rows.
+    /// The next update. A subscriber that fell behind gets `Changed`.
     pub async fn next(&mut self) -> Live {
-        let Some(news) = &mut self.news else {
+        let Some(updates) = &mut self.updates else {
             return Live::Changed;
         };
-        match news.recv().await {
+        match updates.recv().await {
             Ok(live) => live,
             Err(broadcast::error::RecvError::Lagged(_) | broadcast::error::RecvError::Closed) => {
                 Live::Changed
             }
         }
     }
-
-    /// The rows changed; what Codex writes meanwhile is passed over.
-    pub(crate) async fn changed(&mut self) {
-        loop {
-            match self.next().await {
-                Live::Changed => return,
-                Live::Text(_) | Live::Diff(_) => {}
-            }
-        }
-    }
 }
 
-/// The next news of any of them; none ever without any.
-pub(crate) async fn next_of(watched: &mut HashMap<MessageId, Subscription>) -> (MessageId, Live) {
-    if watched.is_empty() {
-        return std::future::pending().await;
+/// Subscriptions to a changing set of messages.
+#[derive(Debug)]
+pub(crate) struct MessageUpdates {
+    hub: Hub,
+    subscriptions: HashMap<MessageId, Subscription>,
+}
+
+impl MessageUpdates {
+    pub(crate) fn new(hub: &Hub) -> Self {
+        Self {
+            hub: hub.clone(),
+            subscriptions: HashMap::new(),
+        }
     }
-    let all = watched.iter_mut().map(|(message_id, news)| {
-        let message_id = message_id.clone();
-        async move { (message_id, news.next().await) }.boxed()
-    });
-    select_all(all).await.0
+
+    /// Follows exactly these messages, as far as the hub has room. Returns whether a subscription was added: a change
+    /// before it notified nobody, so the caller has to read the rows again.
+    pub(crate) fn follow(&mut self, messages: &[MessageId]) -> bool {
+        self.retain(messages);
+        let mut added = false;
+        for message_id in messages {
+            if !self.subscriptions.contains_key(message_id)
+                && let Some(subscription) = self.hub.watch(message_id)
+            {
+                self.subscriptions.insert(message_id.clone(), subscription);
+                added = true;
+            }
+        }
+        added
+    }
+
+    /// Takes over subscriptions that were made elsewhere.
+    pub(crate) fn extend(&mut self, new: Vec<(MessageId, Subscription)>) {
+        self.subscriptions.extend(new);
+    }
+
+    /// Drops the subscriptions to all other messages.
+    pub(crate) fn retain(&mut self, messages: &[MessageId]) {
+        self.subscriptions
+            .retain(|message_id, _| messages.contains(message_id));
+    }
+
+    /// The next update of any message; pending forever without subscriptions.
+    pub(crate) async fn next(&mut self) -> (MessageId, Live) {
+        if self.subscriptions.is_empty() {
+            return std::future::pending().await;
+        }
+        let all = self.subscriptions.iter_mut().map(|(message_id, updates)| {
+            let message_id = message_id.clone();
+            async move { (message_id, updates.next().await) }.boxed()
+        });
+        select_all(all).await.0
+    }
+
+    /// Resolves at the next change of rows; skips live output.
+    pub(crate) async fn changed(&mut self) {
+        while self.next().await.1 != Live::Changed {}
+    }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.news = None;
+        self.updates = None;
         let mut watched = self
             .hub
             .watched

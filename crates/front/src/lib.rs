@@ -8,42 +8,32 @@
 pub mod a2a;
 pub mod api;
 mod control;
-mod conversation;
-mod dead;
 mod hub;
 pub mod mcp;
-mod news;
-mod reload;
-mod request;
 mod service;
-mod status;
-mod stop;
 mod story;
 mod task_input;
-mod token;
 mod view;
 
+pub use api::changes::{ItemNews, MarkView, RequestNews, StateNews};
+pub use api::conversations::{ConversationList, ConversationStory, ConversationView};
+pub use api::operator::{
+    ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
+};
+pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
+pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
+pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{
-    ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, Grants, LocalProgram, News,
+    ANONYMOUS, Act, Caller, Control, ControlError, ControlErrorKind, Grants, LocalProgram, News,
     NotificationPayload, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
 };
-pub use conversation::{ConversationList, ConversationStory, ConversationView};
-pub use dead::{ActView, DeadList, DeadView};
-pub use hub::{Everything, Hub, Live, Subscription};
-pub use news::{ItemNews, MarkView, RequestNews, StateNews};
-pub use reload::ReloadView;
-pub use request::{
-    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
-};
+pub use hub::{AllChanges, Hub, Live, Subscription};
 pub use service::{
-    BridgeService, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest,
-    Stopped, SubmitError, Submitted, TaskBegun,
+    BridgeService, Health, NewTask, Notified, StartError, Steering, StopRequest, Stopped,
+    SubmitError, Submitted, TaskBegun,
 };
-pub use status::{ChannelView, HealthView, StatusView, SummaryView};
-pub use stop::{StopSenderRequest, StopSenderView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use task_input::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewFile, NewTaskInput, PushPut};
-pub use token::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
     Problem, SubmitRequest, SubmitResponse, TextView, WhyView,

@@ -1,12 +1,12 @@
-//! The service: what a front needs from the daemon behind it.
+//! [`BridgeService`]: the daemon as the fronts use it.
 
 use crate::{
     A2aProfile, Caller, ChannelView, Hub, LedgerView, NewAnswer, NewTaskInput, PushPut, ReloadView,
+    SubmitRequest,
 };
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, InputAccepted, RedriveOutcome,
-    RevokeToken, StopCause, TaskAnswered, TokenAdded, UseToken,
+    Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
@@ -16,102 +16,74 @@ use bridge_core::value::{
 use std::future::Future;
 use std::time::Duration;
 
-/// The daemon as a front sees it.
+/// The daemon, for its fronts.
 pub trait BridgeService: Clone + Send + Sync + 'static {
-    /// Where rows are read.
     type Ledger: Ledger;
 
-    /// The ledger.
     fn ledger(&self) -> &Self::Ledger;
 
-    /// Live news of messages.
+    /// Live updates of messages.
     fn hub(&self) -> &Hub;
 
-    /// Takes a text in; when this resolves, it is on disk.
+    /// Commits a transition and starts the effects that follow from it. Not cancelled when the caller goes away.
+    fn commit<T: Transition>(
+        &self,
+        transition: T,
+    ) -> impl Future<Output = Result<T::Outcome, LedgerError>> + Send;
+
+    /// Takes a text in; when this resolves, it is on disk. `key` is the sender's own id for it. What it may do and whose
+    /// names it may use comes from the caller alone.
     fn submit(
         &self,
-        message: NewMessage,
+        message: SubmitRequest,
+        key: &str,
+        from: Caller,
     ) -> impl Future<Output = Result<Submitted, SubmitError>> + Send;
 
-    /// The ledger's time: the wall clock may have jumped.
+    /// The ledger's time, which never goes back.
     fn now(&self) -> Timestamp;
 
-    /// The question that the scheduler would ask the ledger now; explains why a message waits.
+    /// The claim that the scheduler would make now; explains why a message waits.
     fn claim(&self) -> Claim;
 
-    /// What the ledger takes on disk, if that is known.
+    /// Size of the ledger on disk, if known.
     fn ledger_bytes(&self) -> Option<u64>;
 
-    /// Stops a message.
-    fn cancel(
-        &self,
-        message_id: MessageId,
-        by: Actor,
-    ) -> impl Future<Output = Result<CancelOutcome, LedgerError>> + Send;
-
-    /// Stops everything of one sender: what has not begun is cancelled, and what runs is interrupted unless its token was
-    /// only revoked. Harmless when repeated.
+    /// Stops all messages of one sender: waiting ones are cancelled, and running ones interrupted unless the cause is only
+    /// a revoked token. Idempotent.
     fn stop_sender(
         &self,
         stop: StopRequest,
         by: Actor,
     ) -> impl Future<Output = Result<Stopped, LedgerError>> + Send;
 
-    /// Sends a dead letter again, or lets a message that waits for a person go on.
-    fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> impl Future<Output = Result<RedriveOutcome, LedgerError>> + Send;
-
-    /// Gives a dead letter up, or a message that waits for a person; `false` when it is neither.
-    fn discard(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
-
-    /// Decides a question of Codex. What does not fit the question is refused before anything is written.
+    /// Decides an approval request. An answer that does not fit is refused before anything is written.
     fn decide(
         &self,
         decide: Decide,
     ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
 
-    /// Reads the configuration again, for `by`.
+    /// Reloads the configuration for `by`.
     fn reload(&self, by: &str) -> impl Future<Output = ReloadView> + Send;
-    /// A new token: random, and known to nobody else. `None` when the system has no randomness to give.
+
+    /// A new random token; `None` if the system has no randomness.
     fn random_token(&self) -> Option<String>;
 
-    /// Makes a token known.
-    fn add_token(
-        &self,
-        token: AddToken,
-    ) -> impl Future<Output = Result<TokenAdded, LedgerError>> + Send;
-
-    /// Revokes a token; `false` when there is none of this name.
-    fn revoke_token(
-        &self,
-        token: RevokeToken,
-    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
-
-    /// Notes that a token was used.
-    fn use_token(&self, token: UseToken) -> impl Future<Output = Result<(), LedgerError>> + Send;
-
-    /// How often each transition was committed since the start.
+    /// Committed transitions since the start, by name.
     fn steps(&self) -> Vec<(&'static str, u64)>;
 
-    /// How many tasks of the daemon panicked since the start.
+    /// Tokio tasks that panicked since the start.
     fn task_panics(&self) -> u64 {
         0
     }
 
-    /// Starts a task; when this resolves, it is on disk.
+    /// Starts a task; it is on disk when this resolves.
     fn start_task(
         &self,
         task: NewTask,
     ) -> impl Future<Output = Result<TaskBegun, StartError>> + Send;
 
-    /// Tells a task more, and waits for Codex's word where a turn runs.
+    /// Gives a task more input, and waits for Codex to accept it if a turn runs.
     fn steer_task(
         &self,
         task: &Task,
@@ -119,7 +91,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         by: &str,
     ) -> impl Future<Output = Result<Steering, SubmitError>> + Send;
 
-    /// Tells the running turn of a message more; nothing is stored but the act.
+    /// Gives the running turn of a message more input; only the act is stored.
     fn tell(
         &self,
         message_id: MessageId,
@@ -135,7 +107,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         by: &str,
     ) -> impl Future<Output = Result<Notified, LedgerError>> + Send;
 
-    /// Who we say we are to other agents.
+    /// Our profile for other agents.
     fn a2a(&self) -> A2aProfile;
 
     /// Accepts an input of another agent's task; when this resolves, it is on disk.
@@ -161,14 +133,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Where the talk is kept that a caller calls so: its channel, and its key there.
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String);
 
-    /// Reserves numbers for news of a task: the first of them, `None` when there is no such task.
-    fn reserve_sequence(
-        &self,
-        task_id: &TaskId,
-        more: u32,
-    ) -> impl Future<Output = Result<Option<u64>, LedgerError>> + Send;
-
-    /// Keeps where `by`, the owner of a task, wants to be told of it.
+    /// Stores a push configuration of `by`, the owner of a task.
     fn put_push(
         &self,
         push: Subscription,
@@ -183,190 +148,151 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         by: &str,
     ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
 
-    /// What is in a file that a row names.
+    /// Reads a file that a row names.
     fn read_file(&self, file: &Attachment) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 
-    /// How the daemon is.
+    /// Health of the daemon.
     fn health(&self) -> impl Future<Output = Health> + Send;
 }
 
-/// Whose messages are to be stopped.
+/// The messages to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopRequest {
-    /// The sender's name.
     pub sender: String,
-    /// On which channel; on all that the cause concerns when absent.
+    /// Channel; all that the cause concerns if absent.
     pub channel: Option<ChannelId>,
-    /// Why.
     pub cause: StopCause,
 }
 
-/// What became of the messages of a sender that was stopped.
+/// Result of stopping a sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// So many had not begun and are cancelled.
+    /// Waiting messages that are cancelled.
     pub cancelled: u32,
-    /// Those whose turn runs.
+    /// Messages whose turn runs.
     pub running: Vec<MessageId>,
-    /// Those whose text the turn of another sender has, which goes on with it.
+    /// Messages that joined the turn of another sender, which goes on.
     pub joined: Vec<MessageId>,
 }
 
-/// A text that wants to become a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewMessage {
-    /// The text.
-    pub text: String,
-    /// The conversation's key; the channel has one for those who name none.
-    pub conversation: Option<String>,
-    /// The sender's own id for it.
-    pub key: String,
-    /// Who sends it: what it may do and whose names it may use comes from this alone.
-    pub from: Caller,
-}
-
-/// A task that a caller wants. What may not be is refused by whoever made it; what it means on this machine is the
-/// service's to judge.
+/// A task to start. The front has checked its form; the service checks paths and settings of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTask {
-    /// What Codex is to do.
     pub prompt: String,
-    /// Where it works; a directory of its own when absent.
+    /// Working directory; a new one if absent.
     pub cwd: Option<String>,
-    /// Which model; that of the tier when absent.
+    /// Model; that of the tier if absent.
     pub model: Option<String>,
-    /// What its commands may touch; what the tier says when absent.
+    /// Sandbox; that of the tier if absent.
     pub sandbox: Option<Sandbox>,
-    /// When Codex asks; what the tier says when absent.
+    /// When Codex asks for approval; as the tier says if absent.
     pub approval_policy: Option<ApprovalPolicy>,
-    /// Which CODEX_HOME; the usual one when absent.
+    /// CODEX_HOME; the default if absent.
     pub codex_home: Option<String>,
-    /// Who is told when it is over.
+    /// Target of the notification at its end.
     pub notify_target: Option<String>,
-    /// The caller's own id for it.
+    /// The caller's idempotency key.
     pub key: Option<String>,
-    /// Who starts it.
     pub starter: String,
-    /// Whether they may name any directory, or only what lies under the configured roots.
+    /// Whether the caller may name any directory, or only those below the configured roots.
     pub any_directory: bool,
-    /// Whether they count as owner: its commands then read what the owner's read, and not what token holders' read.
+    /// Whether the caller counts as owner, which decides what its commands may read.
     pub by_owner: bool,
 }
 
-/// A task that is on disk.
+/// A started task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskBegun {
-    /// The task.
     pub task: Task,
-    /// Whether it was here before.
+    /// Whether it existed before.
     pub duplicate: bool,
 }
 
 /// Why a task was not started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// What it asks for can't be.
+    /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// The caller may not have it.
     #[error("{0}")]
     Forbidden(String),
-    /// The listener is closed.
+    /// Nothing can be stored now.
     #[error(transparent)]
     Submit(#[from] SubmitError),
 }
 
-/// What became of a notification that somebody asked for.
+/// Result of a requested notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notified {
     /// It was tried; the row is in this state.
     Ended(SubscriptionState),
     /// There was nothing to send.
     Nothing,
-    /// It is on its way, or too many others are: the row says later what became of it.
+    /// It or too many others are being sent; its row has the result later.
     Busy,
 }
 
-/// What became of a text for a running turn.
+/// Result of input for a running turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Steering {
-    /// The turn has it.
+    /// The turn took it.
     Steered,
     /// It waits for the next turn.
-    Queued {
-        /// Why.
-        why: String,
-    },
-    /// Whether the turn has it is not known: said again, it may be heard twice.
-    Unknown {
-        /// Why, and what to do.
-        why: String,
-    },
-    /// Nobody has it.
-    Refused {
-        /// Why, and what to do.
-        why: String,
-    },
+    Queued { why: String },
+    /// Unknown: sent again, the turn may get it twice.
+    Unknown { why: String },
+    /// Not taken.
+    Refused { why: String },
 }
 
-/// A text that is a message now.
+/// A submitted message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Its id.
     pub message_id: MessageId,
-    /// Whether it was here before.
+    /// Whether it existed before.
     pub duplicate: bool,
 }
 
-/// Why a text was not taken in.
+/// Why a message was not stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// It can't become a message.
+    /// It is not a valid message.
     #[error("{0}")]
     Unfit(String),
-    /// The key names another message already.
+    /// The key belongs to another message.
     #[error(
         "this Idempotency-Key was used for something else before (another text, conversation, setting or target); nothing was stored, use a new key"
     )]
     OtherBody,
-    /// Too much waits already.
+    /// Too many messages wait.
     #[error("too many messages wait already; nothing was stored, send it again later")]
     Full,
-    /// Its sender has stored as much as it may within a day.
+    /// The sender's daily storage budget is used up.
     #[error("{detail}")]
     OverBudget {
-        /// What happened and what to do.
         detail: String,
-        /// When there is room for it; absent if never.
+        /// When there is room; absent if never.
         retry_after: Option<Duration>,
     },
-    /// The token that it came with was revoked while it was on its way.
+    /// Its token was revoked during the call.
     #[error("the token was revoked while this was on its way; nothing was stored")]
     Revoked,
-    /// The disk is nearly full.
     #[error("{0}")]
     NoRoom(String),
-    /// The ledger can't keep up.
     #[error("{detail}")]
     Slow {
-        /// What happened and what to do.
         detail: String,
-        /// When to ask again.
         retry_after: Duration,
     },
-    /// The ledger is damaged.
     #[error("{0}")]
     Damaged(String),
-    /// The daemon is stopping.
     #[error("the daemon is stopping and takes nothing more in; send it again when it is back")]
     Stopping,
-    /// The ledger failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
 
 impl SubmitError {
-    /// A message that its sender's budget has no room for.
     #[must_use]
     pub fn over_budget(over: OverBudget, now: Timestamp) -> Self {
         let wait = over.until.map(|until| until.since_ms(now).max(0));
@@ -379,23 +305,21 @@ impl SubmitError {
     }
 }
 
-/// How the daemon is.
+/// Health of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Whether it can answer messages now.
     pub ready: bool,
     /// Why not, or a remark.
     pub detail: String,
-    /// The daemon's pid.
     pub pid: u32,
-    /// The daemon's version.
     pub version: String,
-    /// What is known about Codex, as a line.
+    /// One line about Codex.
     pub codex: String,
-    /// How the ledger is, where that can be told.
+    /// Health of the ledger, if known.
     pub ledger: Option<LedgerView>,
-    /// How the channels are that can be away.
+    /// Health of channels with a connection.
     pub channels: Vec<ChannelView>,
-    /// How the last reading of the configuration went, if it was read again.
+    /// The last reload, if there was one.
     pub reload: Option<ReloadView>,
 }

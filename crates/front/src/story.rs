@@ -1,9 +1,7 @@
-//! The whole story of one message as JSON: every attempt, what Codex did, what was sent back, who acted on it.
+//! The history of one message as JSON: attempts, items, replies and operator actions.
 
 use crate::view::{EventView, MessageView};
-use bridge_core::value::{
-    Ack, AuditEntry, EventKind, ItemEvent, Reply, ReplyKind, ReplyState, Turn,
-};
+use bridge_core::value::{AuditEntry, EventKind, ItemEvent, Reply, ReplyKind, ReplyState, Turn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +78,7 @@ pub struct ReplyView {
 pub struct ActEntryView {
     /// Milliseconds since the epoch.
     pub at: i64,
-    /// Who.
+    /// Who acted.
     pub by: String,
     /// `cancel`, `redrive` or `discard`.
     pub what: String,
@@ -88,16 +86,16 @@ pub struct ActEntryView {
     pub detail: String,
 }
 
-/// What is owed to the source of a message.
+/// The ack that the source of a message is owed: none.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AckView {
-    /// `none`, `on_custody` or `after_reply`.
+    /// `none`.
     pub mode: String,
-    /// `not_needed`, `due`, `given` or `refused`.
+    /// `not_needed`.
     pub state: String,
 }
 
-/// The rows that are in a story beside those of its [`MessageView`].
+/// The rows of a story beyond those of its [`MessageView`].
 pub(crate) struct StoryRows {
     pub(crate) turns: Vec<Turn>,
     pub(crate) events: Vec<ItemEvent>,
@@ -184,11 +182,11 @@ impl From<AuditEntry> for ActEntryView {
     }
 }
 
-impl From<Ack> for AckView {
-    fn from(ack: Ack) -> Self {
+impl AckView {
+    pub(crate) fn not_needed() -> Self {
         Self {
-            mode: ack.mode.as_str().to_owned(),
-            state: ack.state.as_str().to_owned(),
+            mode: "none".to_owned(),
+            state: "not_needed".to_owned(),
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The JSON forms of the API. They are for programs and for our own command line; the core's values are not
-//! serialisable on purpose.
+//! JSON types of messages. The core's values are not serialisable on purpose.
 
-use crate::request::RequestView;
+use crate::RequestView;
 use crate::story::AckView;
 use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
@@ -11,7 +10,7 @@ use bridge_core::why::{Case, Why, explain, worth_waiting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Shortest beginning of an id that is looked up: people type the beginning.
+/// Shortest accepted prefix of an id.
 pub(crate) const ID_PREFIX_MIN_CHARS: usize = 4;
 
 /// Body of `POST /v1/messages`.
@@ -65,7 +64,7 @@ pub struct MessageView {
     pub followers: Vec<String>,
     /// The message of its conversation that goes first.
     pub behind: Option<String>,
-    /// What is owed to its source.
+    /// Always `none` and `not_needed`: no channel is owed an ack for a single message.
     pub ack: Option<AckView>,
     /// Codex's thread of the conversation.
     pub thread_id: Option<String>,
@@ -88,13 +87,13 @@ pub struct MessageView {
 }
 
 impl MessageView {
-    /// Whether nothing more happens to it.
+    /// Whether it is in a final state.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state.as_str(), "done" | "dead" | "cancelled")
     }
 
-    /// What a stream of news tells again only when it is another one.
-    pub(crate) fn standing(&self) -> String {
+    /// Fingerprint used to suppress duplicate `state` events.
+    pub(crate) fn fingerprint(&self) -> String {
         let (state, attempt, now) = (&self.state, self.attempt, &self.why.now);
         format!("{state} {attempt} {} {now}", self.worth_waiting)
     }
@@ -125,7 +124,7 @@ pub struct AnswerView {
     pub text: String,
     /// Files that go with it.
     pub files: Vec<FileView>,
-    /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn heard it.
+    /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn it joined.
     pub source: String,
     /// Milliseconds since the epoch.
     pub created_at: i64,
@@ -284,7 +283,7 @@ impl From<&ItemEvent> for EventView {
     }
 }
 
-/// The rows one message view is made of.
+/// The rows of one message view.
 pub(crate) struct MessageRows {
     pub(crate) case: Case,
     pub(crate) conversation: Option<Conversation>,
@@ -308,11 +307,10 @@ impl MessageRows {
             message,
             behind,
             followers,
-            ack,
             replies,
             ..
         } = case;
-        // What holds the first message of a conversation holds those behind it.
+        // A hold of the first message of a conversation applies to those behind it.
         let first = behind.as_deref().unwrap_or(&message);
         let worth_waiting = worth_waiting(&message, now) && worth_waiting(first, now);
         let hold = first.life.state.hold().map(HoldView::from);
@@ -337,7 +335,7 @@ impl MessageRows {
             leader: message.life.state.leader().map(ToString::to_string),
             followers: followers.iter().map(ToString::to_string).collect(),
             behind: behind.map(|first| first.message_id.to_string()),
-            ack: ack.map(AckView::from),
+            ack: Some(AckView::not_needed()),
             thread_id,
             received_at: message.received_at.0,
             updated_at: message.life.updated_at.0,

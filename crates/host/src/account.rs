@@ -3,14 +3,14 @@
 //! In memory only. A daemon that starts anew asks once and learns it again; so does one whose operator bought
 //! more, because a new login or a report of free room forgets it.
 
-use crate::fault::fault;
+use crate::error::agent_error;
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::error_info::ClassHint;
 use bridge_core::port::AgentError;
 use bridge_core::value::{Class, Timestamp};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What Codex has told about the account.
+/// What Codex has reported about the account.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     inner: Mutex<Inner>,
@@ -36,8 +36,8 @@ impl Account {
             Notification::RateLimitsUpdated(update) => {
                 let limits = &update.rate_limits;
                 inner.resets_at = limits.exhausted_until();
-                let told = limits.primary.is_some() || limits.secondary.is_some();
-                if told && inner.resets_at.is_none() {
+                let reported = limits.primary.is_some() || limits.secondary.is_some();
+                if reported && inner.resets_at.is_none() {
                     inner.reached = None;
                 }
             }
@@ -61,10 +61,10 @@ impl Account {
         self.locked().reset_after(now)
     }
 
-    /// A fault for everybody while the limit is known to be reached.
+    /// An error for everybody while the limit is known to be reached.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), AgentError> {
         match self.locked().reached.filter(|until| *until > now) {
-            Some(until) => Err(fault(
+            Some(until) => Err(agent_error(
                 Class::Capacity { until: Some(until) },
                 "the account's usage limit is reached, as an earlier turn was told; the message is answered after the reset",
             )),
@@ -88,13 +88,13 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    fn told(method: &str, params: Value) -> Notification {
+    fn reported(method: &str, params: Value) -> Notification {
         Notification::parse(method, &params)
     }
 
     fn limits(used: i64, resets_at: i64) -> Notification {
         let window = json!({"usedPercent": used, "resetsAt": resets_at});
-        told(
+        reported(
             "account/rateLimits/updated",
             json!({"rateLimits": {"primary": window}}),
         )
@@ -102,7 +102,7 @@ mod tests {
 
     fn failed(info: &str) -> Notification {
         let error = json!({"message": "no", "codexErrorInfo": info});
-        told(
+        reported(
             "turn/completed",
             json!({"threadId": "t", "turn": {"id": "u", "status": "failed", "error": error}}),
         )
@@ -120,8 +120,8 @@ mod tests {
     fn usage_limit_blocks_until_reset() {
         let account = reached();
         let until = Some(Timestamp(1_500_000));
-        let fault = account.check(NOW).unwrap_err();
-        assert_eq!(fault.failure.class, Class::Capacity { until });
+        let error = account.check(NOW).unwrap_err();
+        assert_eq!(error.failure.class, Class::Capacity { until });
         assert_eq!(account.check(Timestamp(1_500_000)), Ok(()));
     }
 
@@ -141,12 +141,12 @@ mod tests {
     fn free_quota_or_login_clears_limit() {
         let account = reached();
         let nothing = json!({"rateLimits": {"primary": null, "secondary": null}});
-        account.notice(&told("account/rateLimits/updated", nothing), NOW);
+        account.notice(&reported("account/rateLimits/updated", nothing), NOW);
         assert!(account.check(NOW).is_err());
         account.notice(&limits(3, 1_500), NOW);
         assert_eq!(account.check(NOW), Ok(()));
         let account = reached();
-        account.notice(&told("account/updated", json!({})), NOW);
+        account.notice(&reported("account/updated", json!({})), NOW);
         assert_eq!(account.check(NOW), Ok(()));
     }
 }

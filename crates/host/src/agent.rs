@@ -1,26 +1,25 @@
 //! The core's `Agent` port over Codex: the core's words in, Codex's methods out, and back.
 
 use crate::connection::CallError;
+use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
-use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
 use crate::homes::Homes;
 use crate::host::{Health, Host, HostOptions, wall_now};
 use crate::operator;
-use crate::power::Allowed;
-use crate::reply::{Reply, reply};
+use crate::permissions::Permissions;
+use crate::reply::{RequestReply, reply};
 use crate::stream::{CodexStream, ServerStream, clean, interrupt};
 use crate::thread::{load, start};
 use bridge_codex::rpc::Refusal;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
-use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
+use bridge_codex::wire::turn::UserInput;
 use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
     Steer, Steered, ThreadSpec, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnTransport,
 };
-use bridge_core::value::{self, Class, IncarnationId, RequestVerdict};
+use bridge_core::value::{Class, IncarnationId, RequestVerdict, ThreadId, TurnId};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -67,7 +66,7 @@ impl<L: Ledger> CodexAgent<L> {
         self.homes.health()
     }
 
-    /// What the usual Codex said about its configuration since it was started.
+    /// Warnings of the default Codex about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
         self.homes.usual().config_warnings().await
     }
@@ -89,25 +88,13 @@ impl<L: Ledger> CodexAgent<L> {
 
 fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
     let CallError::Refused { error: refused, .. } = error else {
-        return Err(of_call(error, Deed::StartTurn));
+        return Err(of_call(error, CallEffect::StartsTurn));
     };
     match refused.refusal() {
         Refusal::Overloaded | Refusal::Draining | Refusal::BadConfig => {
-            Err(of_call(error, Deed::StartTurn))
+            Err(of_call(error, CallEffect::StartsTurn))
         }
-        Refusal::ThreadClosing
-        | Refusal::ActiveWriter
-        | Refusal::NoRollout
-        | Refusal::DamagedRollout
-        | Refusal::ThreadNotFound
-        | Refusal::InvalidThreadId
-        | Refusal::Archived
-        | Refusal::InputTooLarge { .. }
-        | Refusal::NoActiveTurn
-        | Refusal::OtherTurnActive
-        | Refusal::NotInitialized
-        | Refusal::NeedsExperimental
-        | Refusal::Other => Ok(Steered::Refused {
+        _ => Ok(Steered::Refused {
             why: error.to_string(),
         }),
     }
@@ -124,36 +111,31 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(session.incarnation.incarnation_id.clone())
     }
 
-    async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentError> {
+    async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
-        host.prove_shield(&session, spec).await?;
+        host.ensure_isolation(&session, spec).await?;
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
         let operator = operator::read(&session.connection, spec).await?;
         let thread = start(&session, spec, &operator, host.options.new_threads).await?;
-        Ok(value::ThreadId::new(thread.as_str()))
+        Ok(thread)
     }
 
-    async fn resume_thread(
-        &self,
-        thread: &value::ThreadId,
-        spec: &ThreadSpec,
-    ) -> Result<(), AgentError> {
+    async fn resume_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         if spec.transport == TurnTransport::Exec {
-            host.prove_shield(&session, spec).await?;
+            host.ensure_isolation(&session, spec).await?;
             return self.runs.release(&session, thread).await;
         }
-        let thread = ThreadId::from(thread.as_str());
         let threads = &session.connection.threads;
-        if threads.loaded_as(&thread, spec).is_some() {
+        if threads.loaded_as(thread, spec).is_some() {
             return Ok(());
         }
-        host.prove_shield(&session, spec).await?;
-        load(&session, &thread, spec).await
+        host.ensure_isolation(&session, spec).await?;
+        load(&session, thread, spec).await
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentError> {
@@ -165,9 +147,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let session = host.session().await?;
         let connection = &session.connection;
-        let thread = ThreadId::from(turn.thread.as_str());
+        let thread = turn.thread.clone();
         let Some(allowed) = connection.threads.loaded_as(&thread, &turn.spec) else {
-            return Err(fault(
+            return Err(agent_error(
                 Class::Transient,
                 "codex was started again, or its thread changed, before the turn began",
             ));
@@ -175,9 +157,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         // Codex would put the message into that turn, whose answer is not ours.
         if connection.threads.is_busy(&thread) {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
-            return Err(fault(Class::Capacity { until: None }, reason));
+            return Err(agent_error(Class::Capacity { until: None }, reason));
         }
-        let client_id = ClientId::from(turn.client_id.as_str());
+        let client_id = turn.client_id.clone();
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
         let frame = session.frame(allowed);
         let mailbox = connection.mailboxes.open(fold, thread.clone(), frame);
@@ -188,15 +170,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let started = connection
             .call::<TurnStart>(TurnStartParams::new(thread.clone(), client_id, input))
             .await
-            .map_err(|error| of_call(&error, Deed::StartTurn))
-            .inspect_err(|fault| {
-                if fault.thread.is_some() {
+            .map_err(|error| of_call(&error, CallEffect::StartsTurn))
+            .inspect_err(|error| {
+                if error.thread.is_some() {
                     connection.threads.unloaded(&thread);
                 }
             })?;
         mailbox.bind(&thread, started.turn.id.clone());
         Ok(Started {
-            turn_id: value::TurnId::new(started.turn.id.as_str()),
+            turn_id: started.turn.id,
             stream: stream.into(),
         })
     }
@@ -211,10 +193,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 stream: None,
             });
         }
-        let thread = ThreadId::from(lost.turn.thread.as_str());
+        let thread = lost.turn.thread.clone();
         let connection = &session.connection;
         let operator = operator::read(connection, &lost.turn.spec).await?;
-        let frame = session.frame(Allowed::of(&lost.turn.spec, &operator));
+        let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
         let mailbox = connection.mailboxes.open_early(thread.clone(), frame);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let found = settled_history(&session, lost, &operator, &mailbox).await?;
@@ -227,18 +209,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 ..
             }) => {
                 // Not marked as loaded: the next turn resumes the thread and compares its power first.
-                mailbox.bind(&thread, TurnId::from(turn_id.as_str()));
+                mailbox.bind(&thread, turn_id.clone());
                 Some(stream.into())
             }
-            TurnHistory::Turn(_)
-            | TurnHistory::Absent
-            | TurnHistory::Foreign
-            | TurnHistory::Unreadable { .. } => None,
+            _ => None,
         };
         Ok(TurnLookup { found, stream })
     }
 
-    /// A question belongs to one life of Codex; nothing is started to answer it.
+    /// A request belongs to one incarnation of Codex; no other one is started to answer it.
     async fn respond(
         &self,
         to: &RequestKey,
@@ -249,10 +228,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         };
         let connection = &session.connection;
         let mailboxes = &connection.mailboxes;
-        let Some(request) = mailboxes.question(to) else {
+        let Some(request) = mailboxes.open_request(to) else {
             return Ok(match connection.is_open() {
-                // Codex has not confirmed it, and is told again until it does.
-                true if mailboxes.says_already(to, verdict) => Responded::Delivered,
+                // It is not confirmed yet, and sent again until it is.
+                true if mailboxes.is_answered_so(to, verdict) => Responded::Delivered,
                 true => Responded::Gone,
                 false => Responded::Disconnected,
             });
@@ -262,10 +241,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             Err(why) => return Ok(Responded::Invalid { why }),
         };
         let said = match (reply, request.thread_id()) {
-            (Reply::Say(outcome), _)
+            (RequestReply::Send(outcome), _)
             | (
-                Reply::Interrupt {
-                    else_say: outcome, ..
+                RequestReply::Interrupt {
+                    fallback: outcome, ..
                 },
                 None,
             ) => {
@@ -274,7 +253,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 }
                 Some(outcome)
             }
-            (Reply::Interrupt { turn, else_say }, Some(thread)) => {
+            (RequestReply::Interrupt { turn, fallback }, Some(thread)) => {
                 if !mailboxes.take(&request.id) {
                     return Ok(Responded::Gone);
                 }
@@ -282,8 +261,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                     Ok(()) => None,
                     Err(error) => {
                         tracing::debug!(%error, "the turn of a cancelled question was not interrupted");
-                        mailboxes.answered(request.clone(), else_say.clone(), Instant::now());
-                        Some(else_say)
+                        mailboxes.answered(request.clone(), fallback.clone(), Instant::now());
+                        Some(fallback)
                     }
                 }
             }
@@ -298,24 +277,22 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(Responded::Delivered)
     }
 
-    async fn end_life(&self, thread: &value::ThreadId, why: &str) {
-        let thread = ThreadId::from(thread.as_str());
+    async fn end_life(&self, thread: &ThreadId, why: &str) {
         // Where no Codex has the thread, none of them runs its turn.
-        if let Some(host) = self.homes.with_thread(&thread) {
+        if let Some(host) = self.homes.with_thread(thread) {
             host.end_life(why).await;
         }
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
-    /// whoever follows a turn on it hears that.
-    async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentError> {
-        let thread = ThreadId::from(thread.as_str());
-        match self.having(&thread).present() {
+    /// followers of its turns get an error.
+    async fn probe(&self, thread: &ThreadId) -> Result<(), AgentError> {
+        match self.having(thread).present() {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
-                alive.map_err(|error| of_call(&error, Deed::Harmless))
+                alive.map_err(|error| of_call(&error, CallEffect::Repeatable))
             }
-            None => Err(fault(Class::Transient, "codex is not running")),
+            None => Err(agent_error(Class::Transient, "codex is not running")),
         }
     }
 
@@ -324,16 +301,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             let why = NO_STEER.to_owned();
             return Ok(Steered::Refused { why });
         }
-        let thread_id = ThreadId::from(steer.thread.as_str());
-        let Some(session) = self.having(&thread_id).present() else {
+        let Some(session) = self.having(&steer.thread).present() else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
         };
         let params = TurnSteerParams {
-            thread_id,
-            expected_turn_id: TurnId::from(steer.turn_id.as_str()),
+            thread_id: steer.thread.clone(),
+            expected_turn_id: steer.turn_id.clone(),
             input: vec![UserInput::text(steer.text.clone())],
-            client_id: Some(ClientId::from(steer.client_id.as_str())),
+            client_id: Some(steer.client_id.clone()),
         };
         match session.connection.call::<TurnSteer>(params).await {
             Ok(_) => Ok(Steered::Taken),
@@ -343,28 +319,22 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     /// The turn ends at once; its stream cleans up what it left running before it tells the end. Here that is done as
     /// well, for a turn that nobody follows or that has just ended.
-    async fn interrupt(
-        &self,
-        thread: &value::ThreadId,
-        turn_id: &value::TurnId,
-    ) -> Result<(), AgentError> {
+    async fn interrupt(&self, thread: &ThreadId, turn_id: &TurnId) -> Result<(), AgentError> {
         if turn_id.is_run() {
             self.runs.stop(turn_id);
             return Ok(());
         }
-        let thread = ThreadId::from(thread.as_str());
-        let Some(session) = self.having(&thread).present() else {
+        let Some(session) = self.having(thread).present() else {
             let reason = "codex is not running, and the turn has ended with it";
-            return Err(fault(Class::Transient, reason));
+            return Err(agent_error(Class::Transient, reason));
         };
-        let turn_id = TurnId::from(turn_id.as_str());
-        let interrupted = interrupt(&session.connection, &thread, &turn_id).await;
+        let interrupted = interrupt(&session.connection, thread, turn_id).await;
         let cleaned = match &interrupted {
-            Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, &thread).await,
+            Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, thread).await,
             Err(_) => Ok(()),
         };
         interrupted
             .and(cleaned)
-            .map_err(|error| of_call(&error, Deed::Harmless))
+            .map_err(|error| of_call(&error, CallEffect::Repeatable))
     }
 }

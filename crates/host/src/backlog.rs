@@ -1,4 +1,4 @@
-//! What waits between a reader and whoever works on it, bounded by number and by size: a few huge texts must not
+//! A queue between a reader and its consumer, bounded by number and by size: a few huge texts must not
 //! eat what many small ones may. A full backlog makes the reader wait, and then Codex, which loses nothing.
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use bridge_codex::version::{FLOOR, PINNED, Version};
+use bridge_codex::version::{self, FLOOR, PINNED, Version};
 
 use crate::oneshot::{self, End};
 
@@ -42,7 +42,7 @@ pub struct Binary {
     pub path: PathBuf,
     /// The Node.js script that led to it, if that is what was found first.
     pub shim: Option<PathBuf>,
-    /// What the executable itself says that it is.
+    /// As the executable itself reports it.
     pub version: Version,
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn version_of(path: &Path, vars: Vars<'_>) -> Result<Version, Error> 
 fn codex_version(stdout: &str) -> Option<Version> {
     let mut lines = stdout.lines();
     let line = lines.find(|line| line.starts_with("codex-cli "))?;
-    Version::from_cli(line).ok()
+    version::from_cli(line).ok()
 }
 
 /// Where npm puts the native executable below a `node_modules` directory, on the
@@ -302,7 +302,7 @@ fn unreadable(path: &Path, source: io::Error) -> Error {
 
 /// npm's shim, if `path` is it or is the small shell script that pnpm puts before
 /// it. Any other script is a wrapper that the operator made, and is run as it is.
-/// What may be executed but not read is no script: no interpreter could run it.
+/// A file that may be executed but not read is no script: no interpreter could run it.
 fn shim_of(path: &Path) -> Result<Option<PathBuf>, Error> {
     let mut head = Vec::new();
     match File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head)) {

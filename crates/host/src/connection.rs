@@ -1,12 +1,12 @@
-//! One connection to one Codex process, as a task that owns the link: requests with deadlines go out, news is
-//! sorted into the mailboxes of the threads, and when the connection ends every waiter hears it at once.
+//! One connection to one Codex process: a task owns the link, sends requests with deadlines and routes notifications to
+//! the mailboxes of their threads. When the connection ends, every waiter gets an error at once.
 
 use crate::account::Account;
+use crate::approvals;
 use crate::backlog::{Backlog, Filler, backlog};
-use crate::book::ThreadBook;
 use crate::host::wall_now;
-use crate::mailboxes::{Mailboxes, Unasked};
-use crate::questions;
+use crate::mailboxes::{Mailboxes, RequestRefused};
+use crate::thread_registry::ThreadRegistry;
 use crate::transcript::Transcripts;
 use crate::transport::{Reader, Writer};
 use crate::unconfirmed::Overdue;
@@ -15,10 +15,10 @@ use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
 use bridge_codex::wire::method::{AccountRead, ThreadResume};
 use bridge_codex::wire::thread::{ThreadResumeParams, ThreadSettings};
-use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest, ThreadId};
+use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::TRACE;
-use bridge_core::value::Incarnation;
+use bridge_core::value::{Incarnation, ThreadId};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,12 +55,12 @@ pub(crate) enum CallError {
     Unreadable { method: &'static str, why: String },
 }
 
-type Registered = Box<dyn FnOnce(&mut Link, u64) -> Result<(CallId, String), LinkError> + Send>;
+type RequestBuilder = Box<dyn FnOnce(&mut Link, u64) -> Result<(CallId, String), LinkError> + Send>;
 
-enum Command {
+enum LinkCommand {
     Call {
-        register: Registered,
-        reply: oneshot::Sender<Result<Value, Failed>>,
+        register: RequestBuilder,
+        reply: oneshot::Sender<Result<Value, CallFailure>>,
     },
     Notify {
         method: &'static str,
@@ -74,7 +74,7 @@ enum Command {
     },
 }
 
-enum Failed {
+enum CallFailure {
     Refused(RpcError),
     Silent,
     Closed(String),
@@ -83,17 +83,17 @@ enum Failed {
 /// A handle on the connection; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<LinkCommand>,
     permits: Arc<Semaphore>,
     pub(crate) mailboxes: Arc<Mailboxes>,
-    pub(crate) threads: Arc<ThreadBook>,
+    pub(crate) threads: Arc<ThreadRegistry>,
     warnings: Arc<Mutex<Vec<String>>>,
     closed: watch::Receiver<Option<String>>,
-    /// Set while a silent Codex is being asked for a sign of life.
+    /// Set while a probe is under way, so that many silent requests cause one probe.
     probing: Arc<AtomicBool>,
 }
 
-/// What is learned over connections and outlives them.
+/// State that outlives a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
     pub(crate) account: Arc<Account>,
@@ -114,13 +114,13 @@ impl Connection {
         let (commands, inbox) = mpsc::channel(OUTGOING_MAX);
         let (closing, closed) = watch::channel(None);
         let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&learned.account)));
-        let threads = Arc::new(ThreadBook::default());
+        let threads = Arc::new(ThreadRegistry::default());
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let (texts, incoming) = backlog(INCOMING_MAX, INCOMING_BYTES_MAX);
         let (outgoing, outbox) = mpsc::channel(OUTGOING_MAX);
         tokio::spawn(read(reader, texts));
         tokio::spawn(write(writer, outbox));
-        let actor = Actor {
+        let actor = LinkTask {
             link: Link::new(LinkOptions::default()),
             waiters: HashMap::new(),
             outgoing,
@@ -155,27 +155,27 @@ impl Connection {
     {
         let _permit = self.permits.acquire().await;
         let (reply, answer) = oneshot::channel();
-        let register: Registered = Box::new(move |link, now| link.request::<M>(&params, now));
+        let register: RequestBuilder = Box::new(move |link, now| link.request::<M>(&params, now));
         let closed = || CallError::Closed {
             why: self.why_closed(),
         };
         self.commands
-            .send(Command::Call { register, reply })
+            .send(LinkCommand::Call { register, reply })
             .await
             .map_err(|_gone| closed())?;
         let value = match answer.await {
             Ok(Ok(value)) => value,
-            Ok(Err(Failed::Refused(error))) => {
+            Ok(Err(CallFailure::Refused(error))) => {
                 return Err(CallError::Refused {
                     method: M::NAME,
                     error,
                 });
             }
-            Ok(Err(Failed::Silent)) => {
+            Ok(Err(CallFailure::Silent)) => {
                 self.probe();
                 return Err(CallError::Silent { method: M::NAME });
             }
-            Ok(Err(Failed::Closed(why))) => return Err(CallError::Closed { why }),
+            Ok(Err(CallFailure::Closed(why))) => return Err(CallError::Closed { why }),
             Err(_gone) => return Err(closed()),
         };
         serde_json::from_value(value).map_err(|error| CallError::Unreadable {
@@ -195,8 +195,8 @@ impl Connection {
         }
     }
 
-    /// A request was not answered: one more is sent. Codex drops odd ones now and then, but a process that
-    /// answers nothing any more is given up, and whoever waits for it hears that at once.
+    /// Sends one more request after a silent one. Codex drops single requests now and then, but a process that answers
+    /// nothing any more is given up.
     fn probe(&self) {
         if self.probing.swap(true, Ordering::Relaxed) {
             return;
@@ -210,23 +210,23 @@ impl Connection {
         });
     }
 
-    /// Ends the connection; whoever waits on it hears why.
+    /// Ends the connection; every waiter gets the reason.
     pub(crate) async fn close(&self, why: &str) {
         let why = why.to_owned();
         // It may have ended by itself.
-        let _gone = self.commands.send(Command::Close { why }).await;
+        let _gone = self.commands.send(LinkCommand::Close { why }).await;
     }
 
     /// Sends a notification.
     pub(crate) async fn notify(&self, method: &'static str) {
-        // A connection that ended is noticed by whoever waits on it.
-        let _gone = self.commands.send(Command::Notify { method }).await;
+        // Those who wait on the connection notice its end.
+        let _gone = self.commands.send(LinkCommand::Notify { method }).await;
     }
 
     /// Answers something Codex asked.
     pub(crate) async fn respond(&self, id: RawId, outcome: Outcome) -> Result<(), CallError> {
         self.commands
-            .send(Command::Respond { id, outcome })
+            .send(LinkCommand::Respond { id, outcome })
             .await
             .map_err(|_gone| CallError::Closed {
                 why: self.why_closed(),
@@ -253,7 +253,7 @@ impl Connection {
             .unwrap_or_else(|| "it is closing".to_owned())
     }
 
-    /// What Codex said about its configuration.
+    /// Codex's warnings about its configuration.
     pub(crate) fn config_warnings(&self) -> Vec<String> {
         self.warnings
             .lock()
@@ -286,29 +286,29 @@ async fn write(mut writer: Writer, mut outbox: mpsc::Receiver<String>) {
     }
 }
 
-struct Actor {
+struct LinkTask {
     link: Link,
-    waiters: HashMap<CallId, oneshot::Sender<Result<Value, Failed>>>,
+    waiters: HashMap<CallId, oneshot::Sender<Result<Value, CallFailure>>>,
     outgoing: mpsc::Sender<String>,
     mailboxes: Arc<Mailboxes>,
-    threads: Arc<ThreadBook>,
+    threads: Arc<ThreadRegistry>,
     warnings: Arc<Mutex<Vec<String>>>,
     life: Incarnation,
     learned: Learned,
     origin: Instant,
-    /// Questions that were declined because nobody could be asked.
+    /// Requests that were declined because nobody could decide them.
     declined: u64,
     /// Requests to resume a thread for the sake of an answer that Codex does not confirm; each is gone at its deadline.
     resumes: HashMap<CallId, RawId>,
 }
 
-/// Tells the end of a connection whose task panicked; otherwise it would count as open, and everybody would wait.
-struct End {
+/// Closes the connection if its task panics; otherwise it would count as open, and everybody would wait.
+struct CloseOnDrop {
     closing: watch::Sender<Option<String>>,
     mailboxes: Arc<Mailboxes>,
 }
 
-impl Drop for End {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         if self.closing.borrow().is_none() {
             let why = "its task panicked";
@@ -318,14 +318,14 @@ impl Drop for End {
     }
 }
 
-impl Actor {
+impl LinkTask {
     async fn run(
         mut self,
-        mut inbox: mpsc::Receiver<Command>,
+        mut inbox: mpsc::Receiver<LinkCommand>,
         mut incoming: Backlog<Result<String, String>>,
         closing: watch::Sender<Option<String>>,
     ) {
-        let end = End {
+        let end = CloseOnDrop {
             closing,
             mailboxes: Arc::clone(&self.mailboxes),
         };
@@ -348,10 +348,10 @@ impl Actor {
             }
         };
         inbox.close();
-        // Every waiter hears it now, not at its deadline.
+        // The reason is published before the waiters fail, so that `is_open` is false for whoever retries at once.
         end.closing.send_replace(Some(why.clone()));
         for call in self.link.fail_all() {
-            self.settle(call, Err(Failed::Closed(why.clone())));
+            self.settle(call, Err(CallFailure::Closed(why.clone())));
         }
         self.mailboxes.lose_all(&why);
         tracing::debug!(why, counters = ?self.link.counters(), "the connection to codex ended");
@@ -374,7 +374,7 @@ impl Actor {
     fn expire(&mut self) -> Result<(), String> {
         for call in self.link.expire(self.now_ms()) {
             self.resumes.remove(&call);
-            self.settle(call, Err(Failed::Silent));
+            self.settle(call, Err(CallFailure::Silent));
         }
         for request in self.mailboxes.expire(Instant::now()) {
             self.decline(request, "nobody followed its turn in time")?;
@@ -422,7 +422,7 @@ impl Actor {
     }
 
     /// A refusal is an answer too: Codex lives, and one answer that it does not confirm must not cost everybody's turns.
-    fn heard_of_resume(&self, id: &RawId, refused: Option<&RpcError>) {
+    fn resume_answered(&self, id: &RawId, refused: Option<&RpcError>) {
         match refused {
             None => self.mailboxes.resumed(id),
             Some(error) => {
@@ -432,7 +432,7 @@ impl Actor {
         }
     }
 
-    fn settle(&mut self, call: CallId, result: Result<Value, Failed>) {
+    fn settle(&mut self, call: CallId, result: Result<Value, CallFailure>) {
         if let Some(waiter) = self.waiters.remove(&call) {
             // A waiter that gave up needs no answer.
             let _gone = waiter.send(result);
@@ -445,9 +445,9 @@ impl Actor {
             .map_err(|_full| "codex does not read any more".to_owned())
     }
 
-    fn command(&mut self, command: Command) -> Result<(), String> {
+    fn command(&mut self, command: LinkCommand) -> Result<(), String> {
         match command {
-            Command::Call { register, reply } => {
+            LinkCommand::Call { register, reply } => {
                 let now_ms = self.now_ms();
                 match register(&mut self.link, now_ms) {
                     Ok((call, text)) => {
@@ -455,14 +455,14 @@ impl Actor {
                         self.put(text)
                     }
                     Err(error) => {
-                        let _gone = reply.send(Err(Failed::Closed(error.to_string())));
+                        let _gone = reply.send(Err(CallFailure::Closed(error.to_string())));
                         Ok(())
                     }
                 }
             }
-            Command::Notify { method } => self.put(self.link.notify(method)),
-            Command::Respond { id, outcome } => self.put(self.link.respond(&id, outcome)),
-            Command::Close { why } => Err(why),
+            LinkCommand::Notify { method } => self.put(self.link.notify(method)),
+            LinkCommand::Respond { id, outcome } => self.put(self.link.respond(&id, outcome)),
+            LinkCommand::Close { why } => Err(why),
         }
     }
 
@@ -470,9 +470,9 @@ impl Actor {
         match self.link.handle(text, self.now_ms()) {
             Event::Response { call, result, .. } => {
                 if let Some(id) = self.resumes.remove(&call) {
-                    self.heard_of_resume(&id, result.as_ref().err());
+                    self.resume_answered(&id, result.as_ref().err());
                 }
-                self.settle(call, result.map_err(Failed::Refused));
+                self.settle(call, result.map_err(CallFailure::Refused));
                 Ok(())
             }
             Event::Notification(notification) => {
@@ -523,18 +523,20 @@ impl Actor {
         self.mailboxes.deliver(notification);
     }
 
-    /// A question of Codex goes to whoever follows its turn; what nobody can decide is declined at once.
+    /// Routes a request of Codex to the follower of its turn; a request that nobody can decide is declined at once.
     fn request(&mut self, request: ServerRequest) -> Result<(), String> {
         if let Ok(time) = request.tell_time(wall_now().0 / 1000) {
             return self.put(self.link.respond(&request.id, time));
         }
         match self.mailboxes.ask(request, Instant::now()) {
             Ok(()) => Ok(()),
-            Err(Unasked::Answered(outcome, id)) => {
+            Err(RequestRefused::Answered(outcome, id)) => {
                 tracing::warn!(request = %id, "codex asks again what was answered, and is answered the same again");
                 self.put(self.link.respond(&id, outcome))
             }
-            Err(Unasked::Hopeless(request)) => self.decline(*request, "nobody can decide that"),
+            Err(RequestRefused::Undecidable(request)) => {
+                self.decline(*request, "nobody can decide that")
+            }
         }
     }
 
@@ -543,7 +545,7 @@ impl Actor {
         let declined = self.declined;
         tracing::warn!(method = %request.method, why, declined, "a question of codex was declined");
         let text = self.link.respond(&request.id, request.decline());
-        if questions::is_decidable(&request) && request.thread_id().is_some() {
+        if approvals::is_decidable(&request) && request.thread_id().is_some() {
             let no = request.decline();
             self.mailboxes.answered(request, no, Instant::now());
         }

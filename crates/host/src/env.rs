@@ -1,4 +1,4 @@
-//! What Codex may see of the environment: an allow-list, never what we happen to have.
+//! The environment of Codex: an allow-list, never all of ours.
 //!
 //! Nothing here reads the environment; the bridge's configuration does, and passes it in.
 

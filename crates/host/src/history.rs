@@ -1,25 +1,22 @@
-//! What became of a lost turn, read from Codex's history while holding the thread's writer.
+//! Looks up a lost turn in Codex's history while holding the thread's writer lock.
 //!
-//! What the findings mean for the message is decided in the core's reconcile.
+//! The core's reconcile decides about the message.
 
-use crate::fault::{Deed, fault, of_call};
+use crate::error::{CallEffect, agent_error, of_call};
 use crate::host::Session;
 use crate::mailbox::Mailbox;
 use crate::operator::Operator;
-use crate::power::Reported;
+use crate::permissions::ReportedPermissions;
 use crate::thread::{resume, settings};
-use bridge_codex::oracle::{self, OurState};
+use bridge_codex::oracle::{self, HistoryError};
 use bridge_codex::wire::Turn as WireTurn;
-use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::method::ThreadTurnsList;
 use bridge_codex::wire::thread::{
     Thread, ThreadResumeParams, ThreadTurnsListParams, TurnsPageParams,
 };
 use bridge_codex::wire::values::{ItemsView, SortDirection};
-use bridge_core::port::{
-    AgentError, LostTurn, RecordedTurn, ThreadFailure, TurnHistory, TurnStatus,
-};
-use bridge_core::value::{self, Class};
+use bridge_core::port::{AgentError, LostTurn, ThreadFailure, TurnHistory, TurnStatus};
+use bridge_core::value::{Class, ThreadId, TurnId};
 use std::time::Duration;
 
 /// Turns of a thread's history that are read at once. All their items come with them, so the page is small.
@@ -53,7 +50,7 @@ pub(crate) async fn settled_history(
     loop {
         let found = match history(session, lost, operator, mailbox).await {
             Ok(found) => found,
-            Err(fault) => lost_thread(fault, lost.after_turn.as_ref())?,
+            Err(error) => lost_thread(error, lost.after_turn.as_ref())?,
         };
         match (may_change(&found), pauses.next()) {
             (true, Some(pause)) => tokio::time::sleep(*pause).await,
@@ -65,25 +62,22 @@ pub(crate) async fn settled_history(
 /// Whether a living process may still turn this into something else.
 fn may_change(found: &TurnHistory) -> bool {
     match found {
-        TurnHistory::Turn(finding) => match finding.status {
-            TurnStatus::Interrupted => true,
-            TurnStatus::InProgress | TurnStatus::Completed | TurnStatus::Failed => false,
-        },
+        TurnHistory::Turn(turn) => turn.status == TurnStatus::Interrupted,
         TurnHistory::Absent => true,
         TurnHistory::Foreign | TurnHistory::Unreadable { .. } => false,
     }
 }
 
-/// Takes the writer, then reads: only a reader that holds the writer is told the truth.
+/// Takes the writer lock, then reads: Codex reports a running turn as interrupted to any other reader.
 async fn history(
     session: &Session,
     lost: &LostTurn,
     operator: &Operator,
     mailbox: &Mailbox,
 ) -> Result<TurnHistory, AgentError> {
-    let thread = ThreadId::from(lost.turn.thread.as_str());
+    let thread = lost.turn.thread.clone();
     let spec = &lost.turn.spec;
-    let settings = settings(spec, &session.ground, operator);
+    let settings = settings(spec, &session.isolation, operator);
     let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
     let resumed = resume(session, params).await?;
     if resumed.initial_turns_page.is_none() {
@@ -92,37 +86,33 @@ async fn history(
         ));
     }
     let (opened, mut turns) = resumed.into_parts(&SortDirection::Descending);
-    mailbox.compare(Reported::from(&opened));
+    mailbox.compare(ReportedPermissions::from(&opened));
     mailbox.recall(&turns);
     let listed = Listed::of(&opened.thread);
-    let client_id = ClientId::from(lost.turn.client_id.as_str());
-    let after = lost
-        .after_turn
-        .as_ref()
-        .map(|turn_id| TurnId::from(turn_id.as_str()));
+    let client_id = &lost.turn.client_id;
+    let after = lost.after_turn.as_ref();
     let mut cursor = None;
     for _ in 0..HISTORY_PAGES_MAX {
-        match oracle::history(&turns, &client_id, after.as_ref()) {
-            oracle::Found::NoAnchor => {
-                let page = older(session, thread.clone(), cursor.take()).await?;
-                let Some((older, next)) = page else {
-                    return Ok(unreadable("the last turn known is not in it"));
-                };
-                cursor = next;
-                // Pages overlap where the first one repeats what resume returned.
-                let known: Vec<_> = turns.iter().map(|turn| turn.id.clone()).collect();
-                let mut all: Vec<_> = older
-                    .into_iter()
-                    .filter(|turn| !known.contains(&turn.id))
-                    .collect();
-                all.append(&mut turns);
-                turns = all;
-                if cursor.is_none() {
-                    let found = settle(oracle::history(&turns, &client_id, after.as_ref()))?;
-                    return Ok(listed.mark(found));
-                }
-            }
-            found => return Ok(listed.mark(settle(found)?)),
+        let found = oracle::history(&turns, client_id, after);
+        if found != Err(HistoryError::NoAnchor) {
+            return Ok(listed.mark(believed(found)?));
+        }
+        let page = older(session, thread.clone(), cursor.take()).await?;
+        let Some((older, next)) = page else {
+            return believed(found);
+        };
+        cursor = next;
+        // Pages overlap where the first one repeats what resume returned.
+        let known: Vec<_> = turns.iter().map(|turn| turn.id.clone()).collect();
+        let mut all: Vec<_> = older
+            .into_iter()
+            .filter(|turn| !known.contains(&turn.id))
+            .collect();
+        all.append(&mut turns);
+        turns = all;
+        if cursor.is_none() {
+            let found = oracle::history(&turns, client_id, after);
+            return Ok(listed.mark(believed(found)?));
         }
     }
     Ok(unreadable("it is too long to be searched"))
@@ -147,7 +137,7 @@ pub(crate) async fn older(
         .connection
         .call::<ThreadTurnsList>(params)
         .await
-        .map_err(|error| of_call(&error, Deed::Harmless))?;
+        .map_err(|error| of_call(&error, CallEffect::Repeatable))?;
     if page.data.is_empty() {
         return Ok(None);
     }
@@ -164,15 +154,12 @@ pub(crate) fn unreadable(why: &str) -> TurnHistory {
     }
 }
 
-/// What a thread that can't be loaded says about a turn. Before its first turn there is no record of it.
-fn lost_thread(
-    fault: AgentError,
-    after_turn: Option<&value::TurnId>,
-) -> Result<TurnHistory, AgentError> {
-    match (fault.thread, after_turn) {
-        (None, _) => Err(fault),
+/// The finding for a thread that can't be loaded. Before its first turn a thread has no record.
+fn lost_thread(error: AgentError, after_turn: Option<&TurnId>) -> Result<TurnHistory, AgentError> {
+    match (error.thread, after_turn) {
+        (None, _) => Err(error),
         (Some(ThreadFailure::Missing), None) => Ok(TurnHistory::Absent),
-        (Some(_), _) => Ok(unreadable(&fault.failure.reason)),
+        (Some(_), _) => Ok(unreadable(&error.failure.reason)),
     }
 }
 
@@ -195,82 +182,26 @@ impl Listed {
 
     /// A turn that may have had effects that are not listed counts as one that had some.
     pub(crate) fn mark(self, mut found: TurnHistory) -> TurnHistory {
-        match (self, &mut found) {
-            (Self::Some, TurnHistory::Turn(finding)) if finding.effects.is_empty() => {
-                finding.effects.push(UNLISTED.to_owned());
-            }
-            (
-                Self::Some | Self::All,
-                TurnHistory::Turn(_)
-                | TurnHistory::Absent
-                | TurnHistory::Foreign
-                | TurnHistory::Unreadable { .. },
-            ) => {}
+        if let (Self::Some, TurnHistory::Turn(turn)) = (self, &mut found)
+            && turn.effects.is_empty()
+        {
+            turn.effects.push(UNLISTED.to_owned());
         }
         found
     }
 }
 
-fn settle(found: oracle::Found) -> Result<TurnHistory, AgentError> {
-    Ok(match found {
-        oracle::Found::Ours(ours) => return ours_found(*ours),
-        oracle::Found::Absent { .. } => TurnHistory::Absent,
-        oracle::Found::Foreign { .. } => TurnHistory::Foreign,
-        oracle::Found::Beginning { turn_id } => TurnHistory::Turn(RecordedTurn {
-            turn_id: value::TurnId::new(turn_id.as_str()),
-            status: TurnStatus::InProgress,
-            answer: None,
-            effects: Vec::new(),
-            received: Vec::new(),
-            failure: None,
-        }),
-        oracle::Found::Unloaded { .. } => unreadable("Codex did not give all its items"),
-        oracle::Found::NoAnchor => unreadable("the last turn known is not in it"),
-    })
-}
-
-/// Client ids in the core's words.
-pub(crate) fn client_ids(heard: &[bridge_codex::wire::ids::ClientId]) -> Vec<value::ClientId> {
-    heard
-        .iter()
-        .map(|id| value::ClientId::new(id.as_str()))
-        .collect()
-}
-
-pub(crate) fn ours_found(ours: oracle::OurTurn) -> Result<TurnHistory, AgentError> {
-    let (status, answer, failure) = match ours.state {
-        OurState::InProgress => (TurnStatus::InProgress, None, None),
-        OurState::Completed { answer } => (TurnStatus::Completed, answer, None),
-        OurState::Cut {
-            failed,
-            error,
-            final_answer,
-        } => {
-            let status = if failed {
-                TurnStatus::Failed
-            } else {
-                TurnStatus::Interrupted
-            };
-            let failure = error
-                .as_ref()
-                .map(|error| crate::fault::of_turn(error, None));
-            (status, final_answer, failure)
+/// Turns a history without a finding into an unreadable one or an error.
+pub(crate) fn believed(
+    found: Result<TurnHistory, HistoryError>,
+) -> Result<TurnHistory, AgentError> {
+    match found {
+        Ok(found) => Ok(found),
+        Err(HistoryError::NoAnchor) => Ok(unreadable(&HistoryError::NoAnchor.to_string())),
+        Err(HistoryError::UnreadableAnswer) => {
+            // Running it again would end the same way.
+            let reason = "Codex has answered in a form this bridge does not know, so the answer can't be read: use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge; the answer is kept in Codex's thread";
+            Err(agent_error(Class::Config, reason))
         }
-        OurState::Unclear { status } => {
-            return Ok(unreadable(&format!("its status `{status}` is unknown")));
-        }
-    };
-    if ours.unread && answer.is_none() && status == TurnStatus::Completed {
-        // Running it again would end the same way.
-        let reason = "Codex has answered in a form this bridge does not know, so the answer can't be read: use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge; the answer is kept in Codex's thread";
-        return Err(fault(Class::Config, reason));
     }
-    Ok(TurnHistory::Turn(RecordedTurn {
-        turn_id: value::TurnId::new(ours.turn_id.as_str()),
-        status,
-        answer: answer.map(|answer| answer.text),
-        effects: ours.effects.headlines,
-        received: client_ids(&ours.received),
-        failure,
-    }))
 }

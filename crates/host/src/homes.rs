@@ -4,11 +4,10 @@
 //!
 //! The Codex of another home is started when it is needed and ended when nobody needed it for the linger.
 
-use crate::fault::fault;
+use crate::error::agent_error;
 use crate::host::{Health, Host, HostOptions, Session};
-use bridge_codex::wire::ThreadId;
 use bridge_core::port::{AgentError, Ledger, LedgerError};
-use bridge_core::value::{Class, IncarnationId};
+use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Homes beside the usual one that may have a Codex at the same time; each costs about 100 MB.
 pub const HOMES_MAX: usize = 8;
 
-type Hosts<L> = Mutex<BTreeMap<String, Arc<Host<L>>>>;
+type HomeHosts<L> = Mutex<BTreeMap<String, Arc<Host<L>>>>;
 
 pub(crate) struct Homes<L> {
     usual: Arc<Host<L>>,
-    extra: Arc<Hosts<L>>,
+    extra: Arc<HomeHosts<L>>,
     ledger: L,
 }
 
@@ -54,7 +53,7 @@ impl<L: Ledger> Homes<L> {
             let reason = format!(
                 "CODEX_HOME {home} is no directory, so the turn was not begun: make it and log Codex in there, or take it out of the configuration"
             );
-            return Err(fault(Class::Config, reason));
+            return Err(agent_error(Class::Config, reason));
         };
         let usual = options.launch.usual_home();
         if usual.is_some_and(|usual| std::fs::canonicalize(usual).is_ok_and(|usual| usual == real))
@@ -70,7 +69,7 @@ impl<L: Ledger> Homes<L> {
             let reason = format!(
                 "Codex runs for {HOMES_MAX} other homes already; the message is answered when one of them is idle"
             );
-            return Err(fault(Class::Capacity { until: None }, reason));
+            return Err(agent_error(Class::Capacity { until: None }, reason));
         }
         let launch = options.launch.with_home(&key);
         // The daemon's own key is for the usual home: another home is another account.
@@ -133,8 +132,8 @@ impl<L: Ledger> Homes<L> {
 }
 
 /// Ends the Codex of a home that nobody needed for the linger.
-async fn retire<L: Ledger>(hosts: Weak<Hosts<L>>, home: String) {
-    let look = |hosts: &Hosts<L>| {
+async fn retire<L: Ledger>(hosts: Weak<HomeHosts<L>>, home: String) {
+    let look = |hosts: &HomeHosts<L>| {
         let mut hosts = locked(hosts);
         let host = hosts.get(&home)?;
         let linger = host.options.launch.linger;

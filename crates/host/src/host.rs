@@ -2,32 +2,30 @@
 //! again when it dies, ended with everything it started.
 
 use crate::connection::{Connection, Learned};
-use crate::fault::{Deed, fault, of_call};
-use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
-use crate::mailbox::Frame;
-use crate::power::Allowed;
+use crate::error::{CallEffect, agent_error, of_call};
+use crate::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
+use crate::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
+use crate::mailbox::TurnContext;
+use crate::permissions::Permissions;
 use crate::process;
-use crate::proof::{self, Shield};
-use crate::proven::Proven;
-use crate::shield::{Ground, real};
+use crate::read_isolation::{IsolationBase, real};
 use crate::socket_dir;
 use crate::supervise::{Permit, Supervisor};
-use bridge_codex::version::{FLOOR, Version};
-use bridge_codex::wire::ThreadId;
+use bridge_codex::version::{self, FLOOR};
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
 use bridge_core::port::{AgentError, Ledger, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
-use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
 /// Why messages of shielded senders wait; followed by what was seen.
-const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with `reads = \"disk\"` for its tier (tiers.peer.reads, tiers.tool.reads)";
+const NOT_ISOLATED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with `reads = \"disk\"` for its tier (tiers.peer.reads, tiers.tool.reads)";
 
 /// Why messages of shielded senders wait; followed by the place.
 const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in what the sender may read (a directory of the system, the working directory, a path of `reads_also`), and holds Codex itself, the working directory or a path of `reads_also`. Move it (CODEX_HOME, the state directory, the home of the daemon's user), take that path out of `reads_also`, or accept it with `reads = \"disk\"` for its tier";
@@ -86,17 +84,16 @@ pub(crate) struct Session {
     pub(crate) incarnation: Incarnation,
     /// CODEX_HOME, as Codex itself says.
     home: Option<PathBuf>,
-    /// What a shield depends on.
-    pub(crate) ground: Ground,
-    /// What was seen of the shield.
-    proven: Proven,
+    /// Paths that read isolation depends on.
+    pub(crate) isolation: IsolationBase,
+    probe_cache: ProbeCache,
     born: Instant,
 }
 
 impl Session {
-    /// What is known of a turn of this life that may do this.
-    pub(crate) fn frame(&self, allowed: Allowed) -> Frame {
-        Frame {
+    /// The context of a turn of this incarnation.
+    pub(crate) fn frame(&self, allowed: Permissions) -> TurnContext {
+        TurnContext {
             incarnation: self.incarnation.incarnation_id.clone(),
             allowed,
         }
@@ -118,15 +115,15 @@ pub(crate) struct Host<L> {
     ledger: L,
     origin: Instant,
     pub(crate) learned: Learned,
-    state: Mutex<State>,
-    /// The session in `state`, for whoever must not wait until a start is over.
+    state: Mutex<HostState>,
+    /// The session in `state`, for callers that must not wait for a start.
     present: std::sync::Mutex<Option<Arc<Session>>>,
     /// When it was last needed.
     used: std::sync::Mutex<tokio::time::Instant>,
 }
 
-struct State {
-    current: Option<(Arc<Session>, Leash)>,
+struct HostState {
+    current: Option<(Arc<Session>, KeeperHold)>,
     supervisor: Supervisor,
     /// The socket was tried and did not come up: use pipes from now on.
     no_socket: bool,
@@ -139,7 +136,7 @@ struct State {
     stopped: bool,
 }
 
-impl State {
+impl HostState {
     fn ready(&self, incarnation: &Incarnation) -> Health {
         let detail = describe(incarnation);
         let because = self.pipes_because.as_ref();
@@ -157,7 +154,7 @@ impl State {
 impl<L: Ledger> Host<L> {
     pub(crate) fn new(options: HostOptions, home: Option<String>, ledger: L) -> Self {
         let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
-        let state = State {
+        let state = HostState {
             current: None,
             supervisor: Supervisor::new(starts_max),
             no_socket: false,
@@ -197,32 +194,32 @@ impl<L: Ledger> Host<L> {
             }
             if ours {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
-                launch::stop(&incarnation, Leash::Child, IDLE_STOP_GRACE).await;
+                launch::stop(&incarnation, KeeperHold::Child, IDLE_STOP_GRACE).await;
             }
             launch::remove_directory(&incarnation);
             self.record_gone(&incarnation.incarnation_id).await;
         }
     }
 
-    fn take_up(&self, state: &mut State, session: &Arc<Session>, leash: Leash) {
+    fn take_up(&self, state: &mut HostState, session: &Arc<Session>, hold: KeeperHold) {
         *locked(&self.present) = Some(Arc::clone(session));
-        state.current = Some((Arc::clone(session), leash));
+        state.current = Some((Arc::clone(session), hold));
     }
 
-    fn let_go(&self, state: &mut State) -> Option<(Arc<Session>, Leash)> {
+    fn let_go(&self, state: &mut HostState) -> Option<(Arc<Session>, KeeperHold)> {
         *locked(&self.present) = None;
         state.current.take()
     }
 
-    async fn attach(&self, state: &mut State, incarnation: &Incarnation) -> bool {
+    async fn attach(&self, state: &mut HostState, incarnation: &Incarnation) -> bool {
         let attached = match launch::adopt(incarnation).await {
             Ok(launched) => self.handshake(launched).await,
-            Err(error) => Err(fault(Class::Transient, error.to_string())),
+            Err(error) => Err(agent_error(Class::Transient, error.to_string())),
         };
         match attached {
-            Ok((session, leash)) => {
+            Ok((session, hold)) => {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "attached to the codex process of an earlier daemon");
-                self.take_up(state, &Arc::new(session), leash);
+                self.take_up(state, &Arc::new(session), hold);
                 true
             }
             Err(error) => {
@@ -237,7 +234,7 @@ impl<L: Ledger> Host<L> {
         *locked(&self.used) = tokio::time::Instant::now();
         let mut state = self.state.lock().await;
         if state.stopped {
-            return Err(fault(Class::Transient, "the daemon is stopping"));
+            return Err(agent_error(Class::Transient, "the daemon is stopping"));
         }
         if let Some((session, _)) = &state.current
             && session.connection.is_open()
@@ -255,12 +252,12 @@ impl<L: Ledger> Host<L> {
         started
     }
 
-    async fn restart(&self, state: &mut State) -> Result<Arc<Session>, AgentError> {
-        if let Some((session, leash)) = self.let_go(state) {
+    async fn restart(&self, state: &mut HostState) -> Result<Arc<Session>, AgentError> {
+        if let Some((session, hold)) = self.let_go(state) {
             let why = session.connection.closed().await;
             tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
             // Before anything is read or started again, the old writer must be impossible.
-            launch::stop(&session.incarnation, leash, Duration::ZERO).await;
+            launch::stop(&session.incarnation, hold, Duration::ZERO).await;
             self.record_gone(&session.incarnation.incarnation_id).await;
             state.supervisor.ended(session.age_ms(), self.uptime_ms());
             state.last_end = Some(why);
@@ -271,24 +268,24 @@ impl<L: Ledger> Host<L> {
                 let until = Some(self.wall(until_ms));
                 let reason =
                     "Codex was started too often in a short time; it is left alone for a while";
-                return Err(fault(Class::Capacity { until }, reason));
+                return Err(agent_error(Class::Capacity { until }, reason));
             }
             Permit::Broken { .. } => {
                 let last = state.last_end.as_deref().unwrap_or("it ended at once");
-                return Err(fault(
+                return Err(agent_error(
                     Class::Config,
                     format!("Codex does not stay up: {last}"),
                 ));
             }
         }
-        let (session, leash) = match self.bring_up(state).await {
+        let (session, hold) = match self.bring_up(state).await {
             Ok(up) => up,
             Err(error) => {
                 state.supervisor.ended(0, self.uptime_ms());
                 state.last_end = Some(error.failure.reason.clone());
                 let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
                 return Err(if hopeless {
-                    fault(Class::Config, &error.failure.reason)
+                    agent_error(Class::Config, &error.failure.reason)
                 } else {
                     error
                 });
@@ -298,16 +295,16 @@ impl<L: Ledger> Host<L> {
         state.logged_in = false;
         let session = Arc::new(session);
         if let Err(error) = self.record(incarnation).await {
-            launch::stop(&session.incarnation, leash, Duration::ZERO).await;
+            launch::stop(&session.incarnation, hold, Duration::ZERO).await;
             return Err(error);
         }
         tracing::info!(codex = %describe(&session.incarnation), "codex is up");
-        self.take_up(state, &session, leash);
+        self.take_up(state, &session, hold);
         Ok(session)
     }
 
-    /// Starts Codex and shakes hands with it; over pipes where this Codex turns out to have no socket.
-    async fn bring_up(&self, state: &mut State) -> Result<(Session, Leash), AgentError> {
+    /// Starts Codex and initializes the connection; over pipes where this Codex turns out to have no socket.
+    async fn bring_up(&self, state: &mut HostState) -> Result<(Session, KeeperHold), AgentError> {
         let transport = match self.options.transport {
             TransportChoice::Only(transport) => transport,
             TransportChoice::Auto if state.no_socket => Transport::Stdio,
@@ -325,7 +322,7 @@ impl<L: Ledger> Host<L> {
             && let Ok(up) = self.greet(launched).await
         {
             let obstacle = socket_dir::obstacle();
-            // Whoever took Codex's directory may be told to go: the next start tries the socket again then.
+            // An operator may free Codex's directory, so the next start tries the socket again.
             state.no_socket = obstacle.is_none();
             let why = obstacle.unwrap_or_else(|| error.to_string());
             tracing::warn!(
@@ -340,17 +337,17 @@ impl<L: Ledger> Host<L> {
             Some(obstacle) => format!("{error}; {obstacle}"),
             None => error.to_string(),
         };
-        Err(fault(Class::Transient, reason))
+        Err(agent_error(Class::Transient, reason))
     }
 
-    /// Shakes hands with a Codex that was just started, and ends it if that fails.
-    async fn greet(&self, launched: Launched) -> Result<(Session, Leash), AgentError> {
+    /// Initializes a Codex that was just started, and ends it if that fails.
+    async fn greet(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
         let incarnation = launched.incarnation.clone();
         let greeted = self.handshake(launched).await;
         if let Err(error) = greeted {
             let tail = launch::discard(&incarnation).await;
             let reason = format!("{}; its last words: {tail}", error.failure.reason);
-            return Err(fault(error.failure.class, reason));
+            return Err(agent_error(error.failure.class, reason));
         }
         greeted
     }
@@ -366,12 +363,12 @@ impl<L: Ledger> Host<L> {
         .await
     }
 
-    async fn handshake(&self, launched: Launched) -> Result<(Session, Leash), AgentError> {
+    async fn handshake(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
         let Launched {
             incarnation,
             reader,
             writer,
-            leash,
+            hold,
         } = launched;
         let learned = self.learned.clone();
         let connection = Connection::start(reader, writer, incarnation.clone(), learned);
@@ -380,17 +377,17 @@ impl<L: Ledger> Host<L> {
         let answer = connection
             .call::<Initialize>(hello)
             .await
-            .map_err(|error| of_call(&error, Deed::Harmless))?;
+            .map_err(|error| of_call(&error, CallEffect::Repeatable))?;
         connection.notify(INITIALIZED).await;
-        match Version::from_user_agent(&answer.user_agent) {
-            Ok(version) if version.is_supported() => {}
+        match version::from_user_agent(&answer.user_agent) {
+            Ok(version) if version::is_supported(&version) => {}
             Ok(version) => {
                 let reason = format!(
                     "Codex {version} is too old, {FLOOR} is the oldest that works: run `npm install -g @openai/codex@latest`"
                 );
-                return Err(fault(Class::Config, reason));
+                return Err(agent_error(Class::Config, reason));
             }
-            Err(error) => return Err(fault(Class::Config, error.to_string())),
+            Err(error) => return Err(agent_error(Class::Config, error.to_string())),
         }
         let launch = &self.options.launch;
         Ok((
@@ -398,21 +395,20 @@ impl<L: Ledger> Host<L> {
                 connection,
                 incarnation,
                 home: answer.codex_home.map(PathBuf::from),
-                ground: Ground {
+                isolation: IsolationBase {
                     // Where it is not known no isolated turn begins.
                     codex: launch.native.as_ref().unwrap_or(&launch.codex).clone(),
                     denied: launch.run_dir.clone(),
                 },
-                proven: Proven::default(),
+                probe_cache: ProbeCache::default(),
                 born: Instant::now(),
             },
-            leash,
+            hold,
         ))
     }
 
-    /// Makes sure that a shield keeps commands from reading what they must not. What can't be shielded waits for the
-    /// operator.
-    pub(crate) async fn prove_shield(
+    /// Makes sure that commands can't read more than the spec grants. Where that fails, messages wait for the operator.
+    pub(crate) async fn ensure_isolation(
         &self,
         session: &Session,
         spec: &ThreadSpec,
@@ -422,25 +418,24 @@ impl<L: Ledger> Host<L> {
             Reads::Shielded { also, hidden } => (also, hidden),
         };
         let workdir = real(&spec.workdir);
-        if let Some(place) = session.ground.exposed(&workdir, also, hidden) {
-            return Err(fault(Class::Config, format!("{UNHIDEABLE}: {place}")));
+        if let Some(place) = session.isolation.exposed(&workdir, also, hidden) {
+            return Err(agent_error(Class::Config, format!("{UNHIDEABLE}: {place}")));
         }
-        let prove = async || {
+        let probe = async || {
             let launch = &self.options.launch;
             let scratch = Path::new(&session.incarnation.directory).join("shield");
             let native = launch.native.clone()?;
             let (codex, env) = (launch.codex.clone(), launch.env.clone());
-            let tried =
-                tokio::task::spawn_blocking(move || proof::prove(&codex, &native, &env, &scratch));
-            match tried.await {
-                Ok(Ok(Shield::Holds)) => Ok(()),
+            let probe = move || probe_isolation(&codex, &native, &env, &scratch);
+            match tokio::task::spawn_blocking(probe).await {
+                Ok(Ok(IsolationResult::Holds)) => Ok(()),
                 Ok(Ok(bad)) => Err(bad.to_string()),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(error) => Err(error.to_string()),
             }
         };
-        let proven = session.proven.ensure(prove).await;
-        proven.map_err(|why| fault(Class::Config, format!("{UNSHIELDED}: {why}")))
+        let found = session.probe_cache.ensure(probe).await;
+        found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")))
     }
 
     /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.
@@ -502,7 +497,7 @@ impl<L: Ledger> Host<L> {
                 refresh_token: false,
             })
         };
-        let harmless = |error| of_call(&error, Deed::Harmless);
+        let harmless = |error| of_call(&error, CallEffect::Repeatable);
         if !read().await.map_err(harmless)?.is_login_missing() {
             return Ok(());
         }
@@ -527,7 +522,7 @@ impl<L: Ledger> Host<L> {
         {
             reason.push_str(". Before that, mend config.toml in CODEX_HOME: Codex could not read it at its start, and without it does not know its provider; `codex-bridge doctor` shows the line");
         }
-        Err(fault(Class::Config, reason))
+        Err(agent_error(Class::Config, reason))
     }
 
     /// How the host is, without waiting for a start that is under way.
@@ -550,7 +545,7 @@ impl<L: Ledger> Host<L> {
         }
     }
 
-    /// What Codex said about its configuration.
+    /// Codex's warnings about its configuration.
     pub(crate) async fn config_warnings(&self) -> Vec<String> {
         match &self.state.lock().await.current {
             Some((session, _)) => session.connection.config_warnings(),
@@ -570,8 +565,8 @@ impl<L: Ledger> Host<L> {
     pub(crate) async fn stop(&self) {
         let mut state = self.state.lock().await;
         state.stopped = true;
-        if let Some((session, leash)) = self.let_go(&mut state) {
-            launch::stop(&session.incarnation, leash, IDLE_STOP_GRACE).await;
+        if let Some((session, hold)) = self.let_go(&mut state) {
+            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
             self.record_gone(&session.incarnation.incarnation_id).await;
         }
     }
@@ -580,11 +575,11 @@ impl<L: Ledger> Host<L> {
     pub(crate) async fn hand_over(&self) {
         let mut state = self.state.lock().await;
         state.stopped = true;
-        if let Some((session, leash)) = self.let_go(&mut state) {
+        if let Some((session, hold)) = self.let_go(&mut state) {
             if session.incarnation.transport == Transport::Socket {
                 return;
             }
-            launch::stop(&session.incarnation, leash, IDLE_STOP_GRACE).await;
+            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
             self.record_gone(&session.incarnation.incarnation_id).await;
         }
     }
@@ -593,7 +588,7 @@ impl<L: Ledger> Host<L> {
     pub(crate) async fn record(&self, incarnation: Incarnation) -> Result<(), AgentError> {
         let recorded = self.ledger.transact(Incarnate { incarnation }, wall_now());
         let recorded = recorded.await.map(drop);
-        recorded.map_err(|error| fault(Class::Transient, error.to_string()))
+        recorded.map_err(|error| agent_error(Class::Transient, error.to_string()))
     }
 
     pub(crate) async fn record_gone(&self, incarnation_id: &IncarnationId) {

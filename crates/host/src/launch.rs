@@ -2,7 +2,7 @@
 //!
 //! Flags and environment of Codex are decided here, and nothing of a message is among them.
 
-use crate::keeper::{self, Attachment, CODEX_SOCKET, STDERR_FILE};
+use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, STDERR_FILE};
 use crate::process;
 use crate::socket_dir;
 use crate::transport::{self, Reader, TransportError, Writer};
@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 const START_DEADLINE: Duration = Duration::from_secs(15);
 /// How long connecting may take once the socket is there.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// How long a keeper may take to end after it was told to, beyond the grace it gives Codex.
+/// How long a keeper may take to end after its signal, beyond the grace it gives Codex.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 /// How much of Codex's stderr goes into an error.
 const TAIL_BYTES: u64 = 2 * 1024;
@@ -32,11 +32,11 @@ const TAIL_BYTES: u64 = 2 * 1024;
 pub struct LaunchOptions {
     /// Our own binary, for its keeper mode.
     pub keeper: PathBuf,
-    /// What is started: the native Codex binary, or a launcher of the operator's.
+    /// The native Codex binary, or a launcher of the operator's.
     pub codex: PathBuf,
     /// The native binary behind it; or why it is not known, with what to do. Isolated turns need it.
     pub native: Result<PathBuf, String>,
-    /// What it said its version is.
+    /// As the binary reports it.
     pub codex_version: String,
     /// Where incarnations have their directories; short enough for a socket path.
     pub run_dir: PathBuf,
@@ -53,14 +53,14 @@ pub(crate) struct Launched {
     pub(crate) incarnation: Incarnation,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
-    pub(crate) leash: Leash,
+    pub(crate) hold: KeeperHold,
 }
 
 /// Our hold on the keeper of a Codex process.
 #[derive(Debug)]
-pub(crate) enum Leash {
+pub(crate) enum KeeperHold {
     /// Over its socket; the keeper lives on without us.
-    Socket(Attachment),
+    Socket(KeeperAttachment),
     /// It is our child, and Codex ends with our end of the pipe.
     Child,
 }
@@ -101,7 +101,7 @@ impl LaunchOptions {
         options
     }
 
-    /// Where Codex lives without being told otherwise.
+    /// The default CODEX_HOME.
     pub(crate) fn usual_home(&self) -> Option<PathBuf> {
         let of = |wanted: &str| {
             let found = self.env.iter().find(|(name, _)| name == wanted);
@@ -122,7 +122,7 @@ impl LaunchOptions {
         args
     }
 
-    /// What every Codex of ours is told over its own configuration, as app-server and as `exec`.
+    /// Settings that override the configuration of every Codex of ours, as app-server and as `exec`.
     pub(crate) fn overrides(&self) -> Vec<String> {
         let mut settings: Vec<String> = [
             "features.plugins=false",
@@ -185,11 +185,11 @@ pub(crate) async fn launch(
         let _status = child.wait().await;
     });
     match connected {
-        Ok((reader, writer, leash)) => Ok(Launched {
+        Ok((reader, writer, hold)) => Ok(Launched {
             incarnation,
             reader,
             writer,
-            leash,
+            hold,
         }),
         Err(error) => {
             let tail = discard(&incarnation).await;
@@ -236,7 +236,7 @@ fn spawn_keeper(
 async fn attach_new(
     child: &mut Child,
     directory: &Path,
-) -> Result<(Reader, Writer, Leash), LaunchError> {
+) -> Result<(Reader, Writer, KeeperHold), LaunchError> {
     let stdout = child.stdout.take().ok_or_else(exited)?;
     let mut line = String::new();
     let mut stdout = BufReader::new(stdout);
@@ -252,11 +252,11 @@ async fn attach_new(
 }
 
 /// Connects to keeper and Codex. A process that is frozen accepts a connection and then says nothing.
-async fn connect(directory: &Path) -> Result<(Reader, Writer, Leash), LaunchError> {
+async fn connect(directory: &Path) -> Result<(Reader, Writer, KeeperHold), LaunchError> {
     let both = async {
         let attachment = keeper::attach(directory).await?;
         let (reader, writer) = transport::connect(&directory.join(CODEX_SOCKET)).await?;
-        Ok((reader, writer, Leash::Socket(attachment)))
+        Ok((reader, writer, KeeperHold::Socket(attachment)))
     };
     match tokio::time::timeout(CONNECT_DEADLINE, both).await {
         Ok(connected) => connected,
@@ -264,34 +264,34 @@ async fn connect(directory: &Path) -> Result<(Reader, Writer, Leash), LaunchErro
     }
 }
 
-fn take_pipes(child: &mut Child) -> Result<(Reader, Writer, Leash), LaunchError> {
+fn take_pipes(child: &mut Child) -> Result<(Reader, Writer, KeeperHold), LaunchError> {
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the pipes of codex are missing").into());
     };
     let (reader, writer) = transport::pipes(stdin, stdout);
-    Ok((reader, writer, Leash::Child))
+    Ok((reader, writer, KeeperHold::Child))
 }
 
 /// Attaches to a Codex that an earlier daemon left behind its socket.
 pub(crate) async fn adopt(incarnation: &Incarnation) -> Result<Launched, LaunchError> {
-    let (reader, writer, leash) = connect(Path::new(&incarnation.directory)).await?;
+    let (reader, writer, hold) = connect(Path::new(&incarnation.directory)).await?;
     Ok(Launched {
         incarnation: incarnation.clone(),
         reader,
         writer,
-        leash,
+        hold,
     })
 }
 
 /// Ends Codex through its keeper: SIGTERM, `grace` to drain, then everything it started is killed.
-pub(crate) async fn stop(incarnation: &Incarnation, leash: Leash, grace: Duration) {
-    let stopped = match leash {
-        Leash::Socket(attachment) => {
+pub(crate) async fn stop(incarnation: &Incarnation, hold: KeeperHold, grace: Duration) {
+    let stopped = match hold {
+        KeeperHold::Socket(attachment) => {
             tokio::time::timeout(grace.saturating_add(STOP_MARGIN), attachment.stop(grace))
                 .await
                 .is_ok()
         }
-        Leash::Child => false,
+        KeeperHold::Child => false,
     };
     if !stopped || process::alive(&incarnation.keeper) {
         end_keeper(incarnation).await;
@@ -299,7 +299,7 @@ pub(crate) async fn stop(incarnation: &Incarnation, leash: Leash, grace: Duratio
     remove_directory(incarnation);
 }
 
-/// Ends a Codex that never became usable, and leaves nothing of it: starts may fail for days. Gives its last words.
+/// Ends a Codex that was never usable, and leaves nothing of it: starts may fail for days. Gives its last words.
 pub(crate) async fn discard(incarnation: &Incarnation) -> String {
     end_keeper(incarnation).await;
     // Only a keeper that has ended has written down all of it.

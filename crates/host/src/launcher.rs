@@ -1,7 +1,7 @@
 //! Finds the native executable behind a launcher: a script, or a version manager's shim, that ends up running Codex.
 //!
 //! The sandbox of an isolated turn runs Codex's own executable once more inside, so that file must be granted there. What
-//! a launcher does can't be read from it: it is started once, and the kernel says which program it became.
+//! a launcher does can't be read from it: it is started once, and the kernel says which program it runs then.
 
 use crate::binary::{Vars, version_of};
 use crate::oneshot::kill_group;

@@ -1,20 +1,16 @@
-//! Where the news of a turn waits for whoever follows it.
+//! The queue between the connection's task and the follower of one turn.
 //!
-//! The connection's task never waits for a follower: text is coalesced into its newest form and told as often as a
-//! person can see it, items queue up to a bound, and a follower that falls further behind loses sight of the turn and
-//! must reconcile.
+//! The connection's task never waits for a follower. Text is coalesced into its newest form and delivered no faster than
+//! a person can read it; items queue up to a bound. A follower that falls further behind gets [`TurnEvent::Lost`] and
+//! looks the turn up in the history.
 
-use crate::fault;
-use crate::power::{Allowed, Reported};
-use crate::questions;
-use bridge_codex::turn::{
-    ItemStage, OpenChanges, Spoken, TurnFold, TurnNews, TurnOutcome, made, spoken,
-};
-use bridge_codex::wire::values::{MessagePhase, TurnStatus as WireStatus};
-use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
+use crate::approvals;
+use crate::permissions::{Permissions, ReportedPermissions};
+use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made, spoken};
+use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
-use bridge_core::port::{ItemNote, Phase, TextUpdate, TurnEnd, TurnEvent, TurnStatus};
-use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
+use bridge_core::port::{ItemNote, TurnEvent};
+use bridge_core::value::{Class, Failure, IncarnationId, ThreadId, Timestamp, TurnId};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,73 +22,73 @@ const QUEUE_MAX: usize = 4096;
 /// Notifications kept while it is not known yet which turn is followed.
 const EARLY_MAX: usize = 4096;
 
-/// How often the text that is being written is told. Each time it is told whole, so without a pause a flood of deltas
-/// would cost the square of its length; the first words and whole items never wait. What a turn that is cut wrote in
-/// its last moment may stay untold.
+/// Least time between two events of a text that is being written. Each event has the whole text, so without a pause a
+/// flood of deltas would cost the square of its length. The first words and whole items never wait. The last words of a
+/// turn that is cut may be missing.
 const TEXT_EVERY: Duration = Duration::from_millis(25);
 
 /// Why a running turn was stopped; followed by what was reported.
-const OVERPOWERED: &str =
+const EXCESS_PERMISSIONS: &str =
     "the turn was stopped, because its thread had more power than configured while it ran";
 
-/// What is known of a turn before it is followed.
+/// Fixed facts of a followed turn.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
-    /// The life of Codex that runs it.
+pub(crate) struct TurnContext {
+    /// The incarnation of Codex that runs it.
     pub(crate) incarnation: IncarnationId,
     /// The most that it may do.
-    pub(crate) allowed: Allowed,
+    pub(crate) allowed: Permissions,
 }
 
 /// The mailbox of one followed turn.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    frame: Frame,
-    inner: Mutex<Inner>,
+    frame: TurnContext,
+    inner: Mutex<MailboxState>,
     wake: Notify,
 }
 
-/// What a follower is told.
+/// Delivered to the follower.
 #[derive(Debug)]
-pub(crate) enum News {
-    Event(Box<TurnEvent>),
-    /// The turn may do more than it should, and must be stopped. Told once.
-    Overpowered {
+pub(crate) enum MailboxEvent {
+    Turn(Box<TurnEvent>),
+    /// The turn has more permissions than configured and must be stopped. Delivered once.
+    ExcessPermissions {
         turn_id: TurnId,
     },
 }
 
 #[derive(Debug)]
-struct Inner {
-    stage: Stage,
+struct MailboxState {
+    stage: FollowStage,
     queue: VecDeque<TurnEvent>,
-    /// The message being written has words that nobody has read.
+    /// The message being written has text that the follower has not received.
     unread: bool,
-    /// When they may be told.
+    /// Earliest time for the next text event.
     text_due: Instant,
     /// Something happened since the last event that was read.
     alive: bool,
     over: bool,
-    /// The files of what may be asked about.
+    /// Open file changes, for approval requests without a diff.
     changes: OpenChanges,
-    power: Power,
+    permissions: PermissionCheck,
 }
 
 #[derive(Debug)]
-enum Stage {
-    /// The thread is being looked at; which turn is ours is not known yet.
+enum FollowStage {
+    /// The history is being read; it is not known yet which turn is ours.
     Early {
         news: Vec<Notification>,
-        asked: Vec<ServerRequest>,
+        requests: Vec<ServerRequest>,
     },
     Folding(Box<TurnFold>),
 }
 
-/// Whether the turn may do more than it should.
+/// Whether the turn has more permissions than configured.
 #[derive(Debug)]
-enum Power {
+enum PermissionCheck {
     AsAllowed,
-    Exceeded { why: String, told: bool },
+    Exceeded { why: String, reported: bool },
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,21 +97,21 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Mailbox {
     /// For a turn that is about to start on an idle thread.
-    pub(crate) fn folding(fold: TurnFold, frame: Frame) -> Self {
-        Self::new(Stage::Folding(Box::new(fold)), frame)
+    pub(crate) fn folding(fold: TurnFold, frame: TurnContext) -> Self {
+        Self::new(FollowStage::Folding(Box::new(fold)), frame)
     }
 
     /// For a thread that is about to be looked at.
-    pub(crate) fn early(frame: Frame) -> Self {
-        let stage = Stage::Early {
+    pub(crate) fn early(frame: TurnContext) -> Self {
+        let stage = FollowStage::Early {
             news: Vec::new(),
-            asked: Vec::new(),
+            requests: Vec::new(),
         };
         Self::new(stage, frame)
     }
 
-    fn new(stage: Stage, frame: Frame) -> Self {
-        let inner = Inner {
+    fn new(stage: FollowStage, frame: TurnContext) -> Self {
+        let inner = MailboxState {
             stage,
             queue: VecDeque::new(),
             unread: false,
@@ -123,7 +119,7 @@ impl Mailbox {
             alive: false,
             over: false,
             changes: OpenChanges::default(),
-            power: Power::AsAllowed,
+            permissions: PermissionCheck::AsAllowed,
         };
         Self {
             frame,
@@ -132,8 +128,8 @@ impl Mailbox {
         }
     }
 
-    /// What the thread's history shows of changes that are under way: Codex tells of them once, and a question that
-    /// is asked again comes without them.
+    /// Takes the open file changes from the thread's history: Codex reports them once, and a repeated approval request
+    /// comes without them.
     pub(crate) fn recall(&self, turns: &[Turn]) {
         let mut inner = locked(&self.inner);
         for item in turns.iter().flat_map(|turn| &turn.items) {
@@ -141,27 +137,27 @@ impl Mailbox {
         }
     }
 
-    /// What the thread may do, as it was found: a turn that runs with more is stopped as soon as it is known.
-    pub(crate) fn compare(&self, reported: Reported<'_>) {
+    /// Compares the permissions that the thread was found with. A turn that has more is stopped once it is known.
+    pub(crate) fn compare(&self, reported: ReportedPermissions<'_>) {
         locked(&self.inner).compare(&self.frame.allowed, reported);
         self.wake.notify_one();
     }
 
-    /// Codex named the turn that is followed: what came early is sorted now.
+    /// Sets the turn to follow and processes what arrived before it was known.
     pub(crate) fn bind(&self, thread: &ThreadId, turn_id: TurnId) {
         let mut inner = locked(&self.inner);
         match &mut inner.stage {
-            Stage::Folding(fold) => {
+            FollowStage::Folding(fold) => {
                 fold.bind(turn_id);
             }
-            Stage::Early { news, asked } => {
-                let (news, asked) = (std::mem::take(news), std::mem::take(asked));
+            FollowStage::Early { news, requests } => {
+                let (news, requests) = (std::mem::take(news), std::mem::take(requests));
                 let fold = TurnFold::new(thread.clone(), Some(turn_id), None);
-                inner.stage = Stage::Folding(Box::new(fold));
+                inner.stage = FollowStage::Folding(Box::new(fold));
                 for notification in &news {
                     inner.fold(notification, None);
                 }
-                for request in &asked {
+                for request in &requests {
                     inner.ask(request, &self.frame);
                 }
             }
@@ -175,9 +171,12 @@ impl Mailbox {
         let before = inner.pending();
         inner.changes.notice(notification);
         if let Notification::ThreadSettingsUpdated(update) = notification {
-            inner.compare(&self.frame.allowed, Reported::from(&update.thread_settings));
+            inner.compare(
+                &self.frame.allowed,
+                ReportedPermissions::from(&update.thread_settings),
+            );
         }
-        if let Stage::Early { news, .. } = &mut inner.stage {
+        if let FollowStage::Early { news, .. } = &mut inner.stage {
             if news.len() < EARLY_MAX {
                 news.push(notification.clone())
             } else {
@@ -193,37 +192,37 @@ impl Mailbox {
         }
     }
 
-    /// Tells the follower that Codex asks; kept while it is not known which turn is followed.
+    /// Delivers an approval request; kept while it is not known which turn is followed.
     pub(crate) fn ask(&self, request: &ServerRequest) {
         let mut inner = locked(&self.inner);
         match &mut inner.stage {
-            Stage::Early { asked, .. } => {
-                asked.retain(|early| early.id != request.id);
-                asked.push(request.clone());
+            FollowStage::Early { requests, .. } => {
+                requests.retain(|early| early.id != request.id);
+                requests.push(request.clone());
             }
-            Stage::Folding(_) => inner.ask(request, &self.frame),
+            FollowStage::Folding(_) => inner.ask(request, &self.frame),
         }
         drop(inner);
         self.wake.notify_one();
     }
 
-    /// A question that nobody can decide: it was declined when it came, and the follower is told so.
-    pub(crate) fn tell_declined(&self, request: &ServerRequest) {
+    /// Delivers a request that nobody can decide as one that is settled already.
+    pub(crate) fn report_declined(&self, request: &ServerRequest) {
         let mut inner = locked(&self.inner);
         inner.ask(request, &self.frame);
-        let name = questions::name_of(request, &self.frame.incarnation);
+        let name = approvals::key_of(request, &self.frame.incarnation);
         inner.push(TurnEvent::Resolved(name));
         drop(inner);
         self.wake.notify_one();
     }
 
-    /// A question was settled without us.
+    /// The request was settled without our answer.
     pub(crate) fn resolve(&self, request: &ServerRequest) {
         let mut inner = locked(&self.inner);
         match &mut inner.stage {
-            Stage::Early { asked, .. } => asked.retain(|early| early.id != request.id),
-            Stage::Folding(_) => {
-                let name = questions::name_of(request, &self.frame.incarnation);
+            FollowStage::Early { requests, .. } => requests.retain(|early| early.id != request.id),
+            FollowStage::Folding(_) => {
+                let name = approvals::key_of(request, &self.frame.incarnation);
                 inner.push(TurnEvent::Resolved(name));
             }
         }
@@ -231,28 +230,28 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    /// Codex has our answer to a question.
+    /// Codex has our answer.
     pub(crate) fn confirm(&self, request: &ServerRequest) {
-        let name = questions::name_of(request, &self.frame.incarnation);
+        let name = approvals::key_of(request, &self.frame.incarnation);
         self.push(TurnEvent::Confirmed(name));
     }
 
-    /// A question was settled while nobody followed the thread; one that was told to an earlier follower is over.
-    pub(crate) fn settled_before(&self, request: &ServerRequest) {
-        let name = questions::name_of(request, &self.frame.incarnation);
+    /// The request was settled while nobody followed the thread. An earlier follower may have received it.
+    pub(crate) fn report_settled(&self, request: &ServerRequest) {
+        let name = approvals::key_of(request, &self.frame.incarnation);
         locked(&self.inner).push(TurnEvent::Resolved(name));
         self.wake.notify_one();
     }
 
-    /// Questions that were never told to anybody.
-    pub(crate) fn take_untold(&self) -> Vec<ServerRequest> {
+    /// Requests that no follower received.
+    pub(crate) fn take_undelivered_requests(&self) -> Vec<ServerRequest> {
         match &mut locked(&self.inner).stage {
-            Stage::Early { asked, .. } => std::mem::take(asked),
-            Stage::Folding(_) => Vec::new(),
+            FollowStage::Early { requests, .. } => std::mem::take(requests),
+            FollowStage::Folding(_) => Vec::new(),
         }
     }
 
-    /// Whether the turn has ended for whoever follows it: nobody would hear a question any more.
+    /// Whether the turn has ended for its follower, who would not receive a request any more.
     pub(crate) fn is_over(&self) -> bool {
         locked(&self.inner).over
     }
@@ -262,23 +261,23 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    /// The next news; that it must be stopped first, then items, then the newest text, then a mere sign of life.
-    pub(crate) async fn next(&self) -> News {
+    /// The next event by priority: excess permissions, items, the newest text, a sign of life.
+    pub(crate) async fn next(&self) -> MailboxEvent {
         loop {
             let woken = self.wake.notified();
             let text_due = {
                 let mut inner = locked(&self.inner);
-                if let Some(turn_id) = inner.overpowered() {
-                    return News::Overpowered { turn_id };
+                if let Some(turn_id) = inner.excess_to_stop() {
+                    return MailboxEvent::ExcessPermissions { turn_id };
                 }
                 if let Some(event) = inner.queue.pop_front() {
-                    return News::Event(Box::new(event));
+                    return MailboxEvent::Turn(Box::new(event));
                 }
                 if let Some(text) = inner.take_text(Instant::now()) {
-                    return News::Event(Box::new(text));
+                    return MailboxEvent::Turn(Box::new(text));
                 }
                 if std::mem::take(&mut inner.alive) {
-                    return News::Event(Box::new(TurnEvent::Alive));
+                    return MailboxEvent::Turn(Box::new(TurnEvent::Alive));
                 }
                 inner.unread.then_some(inner.text_due)
             };
@@ -293,16 +292,22 @@ impl Mailbox {
     }
 }
 
-impl Inner {
-    /// What a follower could be told, to see whether there is more of it: more words of a text that waits are not.
+impl MailboxState {
+    /// Changes when a waiting follower has something new to receive. More text behind an undelivered text does not count.
     fn pending(&self) -> (usize, bool, bool, bool) {
-        let exceeded = matches!(self.power, Power::Exceeded { told: false, .. });
+        let exceeded = matches!(
+            self.permissions,
+            PermissionCheck::Exceeded {
+                reported: false,
+                ..
+            }
+        );
         (self.queue.len(), self.unread, self.alive, exceeded)
     }
 
-    /// The message being written, if it has new words and they may be told.
+    /// The message being written, if it has new text and the pause is over.
     fn take_text(&mut self, now: Instant) -> Option<TurnEvent> {
-        let Stage::Folding(fold) = &self.stage else {
+        let FollowStage::Folding(fold) = &self.stage else {
             return None;
         };
         if !self.unread || now < self.text_due {
@@ -310,35 +315,42 @@ impl Inner {
         }
         self.unread = false;
         self.text_due = after(now, TEXT_EVERY);
-        fold.writing().cloned().map(said)
+        fold.writing().cloned().map(TurnEvent::Text)
     }
 
-    fn ask(&mut self, request: &ServerRequest, frame: &Frame) {
+    fn ask(&mut self, request: &ServerRequest, frame: &TurnContext) {
         let sandbox = frame.allowed.sandbox.as_str();
-        let asked = questions::asked(request, &frame.incarnation, sandbox, &self.changes);
-        self.push(TurnEvent::Request(asked));
+        let requests =
+            approvals::approval_request(request, &frame.incarnation, sandbox, &self.changes);
+        self.push(TurnEvent::Request(requests));
     }
 
-    fn compare(&mut self, allowed: &Allowed, reported: Reported<'_>) {
-        if let (Power::AsAllowed, Some(why)) = (&self.power, allowed.exceeded_by(reported)) {
+    fn compare(&mut self, allowed: &Permissions, reported: ReportedPermissions<'_>) {
+        if let (PermissionCheck::AsAllowed, Some(why)) =
+            (&self.permissions, allowed.exceeded_by(reported))
+        {
             tracing::error!(why, "a thread has more power than configured");
-            self.power = Power::Exceeded { why, told: false };
+            self.permissions = PermissionCheck::Exceeded {
+                why,
+                reported: false,
+            };
         }
     }
 
-    /// The turn to stop, if it must be and nobody was told.
-    fn overpowered(&mut self) -> Option<TurnId> {
-        let (Stage::Folding(fold), Power::Exceeded { told, .. }) = (&self.stage, &mut self.power)
+    /// The turn to stop; at most once.
+    fn excess_to_stop(&mut self) -> Option<TurnId> {
+        let (FollowStage::Folding(fold), PermissionCheck::Exceeded { reported, .. }) =
+            (&self.stage, &mut self.permissions)
         else {
             return None;
         };
-        let turn_id = fold.turn_id().filter(|_| !*told && !self.over)?;
-        *told = true;
+        let turn_id = fold.turn_id().filter(|_| !*reported && !self.over)?;
+        *reported = true;
         Some(turn_id.clone())
     }
 
     fn fold(&mut self, notification: &Notification, resets_at: Option<Timestamp>) {
-        let Stage::Folding(fold) = &mut self.stage else {
+        let FollowStage::Folding(fold) = &mut self.stage else {
             return;
         };
         if let Notification::Malformed { method, why, .. } = notification
@@ -363,11 +375,10 @@ impl Inner {
                 effect,
                 ..
             }) => {
-                // Its words are told whole below, or nothing is being written any more.
+                // The whole text is delivered below, or nothing is being written any more.
                 self.unread &= fold.writing().is_some_and(|text| text.item_id != item_id);
-                let item_id = value::ItemId::new(item_id.as_str());
-                if let Some(spoken) = spoken(notification) {
-                    self.push(said(spoken));
+                if let Some(text) = spoken(notification) {
+                    self.push(TurnEvent::Text(text));
                 }
                 let completed = stage == ItemStage::Completed;
                 self.push(TurnEvent::Item(ItemNote {
@@ -382,20 +393,26 @@ impl Inner {
             Some(TurnNews::Retrying { message }) => self.push(TurnEvent::Retrying { message }),
             Some(TurnNews::Completed(outcome)) => {
                 self.unread = false;
-                if outcome.unread && outcome.answer.is_none() {
+                let TurnOutcome {
+                    mut end,
+                    error,
+                    joined,
+                    unread,
+                } = *outcome;
+                if unread && end.answer.is_none() {
                     return self.lose("codex answered in an unknown form");
                 }
-                if outcome.joined {
-                    tracing::warn!(turn_id = %outcome.turn_id.as_str(), "a message was put into a turn that another program had begun on its thread");
+                if joined {
+                    tracing::warn!(turn_id = %end.turn_id, "a message was put into a turn that another program had begun on its thread");
                 }
-                let mut end = end(*outcome, resets_at);
-                if let Power::Exceeded { why, .. } = &self.power {
-                    let reason = format!("{OVERPOWERED}: {why}");
+                end.failure = error.map(|error| error.failure(resets_at));
+                if let PermissionCheck::Exceeded { why, .. } = &self.permissions {
+                    let reason = format!("{EXCESS_PERMISSIONS}: {why}");
                     end.failure = Some(Failure::new(Class::Config, reason));
                 }
                 self.push(TurnEvent::Ended(end));
             }
-            Some(TurnNews::Started { .. } | TurnNews::Usage(_)) => self.alive = true,
+            Some(TurnNews::Started { .. } | TurnNews::Usage) => self.alive = true,
             None => self.alive |= fold.concerns(notification),
         }
     }
@@ -419,47 +436,9 @@ impl Inner {
     }
 }
 
-/// The user's own message is no news, and an agent message that just began has no words yet.
+/// The user's own message is not delivered, and an agent message that just began has no text yet.
 fn is_silent(kind: &str, stage: ItemStage) -> bool {
     kind == "userMessage" || (kind == "agentMessage" && stage == ItemStage::Started)
-}
-
-fn said(spoken: Spoken) -> TurnEvent {
-    TurnEvent::Text(TextUpdate {
-        item_id: value::ItemId::new(spoken.item_id.as_str()),
-        phase: match spoken.phase {
-            Some(MessagePhase::Commentary) => Phase::Commentary,
-            Some(MessagePhase::FinalAnswer) => Phase::Final,
-            Some(MessagePhase::PartialAnswer | MessagePhase::Other(_)) | None => Phase::Unmarked,
-        },
-        extent: spoken.extent,
-        text: spoken.text,
-    })
-}
-
-fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
-    let status = match outcome.status {
-        WireStatus::Completed => TurnStatus::Completed,
-        WireStatus::Interrupted => TurnStatus::Interrupted,
-        WireStatus::Failed | WireStatus::InProgress | WireStatus::Other(_) => TurnStatus::Failed,
-    };
-    let failure: Option<Failure> = outcome
-        .error
-        .as_ref()
-        .map(|error| fault::of_turn(error, resets_at));
-    let usage = outcome.usage.map(|usage| usage.turn).unwrap_or_default();
-    TurnEnd {
-        turn_id: value::TurnId::new(outcome.turn_id.as_str()),
-        status,
-        answer: outcome.answer.map(|answer| answer.text),
-        touched: outcome.effects,
-        received: crate::history::client_ids(&outcome.received),
-        failure,
-        usage: Usage {
-            input_tokens: i64::try_from(usage.input_tokens).unwrap_or(i64::MAX),
-            output_tokens: i64::try_from(usage.output_tokens).unwrap_or(i64::MAX),
-        },
-    }
 }
 
 #[cfg(test)]

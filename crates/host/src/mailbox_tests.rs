@@ -7,7 +7,7 @@ use bridge_core::value::{ApprovalPolicy, Sandbox};
 use serde_json::{Value, json};
 
 /// A turn that may read and nothing else.
-pub(crate) fn frame() -> Frame {
+pub(crate) fn frame() -> TurnContext {
     let spec = ThreadSpec {
         workdir: "/w".to_owned(),
         sandbox: Sandbox::ReadOnly,
@@ -19,14 +19,14 @@ pub(crate) fn frame() -> Frame {
         codex_home: None,
         agents: Vec::new(),
     };
-    Frame {
+    TurnContext {
         incarnation: IncarnationId::new("life"),
-        allowed: Allowed::of(&spec, &Operator::default()),
+        allowed: Permissions::of(&spec, &Operator::default()),
     }
 }
 
 fn mailbox() -> Mailbox {
-    let fold = TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), None);
+    let fold = TurnFold::new(ThreadId::new("t"), Some(TurnId::new("u")), None);
     Mailbox::folding(fold, frame())
 }
 
@@ -43,11 +43,11 @@ fn delta(mailbox: &Mailbox, text: &str) {
 
 async fn text(mailbox: &Mailbox) -> String {
     match mailbox.next().await {
-        News::Event(event) => match *event {
+        MailboxEvent::Turn(event) => match *event {
             TurnEvent::Text(said) => said.text,
             other => panic!("{other:?}"),
         },
-        other @ News::Overpowered { .. } => panic!("{other:?}"),
+        other @ MailboxEvent::ExcessPermissions { .. } => panic!("{other:?}"),
     }
 }
 
@@ -84,7 +84,7 @@ async fn completed_text_is_delivered_immediately() {
     let item = json!({"item": {"type": "agentMessage", "id": "a", "text": "ab"}});
     tell(&mailbox, "item/completed", item);
     assert_eq!(text(&mailbox).await, "ab");
-    let News::Event(event) = mailbox.next().await else {
+    let MailboxEvent::Turn(event) = mailbox.next().await else {
         panic!("nothing must be stopped");
     };
     assert!(matches!(*event, TurnEvent::Item(_)), "{event:?}");

@@ -1,28 +1,28 @@
-//! All mailboxes of one connection, and who hears a question of Codex.
+//! Routes notifications and approval requests of one connection to the mailboxes of its followers.
 //!
-//! A question for a thread that nobody follows waits a while for a follower: after a broken connection Codex asks again
-//! as soon as the thread is loaded, which may be before it is known which of its turns is ours.
+//! A request for a thread without a follower waits for one: after a broken connection Codex repeats its requests as soon
+//! as the thread is loaded, which may be before it is known which of its turns is ours.
 
 use crate::account::Account;
+use crate::approvals::{self, OpenRequests};
 use crate::host::wall_now;
-use crate::mailbox::{Frame, Mailbox};
-use crate::questions::{self, Questions};
-use crate::reply::{Reply, reply};
+use crate::mailbox::{Mailbox, TurnContext};
+use crate::reply::{RequestReply, reply};
 use crate::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
+use bridge_codex::wire::{Notification, Outcome, ServerRequest};
 use bridge_core::port::{RequestKey, TurnEvent};
-use bridge_core::value::RequestVerdict;
+use bridge_core::value::{RequestVerdict, ThreadId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// All mailboxes of one connection, by thread. Where both locks are held, `by_thread` is the outer one.
+/// All mailboxes of one connection, by thread. Lock order: `by_thread`, then `requests`.
 #[derive(Debug, Default)]
 pub(crate) struct Mailboxes {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
-    questions: Mutex<Questions>,
+    requests: Mutex<OpenRequests>,
     account: Arc<Account>,
 }
 
@@ -39,15 +39,20 @@ impl Mailboxes {
     }
 
     /// Opens a mailbox for a turn that is about to start on an idle thread.
-    pub(crate) fn open(&self, fold: TurnFold, thread: ThreadId, frame: Frame) -> Arc<Mailbox> {
+    pub(crate) fn open(
+        &self,
+        fold: TurnFold,
+        thread: ThreadId,
+        frame: TurnContext,
+    ) -> Arc<Mailbox> {
         self.insert(Mailbox::folding(fold, frame), thread)
     }
 
-    /// Opens a mailbox for a thread that is about to be looked at; nothing that comes meanwhile is missed.
-    /// What an earlier follower was asked is told again, whether or not Codex does.
-    pub(crate) fn open_early(&self, thread: ThreadId, frame: Frame) -> Arc<Mailbox> {
+    /// Opens a mailbox for a thread whose history is about to be read, so that nothing that arrives meanwhile is missed.
+    /// Open requests that an earlier follower received are delivered again, whether or not Codex repeats them.
+    pub(crate) fn open_early(&self, thread: ThreadId, frame: TurnContext) -> Arc<Mailbox> {
         let mailbox = Mailbox::early(frame);
-        for request in locked(&self.questions).open_on(&thread) {
+        for request in locked(&self.requests).open_on(&thread) {
             mailbox.ask(&request);
         }
         self.insert(mailbox, thread)
@@ -55,38 +60,40 @@ impl Mailboxes {
 
     fn insert(&self, mailbox: Mailbox, thread: ThreadId) -> Arc<Mailbox> {
         let mailbox = Arc::new(mailbox);
+        // Both locks are held until the mailbox can be found: a request that arrives in between would be put among the
+        // undelivered ones, and nobody would look there again.
         let mut boxes = locked(&self.by_thread);
-        let mut questions = locked(&self.questions);
-        for request in questions.take_unheard(&thread) {
+        let mut requests = locked(&self.requests);
+        for request in requests.take_undelivered(&thread) {
             mailbox.ask(&request);
-            questions.heard(request);
+            requests.delivered(request);
         }
-        for request in questions.take_settled(&thread) {
-            mailbox.settled_before(&request);
+        for request in requests.take_settled(&thread) {
+            mailbox.report_settled(&request);
         }
         boxes.insert(thread, Arc::clone(&mailbox));
         mailbox
     }
 
-    /// Closes a mailbox, unless another one took its place.
+    /// Closes a mailbox, unless a newer one replaced it. Requests that its follower never received wait for the next one.
     pub(crate) fn close(&self, thread: &ThreadId, mailbox: &Arc<Mailbox>) {
         let mut boxes = locked(&self.by_thread);
         let present = boxes.get(thread);
         if present.is_some_and(|present| Arc::ptr_eq(present, mailbox)) {
             boxes.remove(thread);
-            let mut questions = locked(&self.questions);
-            for request in mailbox.take_untold() {
-                questions.unheard(request, Instant::now());
+            let mut requests = locked(&self.requests);
+            for request in mailbox.take_undelivered_requests() {
+                requests.undelivered(request, Instant::now());
             }
         }
     }
 
-    /// Whether a turn of this thread is followed or looked at.
+    /// Whether a turn of this thread is followed or looked up.
     pub(crate) fn has(&self, thread: &ThreadId) -> bool {
         locked(&self.by_thread).contains_key(thread)
     }
 
-    /// Whether nothing is followed or looked at.
+    /// Whether no turn is followed or looked up.
     pub(crate) fn is_empty(&self) -> bool {
         locked(&self.by_thread).is_empty()
     }
@@ -97,13 +104,14 @@ impl Mailboxes {
 
     pub(crate) fn deliver(&self, notification: &Notification) {
         let mailbox = self.of(notification.thread_id());
-        let settled = locked(&self.questions).settle(notification);
+        let settled = locked(&self.requests).settle(notification);
+        // Before the notification itself: the end of a turn must not overtake the confirmation of its answers.
         for request in settled.confirmed {
             confirm(mailbox.as_deref(), &request);
         }
         match (mailbox, settled.unanswered) {
             (None, None) => {}
-            (None, Some(request)) => locked(&self.questions).settled(request),
+            (None, Some(request)) => locked(&self.requests).settled(request),
             (Some(mailbox), unanswered) => {
                 if let Some(request) = unanswered {
                     mailbox.resolve(&request);
@@ -114,98 +122,98 @@ impl Mailboxes {
         }
     }
 
-    /// Hands a question to the follower of its thread, or keeps it for one; says no when nobody will ever hear it or
-    /// nobody can decide it. One that was answered is answered the same again, and nobody hears of it.
-    pub(crate) fn ask(&self, request: ServerRequest, now: Instant) -> Result<(), Unasked> {
+    /// Delivers a request to the follower of its thread, or keeps it for one. Refused if nobody can decide it, if too
+    /// many are open, or if it was answered already: then the same answer is sent again and no follower receives it.
+    pub(crate) fn ask(&self, request: ServerRequest, now: Instant) -> Result<(), RequestRefused> {
         let boxes = locked(&self.by_thread);
         let mailbox = request.thread_id().and_then(|thread| boxes.get(thread));
         let mailbox = mailbox.filter(|mailbox| !mailbox.is_over());
-        let mut questions = locked(&self.questions);
-        if let Some(outcome) = questions.answered.asked_again(&request) {
-            return Err(Unasked::Answered(outcome, request.id));
+        let mut requests = locked(&self.requests);
+        if let Some(outcome) = requests.answered.asked_again(&request) {
+            return Err(RequestRefused::Answered(outcome, request.id));
         }
-        if questions.is_full() || !questions::is_decidable(&request) {
+        if requests.is_full() || !approvals::is_decidable(&request) {
             if let Some(mailbox) = mailbox {
-                mailbox.tell_declined(&request);
+                mailbox.report_declined(&request);
             }
-            return Err(Unasked::Hopeless(Box::new(request)));
+            return Err(RequestRefused::Undecidable(Box::new(request)));
         }
         if request.thread_id().is_none() {
-            return Err(Unasked::Hopeless(Box::new(request)));
+            return Err(RequestRefused::Undecidable(Box::new(request)));
         }
         match mailbox {
             Some(mailbox) => {
                 mailbox.ask(&request);
-                questions.heard(request);
+                requests.delivered(request);
             }
             None => {
                 tracing::warn!(method = %request.method, "codex asks, and nobody follows that turn yet");
-                questions.unheard(request, now);
+                requests.undelivered(request, now);
             }
         }
         Ok(())
     }
 
-    /// Questions that waited too long for a follower.
+    /// Requests that waited too long for a follower.
     pub(crate) fn expire(&self, now: Instant) -> Vec<ServerRequest> {
-        locked(&self.questions).expire(now)
+        locked(&self.requests).expire(now)
     }
 
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        locked(&self.questions).next_expiry()
+        locked(&self.requests).next_expiry()
     }
 
-    /// A question that is still asked.
-    pub(crate) fn question(&self, to: &RequestKey) -> Option<ServerRequest> {
-        locked(&self.questions).find(to).cloned()
+    /// The request with this key, if Codex still waits for it.
+    pub(crate) fn open_request(&self, to: &RequestKey) -> Option<ServerRequest> {
+        locked(&self.requests).find(to).cloned()
     }
 
-    /// Whoever takes a question out answers it; false when somebody else did, or Codex settled it.
+    /// Removes an open request. Only the caller that gets `true` may answer it: others answered it, or Codex settled it.
     pub(crate) fn take(&self, id: &RawId) -> bool {
-        locked(&self.questions).close(id).is_some()
+        locked(&self.requests).close(id).is_some()
     }
 
-    /// Notes the answer that is about to be given; false when somebody else gave one, or Codex settled it.
+    /// Records the answer that is about to be sent. `false` if another caller answered, or Codex settled the request.
     pub(crate) fn answer(&self, id: &RawId, outcome: Outcome, now: Instant) -> bool {
-        locked(&self.questions).answer(id, outcome, now)
+        locked(&self.requests).answer(id, outcome, now)
     }
 
-    /// Notes an answer to a question that was taken out before.
+    /// Records the answer to a request that was removed with [`Mailboxes::take`].
     pub(crate) fn answered(&self, request: ServerRequest, outcome: Outcome, now: Instant) {
-        let mut questions = locked(&self.questions);
-        questions.answered.insert(request, outcome, now);
+        let mut requests = locked(&self.requests);
+        requests.answered.insert(request, outcome, now);
     }
 
-    /// Whether it was answered just so, and Codex has not confirmed that.
-    pub(crate) fn says_already(&self, to: &RequestKey, verdict: &RequestVerdict) -> bool {
-        let questions = locked(&self.questions);
-        let unconfirmed = questions.unconfirmed(to);
+    /// Whether this same answer was sent and is not confirmed yet.
+    pub(crate) fn is_answered_so(&self, to: &RequestKey, verdict: &RequestVerdict) -> bool {
+        let requests = locked(&self.requests);
+        let unconfirmed = requests.unconfirmed(to);
         unconfirmed.is_some_and(|(request, said)| {
-            matches!(reply(request, verdict), Ok(Reply::Say(same)) if same == *said)
+            matches!(reply(request, verdict), Ok(RequestReply::Send(same)) if same == *said)
         })
     }
 
-    /// What is to be done about answers that Codex does not confirm.
+    /// Next steps for answers that Codex does not confirm.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Overdue> {
-        locked(&self.questions).answered.expire(now)
+        locked(&self.requests).answered.expire(now)
     }
 
     /// Codex resumed the thread of an answer that it does not confirm.
     pub(crate) fn resumed(&self, id: &RawId) {
-        locked(&self.questions).answered.resumed(id);
+        locked(&self.requests).answered.resumed(id);
     }
 
-    /// Codex refused to.
+    /// Codex refused to resume the thread.
     pub(crate) fn not_resumed(&self, id: &RawId) {
-        locked(&self.questions).answered.not_resumed(id);
+        locked(&self.requests).answered.not_resumed(id);
     }
 
-    /// Codex has the answer to this question.
+    /// Codex has the answer to this request.
     pub(crate) fn confirm(&self, request: &ServerRequest) {
         confirm(self.of(request.thread_id()).as_deref(), request);
     }
 
-    /// The connection is gone: every follower hears it.
+    /// Ends all streams, because the connection is gone.
     pub(crate) fn lose_all(&self, why: &str) {
         for (_, mailbox) in locked(&self.by_thread).drain() {
             mailbox.push(TurnEvent::Lost {
@@ -215,13 +223,13 @@ impl Mailboxes {
     }
 }
 
-/// Why a question is not asked.
+/// Why a request is not delivered.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Unasked {
-    /// It was answered, and this is the answer.
+pub(crate) enum RequestRefused {
+    /// It was answered before; send this answer again.
     Answered(Outcome, RawId),
     /// Nobody can decide it.
-    Hopeless(Box<ServerRequest>),
+    Undecidable(Box<ServerRequest>),
 }
 
 fn confirm(mailbox: Option<&Mailbox>, request: &ServerRequest) {
@@ -233,19 +241,19 @@ fn confirm(mailbox: Option<&Mailbox>, request: &ServerRequest) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mailbox::News;
+    use crate::approvals::UNDELIVERED_TIMEOUT;
+    use crate::mailbox::MailboxEvent;
     use crate::mailbox::tests::frame;
-    use crate::power::Reported;
-    use crate::questions::UNHEARD_PATIENCE;
-    use bridge_codex::wire::TurnId;
+    use crate::permissions::ReportedPermissions;
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
     use bridge_core::port::ApprovalRequest;
+    use bridge_core::value::TurnId;
     use bridge_core::value::{RequestDecision, RequestKind, Timestamp};
     use serde_json::{Value, json};
 
     fn thread() -> ThreadId {
-        ThreadId::from("t")
+        ThreadId::new("t")
     }
 
     fn request(id: i64, method: &str, more: Value) -> ServerRequest {
@@ -267,14 +275,14 @@ mod tests {
     }
 
     fn running(boxes: &Mailboxes) -> Arc<Mailbox> {
-        let fold = TurnFold::new(thread(), Some(TurnId::from("u")), None);
+        let fold = TurnFold::new(thread(), Some(TurnId::new("u")), None);
         boxes.open(fold, thread(), frame())
     }
 
     async fn event(mailbox: &Mailbox) -> TurnEvent {
         match mailbox.next().await {
-            News::Event(event) => *event,
-            News::Overpowered { turn_id } => panic!("{turn_id:?}"),
+            MailboxEvent::Turn(event) => *event,
+            MailboxEvent::ExcessPermissions { turn_id } => panic!("{turn_id:?}"),
         }
     }
 
@@ -290,12 +298,12 @@ mod tests {
         let boxes = Mailboxes::default();
         let now = Instant::now();
         boxes.ask(command(0), now).unwrap();
-        assert_eq!(boxes.next_expiry(), Some(now + UNHEARD_PATIENCE));
+        assert_eq!(boxes.next_expiry(), Some(now + UNDELIVERED_TIMEOUT));
         assert_eq!(boxes.expire(now), []);
         let mailbox = running(&boxes);
         let name = asked(&mailbox).await.key;
-        assert!(boxes.question(&name).is_some());
-        assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), []);
+        assert!(boxes.open_request(&name).is_some());
+        assert_eq!(boxes.expire(now + UNDELIVERED_TIMEOUT), []);
 
         boxes.close(&thread(), &mailbox);
         boxes.ask(command(1), now).unwrap();
@@ -304,14 +312,17 @@ mod tests {
             ..name
         };
         // Somebody may decide it meanwhile.
-        assert!(boxes.question(&name).is_some());
-        assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), [command(1)]);
+        assert!(boxes.open_request(&name).is_some());
+        assert_eq!(boxes.expire(now + UNDELIVERED_TIMEOUT), [command(1)]);
         assert_eq!(boxes.next_expiry(), None);
-        assert_eq!(boxes.question(&name), None);
+        assert_eq!(boxes.open_request(&name), None);
         let next = boxes.open_early(thread(), frame());
-        next.bind(&thread(), TurnId::from("u"));
-        let told = [event(&next).await, event(&next).await];
-        assert!(told.contains(&TurnEvent::Resolved(name)), "{told:?}");
+        next.bind(&thread(), TurnId::new("u"));
+        let reported = [event(&next).await, event(&next).await];
+        assert!(
+            reported.contains(&TurnEvent::Resolved(name)),
+            "{reported:?}"
+        );
     }
 
     #[tokio::test]
@@ -323,8 +334,8 @@ mod tests {
             asked(&mailbox).await;
             id += 1;
         }
-        let told = asked(&mailbox).await;
-        assert_eq!(event(&mailbox).await, TurnEvent::Resolved(told.key));
+        let reported = asked(&mailbox).await;
+        assert_eq!(event(&mailbox).await, TurnEvent::Resolved(reported.key));
     }
 
     #[tokio::test]
@@ -339,7 +350,7 @@ mod tests {
             "changes": [{"path": "/w/a", "kind": {"type": "add"}, "diff": "hello\n"}]});
         let turn = json!({"id": "u", "status": "inProgress", "items": [item], "itemsView": "full"});
         mailbox.recall(&[serde_json::from_value(turn).unwrap()]);
-        mailbox.bind(&thread(), TurnId::from("u"));
+        mailbox.bind(&thread(), TurnId::new("u"));
         let asked = asked(&mailbox).await;
         assert_eq!(
             (asked.kind, asked.key.rpc_id.as_str()),
@@ -352,7 +363,7 @@ mod tests {
             event(&mailbox).await,
             TurnEvent::Resolved(asked.key.clone())
         );
-        assert_eq!(boxes.question(&asked.key), None);
+        assert_eq!(boxes.open_request(&asked.key), None);
     }
 
     #[tokio::test]
@@ -375,7 +386,7 @@ mod tests {
         let second = boxes.open_early(thread(), frame());
         // Codex asks again as well.
         boxes.ask(command(0), Instant::now()).unwrap();
-        second.bind(&thread(), TurnId::from("u"));
+        second.bind(&thread(), TurnId::new("u"));
         assert_eq!(asked(&second).await, before);
         boxes.ask(command(1), Instant::now()).unwrap();
         assert_eq!(asked(&second).await.key.rpc_id, "1");
@@ -389,8 +400,8 @@ mod tests {
         let name = asked(&mailbox).await.key;
         let mut other = name.clone();
         other.rpc_id = "\"0\"".to_owned();
-        assert_eq!(boxes.question(&other), None);
-        let request = boxes.question(&name).unwrap();
+        assert_eq!(boxes.open_request(&other), None);
+        let request = boxes.open_request(&name).unwrap();
         assert!(boxes.take(&request.id) && !boxes.take(&request.id));
         // Our own answer is no news.
         boxes.deliver(&resolved(0));
@@ -412,10 +423,10 @@ mod tests {
         assert!(boxes.answer(&RawId::Integer(0), yes(), now));
         assert!(!boxes.answer(&RawId::Integer(0), yes(), now));
         let verdict = |decision| RequestVerdict::own(decision, "test", Timestamp(0));
-        let says = |decision| boxes.says_already(&name, &verdict(decision));
+        let says = |decision| boxes.is_answered_so(&name, &verdict(decision));
         assert!(says(RequestDecision::Accept) && !says(RequestDecision::Decline));
-        assert_eq!(boxes.question(&name), None);
-        let again = Unasked::Answered(yes(), RawId::Integer(0));
+        assert_eq!(boxes.open_request(&name), None);
+        let again = RequestRefused::Answered(yes(), RawId::Integer(0));
         assert_eq!(boxes.ask(command(0), now), Err(again));
         assert!(boxes.next_expiry().is_some());
         boxes.deliver(&resolved(0));
@@ -449,10 +460,13 @@ mod tests {
                 json!({"callId": "c", "tool": "x", "arguments": {}}),
             );
             assert!(boxes.ask(request, Instant::now()).is_err(), "{method}");
-            let told = asked(&mailbox).await;
-            assert_eq!(told.method, method);
-            assert_eq!(event(&mailbox).await, TurnEvent::Resolved(told.key.clone()));
-            assert_eq!(boxes.question(&told.key), None);
+            let reported = asked(&mailbox).await;
+            assert_eq!(reported.method, method);
+            assert_eq!(
+                event(&mailbox).await,
+                TurnEvent::Resolved(reported.key.clone())
+            );
+            assert_eq!(boxes.open_request(&reported.key), None);
         }
         let method = "attestation/generate".to_owned();
         let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
@@ -468,9 +482,9 @@ mod tests {
             json!({"callId": "c", "tool": "ask_agent", "arguments": {"agent": "b", "text": "hi"}});
         let call = request(3, "item/tool/call", params);
         boxes.ask(call.clone(), Instant::now()).unwrap();
-        let told = asked(&mailbox).await;
-        assert_eq!(told.kind, RequestKind::ToolCall);
-        let found = boxes.question(&told.key).unwrap();
+        let reported = asked(&mailbox).await;
+        assert_eq!(reported.kind, RequestKind::ToolCall);
+        let found = boxes.open_request(&reported.key).unwrap();
         let returned = json!({"text": "hello", "success": true});
         assert!(
             found
@@ -482,7 +496,7 @@ mod tests {
                 .accept_with(Some(&json!("hello")), &GrantScope::Turn)
                 .is_err()
         );
-        assert!(boxes.take(&call.id) && boxes.question(&told.key).is_none());
+        assert!(boxes.take(&call.id) && boxes.open_request(&reported.key).is_none());
     }
 
     /// After a restart a turn may be found that runs with what somebody gave its thread meanwhile.
@@ -494,12 +508,12 @@ mod tests {
             "approvalPolicy": "on-request", "approvalsReviewer": "user",
             "activePermissionProfile": null});
         let found: EffectiveSettings = serde_json::from_value(found).unwrap();
-        mailbox.compare(Reported::from(&found));
-        mailbox.bind(&thread(), TurnId::from("u"));
-        let News::Overpowered { turn_id } = mailbox.next().await else {
-            panic!("nobody was told");
+        mailbox.compare(ReportedPermissions::from(&found));
+        mailbox.bind(&thread(), TurnId::new("u"));
+        let MailboxEvent::ExcessPermissions { turn_id } = mailbox.next().await else {
+            panic!("nothing was reported");
         };
-        assert_eq!(turn_id, TurnId::from("u"));
+        assert_eq!(turn_id, TurnId::new("u"));
     }
 
     #[tokio::test]
@@ -516,16 +530,16 @@ mod tests {
         for _ in 0..2 {
             boxes.deliver(&update("dangerFullAccess"));
         }
-        let News::Overpowered { turn_id } = mailbox.next().await else {
-            panic!("nobody was told");
+        let MailboxEvent::ExcessPermissions { turn_id } = mailbox.next().await else {
+            panic!("nothing was reported");
         };
-        assert_eq!(turn_id, TurnId::from("u"));
+        assert_eq!(turn_id, TurnId::new("u"));
         let turn =
             json!({"id": "u", "status": "interrupted", "items": [], "itemsView": "notLoaded"});
         let done = json!({"threadId": "t", "turn": turn});
         boxes.deliver(&Notification::parse("turn/completed", &done));
         let TurnEvent::Ended(end) = event(&mailbox).await else {
-            panic!("the end was not told");
+            panic!("no end");
         };
         let failure = end.failure.unwrap();
         assert_eq!(failure.class, bridge_core::value::Class::Config);

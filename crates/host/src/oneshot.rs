@@ -1,4 +1,4 @@
-//! Runs a short helper program (`codex --version`, `npm install`, a command that is told of a task) to its end, in a
+//! Runs a short helper program (`codex --version`, `npm install`, a notification command) to its end, in a
 //! process group of its own, within a deadline and with bounded memory.
 //!
 //! Long-lived Codex processes do not belong here: they have links, supervision and

@@ -1,8 +1,8 @@
-//! What the operator's own Codex configuration says that a thread of ours must respect, or must be kept from.
+//! The parts of the operator's own Codex configuration that a thread of ours must respect, or must be kept from.
 //! It is asked of Codex, never read from a file: only Codex knows what is in force.
 
 use crate::connection::{CallError, Connection};
-use crate::fault::{Deed, fault, of_call};
+use crate::error::{CallEffect, agent_error, of_call};
 use bridge_codex::wire::config::{ConfigReadParams, ConfigReadResponse, WorkspaceWriteKeys};
 use bridge_codex::wire::method::ConfigRead;
 use bridge_codex::wire::policy::SandboxPolicy;
@@ -42,18 +42,18 @@ fn understood(
     match &error {
         CallError::Refused { method, error } if error.is_unknown_method(method) => match reads {
             Reads::Disk => Ok(Operator::default()),
-            Reads::Shielded { .. } => Err(fault(Class::Config, NO_TOOLS_TOLD)),
+            Reads::Shielded { .. } => Err(agent_error(Class::Config, NO_TOOLS_TOLD)),
         },
         CallError::Refused { .. }
         | CallError::Closed { .. }
         | CallError::Silent { .. }
         | CallError::Unreadable { .. } => {
-            let mut fault = of_call(&error, Deed::Harmless);
+            let mut failed = of_call(&error, CallEffect::Repeatable);
             // Whatever it is, nothing is wrong with the message.
-            if fault.failure.class == Class::Permanent {
-                fault.failure.class = Class::Config;
+            if failed.failure.class == Class::Permanent {
+                failed.failure.class = Class::Config;
             }
-            Err(fault)
+            Err(failed)
         }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
         let method = "config/read";
         let error = RpcError::new(code, message);
         let answer = Err(CallError::Refused { method, error });
-        understood(answer, reads).map_err(|fault| fault.failure.class)
+        understood(answer, reads).map_err(|failed| failed.failure.class)
     }
 
     #[test]
@@ -128,8 +128,8 @@ mod tests {
         let unknown =
             "Invalid request: unknown variant `config/read`, expected one of `initialize`";
         for (code, words) in [(INVALID_REQUEST, unknown), (METHOD_NOT_FOUND, "no")] {
-            let told = refused(code, words, &Reads::Disk);
-            assert_eq!(told, Ok(Operator::default()));
+            let found = refused(code, words, &Reads::Disk);
+            assert_eq!(found, Ok(Operator::default()));
             assert_eq!(refused(code, words, &shielded), Err(Class::Config));
         }
         let busy = Class::Capacity { until: None };

@@ -1,4 +1,4 @@
-//! Our own binary as a child process, for whoever must be able to kill it: `drill` runs the daemon so.
+//! Our own binary as a child process that can be killed: `drill` runs the daemon so.
 //! The daemon's own processes are not started here; see `launch`.
 
 use crate::process;
@@ -89,7 +89,7 @@ impl OwnChild {
     }
 }
 
-/// What is left of children: while it lives, processes that lost their parent become ours, so that none escapes.
+/// Adopts the processes of children that ended: while it lives, none escapes.
 #[derive(Debug, Default)]
 pub struct Orphans {
     known: BTreeSet<i32>,

@@ -5,8 +5,8 @@
 //! is used again. So a pidfd proves at the start whose pid and start time these are, and the process is looked at again
 //! whenever something depends on it.
 
-use crate::descent;
 use crate::process::{self, Stat};
+use crate::process_tree;
 use bridge_core::value::ProcessStamp;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -15,7 +15,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What the kernel appends to the path of a program whose file was replaced, by an upgrade for example.
+/// Appended by the kernel to the path of a program whose file was replaced, by an upgrade for example.
 const DELETED: &str = " (deleted)";
 
 /// Why nothing is taken from the process at the other end.
@@ -98,7 +98,7 @@ impl PeerProcess {
 
     /// Looks at it now. An error unless it lives and no keeper below `run_dir` is above it.
     pub fn inspect(&self, run_dir: &Path) -> Result<PeerProgram, PeerError> {
-        let kept = descent::is_kept(self.stamp.pid, run_dir);
+        let kept = process_tree::is_kept(self.stamp.pid, run_dir);
         let program = PeerProgram::of(self.stamp.pid);
         // Last, for the same reason as above. No pid comes round again within one tick of the clock.
         if !process::alive(&self.stamp) {

@@ -8,22 +8,26 @@
 //! | decline | the turn goes on | nothing is granted | no answer | the model hears no |
 //! | cancel | Codex ends the turn | we interrupt the turn | we interrupt the turn | we interrupt the turn |
 
+use bridge_codex::rpc::RawId;
 use bridge_codex::wire::values::GrantScope;
-use bridge_codex::wire::{Outcome, ServerRequest, TurnId};
-use bridge_core::value::{RequestDecision, RequestVerdict};
+use bridge_codex::wire::{Outcome, ServerRequest};
+use bridge_core::value::{Request, RequestDecision, RequestVerdict, TurnId};
 use serde_json::Value;
 
-/// What is done about a question.
+/// How a request is answered.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Reply {
-    /// Codex is told this.
-    Say(Outcome),
-    /// The turn is interrupted, which settles the question too. `else_say` is for a turn that has ended by itself.
-    Interrupt { turn: TurnId, else_say: Outcome },
+pub(crate) enum RequestReply {
+    /// Send this.
+    Send(Outcome),
+    /// The turn is interrupted, which settles the question too. `fallback` is for a turn that has ended by itself.
+    Interrupt { turn: TurnId, fallback: Outcome },
 }
 
 /// Reads a verdict; an error says why it does not fit.
-pub(crate) fn reply(request: &ServerRequest, verdict: &RequestVerdict) -> Result<Reply, String> {
+pub(crate) fn reply(
+    request: &ServerRequest,
+    verdict: &RequestVerdict,
+) -> Result<RequestReply, String> {
     let answers = match verdict.answers.as_deref() {
         Some(answers) if verdict.decision.accepts() => Some(
             serde_json::from_str::<Value>(answers)
@@ -33,27 +37,44 @@ pub(crate) fn reply(request: &ServerRequest, verdict: &RequestVerdict) -> Result
     };
     let answers = answers.as_ref().filter(|answers| !answers.is_null());
     Ok(match verdict.decision {
-        RequestDecision::Accept => Reply::Say(request.accept_with(answers, &GrantScope::Turn)?),
-        RequestDecision::AcceptForSession => {
-            Reply::Say(request.accept_with(answers, &GrantScope::Session)?)
+        RequestDecision::Accept => {
+            RequestReply::Send(request.accept_with(answers, &GrantScope::Turn)?)
         }
-        RequestDecision::Decline => Reply::Say(request.decline()),
-        RequestDecision::Cancel if request.cancel_ends_turn() => Reply::Say(request.cancel()),
+        RequestDecision::AcceptForSession => {
+            RequestReply::Send(request.accept_with(answers, &GrantScope::Session)?)
+        }
+        RequestDecision::Decline => RequestReply::Send(request.decline()),
+        RequestDecision::Cancel if request.cancel_ends_turn() => {
+            RequestReply::Send(request.cancel())
+        }
         RequestDecision::Cancel => match request.turn_id() {
-            Some(turn) => Reply::Interrupt {
+            Some(turn) => RequestReply::Interrupt {
                 turn: turn.clone(),
-                else_say: request.cancel(),
+                fallback: request.cancel(),
             },
-            None => Reply::Say(request.cancel()),
+            None => RequestReply::Send(request.cancel()),
         },
     })
+}
+
+/// Why a decision does not fit its request, as far as the stored request tells. A payload that was cut to fit its
+/// column proves nothing: the request itself is checked again when Codex is answered.
+pub fn answer_error(request: &Request, verdict: &RequestVerdict) -> Option<String> {
+    if !verdict.decision.accepts() {
+        return None;
+    }
+    let params: Value = serde_json::from_str(&request.payload).ok()?;
+    let request = ServerRequest::parse(RawId::Integer(0), request.method.clone(), params);
+    reply(&request, verdict).err()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_codex::rpc::RawId;
-    use bridge_core::value::Timestamp;
+    use bridge_core::value::{
+        Deciders, EffectDigest, IncarnationId, MessageId, RequestId, RequestKind, RequestState,
+        Timestamp, Wants,
+    };
     use serde_json::json;
 
     fn request(method: &str, more: &Value) -> ServerRequest {
@@ -85,7 +106,7 @@ mod tests {
         let cancel = verdict(RequestDecision::Cancel, None);
         let command = request("item/commandExecution/requestApproval", &json!({}));
         let said = Outcome::Result(json!({"decision": "cancel"}));
-        assert_eq!(reply(&command, &cancel), Ok(Reply::Say(said)));
+        assert_eq!(reply(&command, &cancel), Ok(RequestReply::Send(said)));
         let asked = json!({"permissions": {}, "serverName": "s", "mode": "form"});
         for request in [
             questions(),
@@ -93,10 +114,10 @@ mod tests {
             request("mcpServer/elicitation/request", &asked),
         ] {
             let reply = reply(&request, &cancel).unwrap();
-            let Reply::Interrupt { turn, .. } = reply else {
+            let RequestReply::Interrupt { turn, .. } = reply else {
                 panic!("{request:?}: {reply:?}");
             };
-            assert_eq!(turn, TurnId::from("u"));
+            assert_eq!(turn, TurnId::new("u"));
         }
     }
 
@@ -105,9 +126,54 @@ mod tests {
         let accept = |answers| reply(&questions(), &verdict(RequestDecision::Accept, answers));
         assert!(accept(Some("{")).unwrap_err().contains("not JSON"));
         assert!(accept(Some("null")).is_err() && accept(None).is_err());
-        let told = Outcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
-        assert_eq!(accept(Some("\"a\"")), Ok(Reply::Say(told)));
+        let sent = Outcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
+        assert_eq!(accept(Some("\"a\"")), Ok(RequestReply::Send(sent)));
         let no = reply(&questions(), &verdict(RequestDecision::Decline, Some("{")));
-        assert_eq!(no, Ok(Reply::Say(Outcome::Result(json!({"answers": {}})))));
+        assert_eq!(
+            no,
+            Ok(RequestReply::Send(Outcome::Result(json!({"answers": {}}))))
+        );
+    }
+
+    #[test]
+    fn answers_are_validated_against_request() {
+        let asked = Request {
+            request_id: RequestId::new("r"),
+            message_id: MessageId::new("m"),
+            attempt: 1,
+            incarnation: IncarnationId::new("i"),
+            rpc_id: "0".to_owned(),
+            item_id: None,
+            method: "item/tool/requestUserInput".to_owned(),
+            kind: RequestKind::UserInput,
+            headline: "asks".to_owned(),
+            shown: "asks".to_owned(),
+            digest: EffectDigest::of(&RequestKind::UserInput, "asks"),
+            payload: questions().params.to_string(),
+            wants: Wants::Text,
+            secret_answer: false,
+            deciders: Deciders::Owner,
+            state: RequestState::Open,
+            created_at: Timestamp(0),
+            deadline: Timestamp(1_000),
+            reminded: false,
+            resends: 0,
+        };
+        let accept = |answers| answer_error(&asked, &verdict(RequestDecision::Accept, answers));
+        assert_eq!(accept(Some(r#"{"q": "red"}"#)), None);
+        assert_eq!(accept(Some(r#""red""#)), None);
+        for answers in [None, Some("{"), Some("null"), Some(r#"{"other": "red"}"#)] {
+            assert!(accept(answers).is_some(), "{answers:?}");
+        }
+        let no = verdict(RequestDecision::Decline, None);
+        assert_eq!(answer_error(&asked, &no), None);
+        let cut = Request {
+            payload: "{\"cut".to_owned(),
+            ..asked.clone()
+        };
+        assert_eq!(
+            answer_error(&cut, &verdict(RequestDecision::Accept, None)),
+            None
+        );
     }
 }

@@ -27,7 +27,7 @@ const SCRIPT: &str = r#"printf x > "$1"; printf x > "$2"; exit 42"#;
 /// Where `workspace-write` lets commands write wherever they work.
 const TEMPORARY: &str = "/tmp";
 
-/// What Codex always says under a home in a temporary directory, as the probe's may be.
+/// Codex always prints this under a home in a temporary directory, as the probe's may be.
 const NOISE: &str = "could not create PATH aliases";
 
 /// What was found.

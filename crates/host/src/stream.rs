@@ -1,22 +1,22 @@
-//! The news of one turn, and what must be done before some of it is told: a turn that was cut may have left commands
-//! running, and one that may do more than it should is stopped.
+//! The events of one turn, and the work that comes before some of them: a turn that was cut may have left commands
+//! running, and a turn with excess permissions is stopped.
 
 use crate::connection::{CallError, Connection};
 use crate::exec::ExecStream;
-use crate::mailbox::{Mailbox, News};
-use bridge_codex::wire::ids::{ThreadId, TurnId};
+use crate::mailbox::{Mailbox, MailboxEvent};
 use bridge_codex::wire::method::{BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams};
 use bridge_codex::wire::thread::ThreadIdParams;
 use bridge_core::deadline::after;
 use bridge_core::port::{TurnEvent, TurnStatus, TurnStream};
+use bridge_core::value::{ThreadId, TurnId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a turn with too much power may take to end after it was told to; then its Codex is given up.
+/// How long a turn with excess permissions may take to end after its interrupt; then its Codex is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The news of one turn.
+/// The events of one turn.
 pub struct CodexStream(Source);
 
 enum Source {
@@ -24,17 +24,17 @@ enum Source {
     Run(ExecStream),
 }
 
-/// The news of a turn on the app-server.
+/// The events of a turn on the app-server.
 pub(crate) struct ServerStream {
     connection: Connection,
     thread: ThreadId,
     mailbox: Arc<Mailbox>,
     due: Due,
-    /// When a turn that was told to stop must have ended.
+    /// When an interrupted turn must have ended.
     ends_by: Option<Instant>,
 }
 
-/// What comes before the next news. Kept here, because whoever waits for news may stop waiting in the middle of it.
+/// Work before the next event. Kept in the stream, because `next` may be cancelled in the middle of it.
 #[derive(Default)]
 enum Due {
     #[default]
@@ -42,7 +42,7 @@ enum Due {
     Stop(TurnId),
     /// It did not stop.
     GiveUp,
-    /// Then this is told.
+    /// Deliver this after the cleanup.
     Clean(Box<TurnEvent>),
 }
 
@@ -88,9 +88,11 @@ impl ServerStream {
         loop {
             match &self.due {
                 Due::Nothing => match self.news().await {
-                    Some(News::Event(event)) if is_cut(&event) => self.due = Due::Clean(event),
-                    Some(News::Event(event)) => return *event,
-                    Some(News::Overpowered { turn_id }) => {
+                    Some(MailboxEvent::Turn(event)) if is_cut(&event) => {
+                        self.due = Due::Clean(event)
+                    }
+                    Some(MailboxEvent::Turn(event)) => return *event,
+                    Some(MailboxEvent::ExcessPermissions { turn_id }) => {
                         self.ends_by = Some(after(Instant::now(), STOP_PATIENCE));
                         self.due = Due::Stop(turn_id);
                     }
@@ -124,8 +126,8 @@ impl ServerStream {
 }
 
 impl ServerStream {
-    /// What is next in the mailbox; `None` when the turn should have ended by now, however much it has to tell.
-    async fn news(&self) -> Option<News> {
+    /// The next event of the mailbox; `None` when an interrupted turn should have ended by now, whatever it still sends.
+    async fn news(&self) -> Option<MailboxEvent> {
         match self.ends_by {
             None => Some(self.mailbox.next().await),
             Some(by) if by <= Instant::now() => None,
@@ -204,7 +206,7 @@ mod tests {
     }
 
     /// The stream of a turn on a Codex that answers whatever it is asked with this; and what it was asked.
-    async fn overpowered(answer: Value) -> (ServerStream, mpsc::Receiver<String>) {
+    async fn excess_to_stop(answer: Value) -> (ServerStream, mpsc::Receiver<String>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let ours = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
         let mut theirs = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
@@ -224,8 +226,8 @@ mod tests {
         let (sink, texts) = ours.split();
         let (texts, sink) = (Reader::Socket(texts), Writer::Socket(sink));
         let connection = Connection::start(texts, sink, life(), Learned::default());
-        let thread = ThreadId::from("t");
-        let fold = TurnFold::new(thread.clone(), Some(TurnId::from("u")), None);
+        let thread = ThreadId::new("t");
+        let fold = TurnFold::new(thread.clone(), Some(TurnId::new("u")), None);
         let mailbox = connection.mailboxes.open(fold, thread.clone(), frame());
         let settings = json!({"sandboxPolicy": {"type": "dangerFullAccess"}, "approvalPolicy": "on-request",
                               "approvalsReviewer": "user", "activePermissionProfile": null});
@@ -241,7 +243,7 @@ mod tests {
         let refused = json!({"error": {"code": -32600, "message": "no"}});
         for answer in [refused, json!({"result": {}})] {
             let began = Instant::now();
-            let (mut stream, asked) = overpowered(answer).await;
+            let (mut stream, asked) = excess_to_stop(answer).await;
             let lost = loop {
                 match stream.next().await {
                     TurnEvent::Lost { why } => break why,

@@ -1,13 +1,11 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
-use crate::book::Verdict;
 use crate::connection::CallError;
-use crate::fault::{Deed, fault, of_call};
+use crate::error::{CallEffect, agent_error, of_call};
 use crate::host::{NewThreads, Session};
 use crate::operator::{self, Operator};
-use crate::power::{Allowed, Reported, approval};
-use crate::shield::{Ground, Reach, real};
-use bridge_codex::wire::ThreadId;
+use crate::permissions::{Permissions, ReportedPermissions, approval};
+use crate::read_isolation::{IsolationBase, ReadGrants, real};
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -17,7 +15,7 @@ use bridge_codex::wire::thread::{
 use bridge_codex::wire::values::{ApprovalsReviewer, HistoryMode, SandboxMode, SortDirection};
 use bridge_core::port::{AgentError, Reads, ThreadSpec};
 use bridge_core::prompt::{ASK_AGENT, ask_agent_description};
-use bridge_core::value::{Class, Sandbox};
+use bridge_core::value::{Class, Sandbox, ThreadId};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -26,18 +24,22 @@ const REPORT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a thread is asked to be. A `sandbox` beside a profile would drop the profile without a word, so one of the
 /// two is given.
-pub(crate) fn settings(spec: &ThreadSpec, ground: &Ground, operator: &Operator) -> ThreadSettings {
+pub(crate) fn settings(
+    spec: &ThreadSpec,
+    isolation: &IsolationBase,
+    operator: &Operator,
+) -> ThreadSettings {
     let (cwd, sandbox, config) = match &spec.reads {
         Reads::Disk => (spec.workdir.clone(), Some(mode(spec.sandbox)), Map::new()),
         Reads::Shielded { also, hidden } => {
             let workdir = real(&spec.workdir);
-            let reach = Reach {
+            let reach = ReadGrants {
                 workdir: &workdir,
                 write: spec.sandbox.can_write(),
                 also,
                 hidden,
             };
-            let keys = shielded(reach, ground, operator);
+            let keys = shielded(reach, isolation, operator);
             (workdir, None, keys)
         }
     };
@@ -53,8 +55,12 @@ pub(crate) fn settings(spec: &ThreadSpec, ground: &Ground, operator: &Operator) 
     }
 }
 
-fn shielded(reach: Reach<'_>, ground: &Ground, operator: &Operator) -> Map<String, Value> {
-    let mut keys = ground.profile(reach);
+fn shielded(
+    reach: ReadGrants<'_>,
+    isolation: &IsolationBase,
+    operator: &Operator,
+) -> Map<String, Value> {
+    let mut keys = isolation.profile(reach);
     keys.append(&mut operator.without_tools());
     if reach.write {
         // Otherwise Codex notes the directory as trusted, and runs what its `.codex` names.
@@ -82,7 +88,7 @@ pub(crate) async fn start(
     operator: &Operator,
     kept: NewThreads,
 ) -> Result<ThreadId, AgentError> {
-    let mut settings = settings(spec, &session.ground, operator);
+    let mut settings = settings(spec, &session.isolation, operator);
     let widened = settings.sandbox.is_some() && spec.sandbox.can_write();
     if widened {
         settings.sandbox = Some(SandboxMode::ReadOnly);
@@ -96,14 +102,14 @@ pub(crate) async fn start(
         },
         ..ThreadStartParams::default()
     };
-    let harmless = |error: CallError| of_call(&error, Deed::Harmless);
+    let harmless = |error: CallError| of_call(&error, CallEffect::Repeatable);
     let connection = &session.connection;
     let opened = connection
         .call::<ThreadStart>(params)
         .await
         .map_err(harmless)?;
-    let allowed = Allowed::of(spec, operator);
-    not_more(allowed.exceeded_by(Reported::from(&opened)))?;
+    let allowed = Permissions::of(spec, operator);
+    not_more(allowed.exceeded_by(ReportedPermissions::from(&opened)))?;
     let thread = opened.thread.id;
     connection
         .threads
@@ -115,7 +121,7 @@ pub(crate) async fn start(
     Ok(thread)
 }
 
-/// What its model can ask us to do.
+/// Tools of ours that the model may call.
 fn tools(spec: &ThreadSpec) -> Vec<DynamicTool> {
     if spec.agents.is_empty() {
         return Vec::new();
@@ -153,25 +159,25 @@ async fn widen(
         approvals_reviewer: None,
     };
     let given = connection.call::<ThreadSettingsUpdate>(params).await;
-    given.map_err(|error| of_call(&error, Deed::Harmless))?;
+    given.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
     match tokio::time::timeout(REPORT_PATIENCE, report).await {
         Ok(Ok(verdict)) => not_more(verdict),
         Ok(Err(_)) | Err(_) => {
             let reason = "Codex did not report which sandbox the thread was given, so the turn was not begun; run `codex-bridge doctor` if that goes on";
-            Err(fault(Class::Transient, reason))
+            Err(agent_error(Class::Transient, reason))
         }
     }
 }
 
-/// What Codex reports as effective must not be more than what was asked for.
-fn not_more(verdict: Verdict) -> Result<(), AgentError> {
+/// Refuses a thread with more permissions than requested.
+fn not_more(verdict: Option<String>) -> Result<(), AgentError> {
     match verdict {
         None => Ok(()),
         Some(complaint) => {
             let reason = format!(
                 "Codex would have more power than configured, so the turn was not begun: {complaint}. Look for requirements or a profile that override it in CODEX_HOME"
             );
-            Err(fault(Class::Config, reason))
+            Err(agent_error(Class::Config, reason))
         }
     }
 }
@@ -185,11 +191,11 @@ pub(crate) async fn load(
     spec: &ThreadSpec,
 ) -> Result<(), AgentError> {
     let operator = operator::read(&session.connection, spec).await?;
-    let allowed = Allowed::of(spec, &operator);
+    let allowed = Permissions::of(spec, &operator);
     let again = async || {
         let params = ThreadResumeParams {
             thread_id: thread.clone(),
-            settings: settings(spec, &session.ground, &operator),
+            settings: settings(spec, &session.isolation, &operator),
             exclude_turns: true,
             initial_turns_page: None,
         };
@@ -197,7 +203,7 @@ pub(crate) async fn load(
         Ok::<_, AgentError>(resumed.into_parts(&SortDirection::Descending).0)
     };
     let mut opened = again().await?;
-    let met = allowed.is_met_by(Reported::from(&opened));
+    let met = allowed.is_met_by(ReportedPermissions::from(&opened));
     if !met && spec.reads == Reads::Disk {
         let params = ThreadSettingsUpdateParams {
             thread_id: thread.clone(),
@@ -214,7 +220,7 @@ pub(crate) async fn load(
             }
         }
     }
-    not_more(allowed.exceeded_by(Reported::from(&opened)))?;
+    not_more(allowed.exceeded_by(ReportedPermissions::from(&opened)))?;
     let threads = &session.connection.threads;
     threads.loaded(thread.clone(), &opened.thread.status, allowed);
     Ok(())
@@ -230,13 +236,13 @@ pub(crate) async fn resume(
         .connection
         .call::<ThreadResume>(params)
         .await
-        .map_err(|error| of_call(&error, Deed::Harmless))
+        .map_err(|error| of_call(&error, CallEffect::Repeatable))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shield::PROFILE;
+    use crate::read_isolation::PROFILE;
     use bridge_core::port::TurnTransport;
     use bridge_core::value::ApprovalPolicy;
 
@@ -261,11 +267,11 @@ mod tests {
             codex_home: None,
             agents: Vec::new(),
         };
-        let ground = Ground {
+        let isolation = IsolationBase {
             codex: real.join("codex"),
             denied: real.join("denied"),
         };
-        let settings = settings(&spec, &ground, &Operator::default());
+        let settings = settings(&spec, &isolation, &Operator::default());
         assert_eq!(settings.cwd, Some(at("work")));
         let entries = &settings.config["permissions"][PROFILE]["filesystem"];
         assert_eq!(entries[at("work/token")], "none");

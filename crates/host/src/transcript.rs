@@ -5,10 +5,9 @@
 //! What is learned is kept for the life it concerns, in memory and beside the sockets of that life, so that the
 //! next daemon knows it too. What follows for a message is decided in the core.
 
-use crate::fault::fault;
-use bridge_codex::wire::ThreadId;
+use crate::error::agent_error;
 use bridge_core::port::{AgentError, RecordedTurn, TurnHistory, TurnStatus};
-use bridge_core::value::{Class, Incarnation, IncarnationId};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId};
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,24 +21,24 @@ const UNSAVED_FILE: &str = "unsaved";
 const ALL: &str = "*";
 /// So much must fit before Codex is given work again: many turns' worth of history.
 const SPACE_BYTES: usize = 1024 * 1024;
-/// What is written in CODEX_HOME to see whether it fits.
+/// Written in CODEX_HOME to see whether there is space.
 const SPACE_FILE: &str = ".codex-bridge-space";
 
-/// What is known of histories that are not whole.
+/// Histories that are known to be incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct Transcripts {
-    inner: Mutex<Inner>,
+    inner: Mutex<TranscriptState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct TranscriptState {
     unsaved: HashSet<(IncarnationId, Option<ThreadId>)>,
-    /// What Codex said about it, until there is space again.
+    /// Codex's message, until there is space again.
     trouble: Option<String>,
 }
 
 impl Transcripts {
-    fn locked(&self) -> MutexGuard<'_, Inner> {
+    fn locked(&self) -> MutexGuard<'_, TranscriptState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +65,7 @@ impl Transcripts {
         };
         let mut inner = self.locked();
         for line in text.lines().take(UNSAVED_MAX) {
-            let thread = (line != ALL).then(|| ThreadId::from(line));
+            let thread = (line != ALL).then(|| ThreadId::new(line));
             inner.unsaved.insert((life.incarnation_id.clone(), thread));
         }
     }
@@ -89,7 +88,7 @@ impl Transcripts {
         }
     }
 
-    /// A fault while Codex can't save what it does. `home` is CODEX_HOME.
+    /// An error while Codex can't save what it does. `home` is CODEX_HOME.
     pub(crate) async fn check(&self, home: Option<&Path>) -> Result<(), AgentError> {
         let Some(words) = self.locked().trouble.clone() else {
             return Ok(());
@@ -110,7 +109,7 @@ impl Transcripts {
                     "Codex can't save what it does in {}, and what is not saved can't be recovered after a crash: make space there, and the message is answered (Codex said: {words}; trying it: {error})",
                     home.display()
                 );
-                Err(fault(Class::Config, reason))
+                Err(agent_error(Class::Config, reason))
             }
         }
     }
@@ -189,7 +188,7 @@ mod tests {
     fn lost_transcript_makes_absence_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         let life = life(dir.path());
-        let thread = ThreadId::from("t");
+        let thread = ThreadId::new("t");
         let first = Transcripts::default();
         first.lost(&life, Some(&thread), "no space");
         let second = Transcripts::default();
@@ -209,10 +208,7 @@ mod tests {
                     "{missing:?}"
                 );
                 assert_eq!(believed("b", &thread, missing.clone()), missing);
-                assert_eq!(
-                    believed("a", &ThreadId::from("x"), missing.clone()),
-                    missing
-                );
+                assert_eq!(believed("a", &ThreadId::new("x"), missing.clone()), missing);
             }
             for there in [turn(TurnStatus::Completed), turn(TurnStatus::InProgress)] {
                 assert_eq!(believed("a", &thread, there.clone()), there);
@@ -238,15 +234,15 @@ mod tests {
         assert_eq!(known.check(Some(dir.path())).await, Ok(()));
         known.lost(&life(dir.path()), None, "no space left on device");
         let away = dir.path().join("away");
-        let fault = known.check(Some(&away)).await.unwrap_err();
-        assert_eq!(fault.failure.class, Class::Config);
-        assert!(fault.failure.reason.contains("no space left"), "{fault}");
+        let error = known.check(Some(&away)).await.unwrap_err();
+        assert_eq!(error.failure.class, Class::Config);
+        assert!(error.failure.reason.contains("no space left"), "{error}");
         std::fs::create_dir(&away).unwrap();
         assert_eq!(known.check(Some(&away)).await, Ok(()));
         assert_eq!(std::fs::read_dir(&away).unwrap().count(), 0);
         let found = known.believed(
             &IncarnationId::new("a"),
-            &ThreadId::from("t"),
+            &ThreadId::new("t"),
             TurnHistory::Absent,
         );
         assert!(

@@ -24,7 +24,7 @@ pub(crate) enum TransportError {
     #[error("the connection to codex broke: {0}")]
     Socket(#[from] Box<tungstenite::Error>),
     #[error("codex sent something unreadable: {0}")]
-    Frame(#[from] FrameError),
+    TurnContext(#[from] FrameError),
 }
 
 impl From<tungstenite::Error> for TransportError {

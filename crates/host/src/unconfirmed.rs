@@ -9,8 +9,9 @@
 //! Only decides; the connection's task writes. `now` is an argument.
 
 use bridge_codex::rpc::RawId;
-use bridge_codex::wire::{ItemId, Outcome, ServerRequest, ThreadId, TurnId};
+use bridge_codex::wire::{Outcome, ServerRequest};
 use bridge_core::deadline::after;
+use bridge_core::value::{ItemId, ThreadId, TurnId};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -27,19 +28,19 @@ const PAUSES: [Duration; 4] = [
 ];
 
 /// An answer under way. It may be a secret, so it has no printed form.
-struct Answer {
+struct UnconfirmedAnswer {
     request: ServerRequest,
     outcome: Outcome,
     since: Instant,
     due: Instant,
     /// How many of [`PAUSES`] have passed.
     tries: usize,
-    resume: Resume,
+    resume: ResumeOutcome,
 }
 
-/// What Codex said when it was to resume the thread for an answer.
+/// Codex's answer to `thread/resume`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resume {
+enum ResumeOutcome {
     /// It was not asked to, did not answer, or asked the same again since.
     Unanswered,
     /// It did, and did not ask again since.
@@ -48,7 +49,7 @@ enum Resume {
     Refused,
 }
 
-impl Answer {
+impl UnconfirmedAnswer {
     /// When the pause after this try ends; `None` after the last one. It counts from the beginning, so that late looks
     /// do not add up; but half a pause is left, or a daemon that stood still would give up before it has read what
     /// Codex said meanwhile.
@@ -59,7 +60,7 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for UnconfirmedAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut answer = f.debug_struct("Answer");
         answer.field("request", &self.request.id);
@@ -67,7 +68,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What is done about an answer that Codex does not confirm.
+/// The next step for an answer that Codex does not confirm.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Overdue {
     /// Give the same answer once more.
@@ -84,7 +85,7 @@ pub(crate) enum Overdue {
 /// The answers of one connection that are not confirmed.
 #[derive(Debug, Default)]
 pub(crate) struct Unconfirmed {
-    by_id: HashMap<RawId, Answer>,
+    by_id: HashMap<RawId, UnconfirmedAnswer>,
 }
 
 impl Unconfirmed {
@@ -93,12 +94,12 @@ impl Unconfirmed {
     }
 
     pub(crate) fn insert(&mut self, request: ServerRequest, outcome: Outcome, now: Instant) {
-        let answer = Answer {
+        let answer = UnconfirmedAnswer {
             outcome,
             since: now,
             due: after(now, PAUSES[0]),
             tries: 0,
-            resume: Resume::Unanswered,
+            resume: ResumeOutcome::Unanswered,
             request,
         };
         self.by_id.insert(answer.request.id.clone(), answer);
@@ -116,21 +117,21 @@ impl Unconfirmed {
             self.by_id.remove(&request.id);
             return None;
         }
-        answer.resume = Resume::Unanswered;
+        answer.resume = ResumeOutcome::Unanswered;
         Some(answer.outcome.clone())
     }
 
     /// Codex resumed the thread for this answer's sake.
     pub(crate) fn resumed(&mut self, id: &RawId) {
-        self.hear(id, Resume::Done);
+        self.set_resume(id, ResumeOutcome::Done);
     }
 
     /// Codex refused to.
     pub(crate) fn not_resumed(&mut self, id: &RawId) {
-        self.hear(id, Resume::Refused);
+        self.set_resume(id, ResumeOutcome::Refused);
     }
 
-    fn hear(&mut self, id: &RawId, resume: Resume) {
+    fn set_resume(&mut self, id: &RawId, resume: ResumeOutcome) {
         if let Some(answer) = self.by_id.get_mut(id) {
             answer.resume = resume;
         }
@@ -168,7 +169,7 @@ impl Unconfirmed {
         self.by_id.values().map(|answer| answer.due).min()
     }
 
-    /// What is to be done about the answers whose pause has passed.
+    /// The next steps for answers whose pause has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Overdue> {
         let late = self.by_id.iter().filter(|(_, answer)| answer.due <= now);
         let late: Vec<RawId> = late.map(|(id, _)| id.clone()).collect();
@@ -179,7 +180,9 @@ impl Unconfirmed {
         let answer = self.by_id.get_mut(id)?;
         answer.tries += 1;
         let is_last = answer.tries >= PAUSES.len();
-        if answer.resume == Resume::Done || is_last && answer.resume == Resume::Refused {
+        if answer.resume == ResumeOutcome::Done
+            || is_last && answer.resume == ResumeOutcome::Refused
+        {
             let settled = self.by_id.remove(id)?;
             return Some(Overdue::Settled(Box::new(settled.request)));
         }
@@ -197,7 +200,7 @@ impl Unconfirmed {
             "answered request {id}, Codex has not confirmed it for {waited} s: it is answered again"
         );
         Some(match (answer.tries, answer.resume) {
-            (1, _) | (_, Resume::Refused) => Overdue::Repeat {
+            (1, _) | (_, ResumeOutcome::Refused) => Overdue::Repeat {
                 id: id.clone(),
                 outcome: answer.outcome.clone(),
             },
@@ -243,52 +246,52 @@ mod tests {
     fn resume(id: i64) -> Overdue {
         Overdue::Resume {
             id: RawId::Integer(id),
-            thread: ThreadId::from("t"),
+            thread: ThreadId::new("t"),
         }
     }
 
     /// One answer, given at the beginning.
     fn answered() -> (Unconfirmed, Instant) {
-        let (mut book, start) = (Unconfirmed::default(), Instant::now());
-        book.insert(command(0), yes(), start);
-        (book, start)
+        let (mut answers, start) = (Unconfirmed::default(), Instant::now());
+        answers.insert(command(0), yes(), start);
+        (answers, start)
     }
 
     #[test]
     fn f5_a_confirmed_answer_needs_no_timer() {
-        let (mut book, start) = answered();
-        assert_eq!(book.next_due(), Some(start + 5 * SECOND));
-        assert_eq!(book.expire(start + 4 * SECOND), []);
-        assert_eq!(book.confirm(&RawId::Integer(0)), Some(command(0)));
-        assert_eq!(book.next_due(), None);
-        assert_eq!(book.expire(start + 100 * SECOND), []);
+        let (mut answers, start) = answered();
+        assert_eq!(answers.next_due(), Some(start + 5 * SECOND));
+        assert_eq!(answers.expire(start + 4 * SECOND), []);
+        assert_eq!(answers.confirm(&RawId::Integer(0)), Some(command(0)));
+        assert_eq!(answers.next_due(), None);
+        assert_eq!(answers.expire(start + 100 * SECOND), []);
     }
 
     #[test]
     fn f5_an_unconfirmed_answer_is_given_again() {
-        let (mut book, start) = answered();
-        assert_eq!(book.expire(start + 5 * SECOND), [repeat(0)]);
-        assert_eq!(book.expire(start + 9 * SECOND), []);
-        assert_eq!(book.expire(start + 10 * SECOND), [resume(0)]);
-        book.resumed(&RawId::Integer(0));
-        assert_eq!(book.asked_again(&command(0)), Some(yes()));
-        assert_eq!(book.next_due(), Some(start + 20 * SECOND));
+        let (mut answers, start) = answered();
+        assert_eq!(answers.expire(start + 5 * SECOND), [repeat(0)]);
+        assert_eq!(answers.expire(start + 9 * SECOND), []);
+        assert_eq!(answers.expire(start + 10 * SECOND), [resume(0)]);
+        answers.resumed(&RawId::Integer(0));
+        assert_eq!(answers.asked_again(&command(0)), Some(yes()));
+        assert_eq!(answers.next_due(), Some(start + 20 * SECOND));
     }
 
     #[test]
     fn f5_unconfirmed_answer_gives_up_codex() {
-        let (mut book, start) = answered();
+        let (mut answers, start) = answered();
         let mut did = Vec::new();
-        while let Some(due) = book.next_due() {
-            did.extend(book.expire(due));
+        while let Some(due) = answers.next_due() {
+            did.extend(answers.expire(due));
             if let Some(Overdue::GiveUp { why }) = did.last() {
                 assert!(why.contains("request 0 for 40 s"), "{why}");
                 assert_eq!(due, start + 40 * SECOND);
                 break;
             }
             if did.last() == Some(&resume(0)) {
-                book.resumed(&RawId::Integer(0));
-                book.asked_again(&command(0)).unwrap();
+                answers.resumed(&RawId::Integer(0));
+                answers.asked_again(&command(0)).unwrap();
             }
         }
         assert_eq!(did[..3], [repeat(0), resume(0), resume(0)]);
@@ -296,85 +299,85 @@ mod tests {
 
     #[test]
     fn f5_late_looks_do_not_add_up() {
-        let (mut book, start) = answered();
-        book.expire(start + 7 * SECOND);
-        assert_eq!(book.next_due(), Some(start + 10 * SECOND));
-        book.expire(start + 11 * SECOND);
-        assert_eq!(book.next_due(), Some(start + 20 * SECOND));
+        let (mut answers, start) = answered();
+        answers.expire(start + 7 * SECOND);
+        assert_eq!(answers.next_due(), Some(start + 10 * SECOND));
+        answers.expire(start + 11 * SECOND);
+        assert_eq!(answers.next_due(), Some(start + 20 * SECOND));
     }
 
     #[test]
     fn f5_after_a_standstill_codex_has_time() {
-        let (mut book, start) = answered();
+        let (mut answers, start) = answered();
         let woken = start + 100 * SECOND;
-        assert_eq!(book.expire(woken), [repeat(0)]);
-        assert_eq!(book.expire(woken), []);
-        assert_eq!(book.next_due(), Some(woken + 5 * SECOND / 2));
+        assert_eq!(answers.expire(woken), [repeat(0)]);
+        assert_eq!(answers.expire(woken), []);
+        assert_eq!(answers.next_due(), Some(woken + 5 * SECOND / 2));
     }
 
     /// Codex lives, and the turns of others with it.
     #[test]
     fn f5_a_refused_resume_ends_no_connection() {
-        let (mut book, start) = answered();
-        book.expire(start + 5 * SECOND);
-        assert_eq!(book.expire(start + 10 * SECOND), [resume(0)]);
-        book.not_resumed(&RawId::Integer(0));
-        assert_eq!(book.expire(start + 20 * SECOND), [repeat(0)]);
+        let (mut answers, start) = answered();
+        answers.expire(start + 5 * SECOND);
+        assert_eq!(answers.expire(start + 10 * SECOND), [resume(0)]);
+        answers.not_resumed(&RawId::Integer(0));
+        assert_eq!(answers.expire(start + 20 * SECOND), [repeat(0)]);
         let settled = Overdue::Settled(Box::new(command(0)));
-        assert_eq!(book.expire(start + 40 * SECOND), [settled]);
-        assert_eq!(book.len(), 0);
+        assert_eq!(answers.expire(start + 40 * SECOND), [settled]);
+        assert_eq!(answers.len(), 0);
     }
 
     /// A version of Codex that does not confirm some kind of request costs one repetition and one resume.
     #[test]
     fn f5_request_not_repeated_is_settled() {
-        let (mut book, start) = answered();
-        book.expire(start + 5 * SECOND);
-        book.expire(start + 10 * SECOND);
-        book.resumed(&RawId::Integer(0));
+        let (mut answers, start) = answered();
+        answers.expire(start + 5 * SECOND);
+        answers.expire(start + 10 * SECOND);
+        answers.resumed(&RawId::Integer(0));
         let settled = Overdue::Settled(Box::new(command(0)));
-        assert_eq!(book.expire(start + 20 * SECOND), [settled]);
-        assert_eq!(book.len(), 0);
+        assert_eq!(answers.expire(start + 20 * SECOND), [settled]);
+        assert_eq!(answers.len(), 0);
     }
 
     #[test]
     fn f5_an_answer_reaches_no_other_request() {
-        let (mut book, _) = answered();
+        let (mut answers, _) = answered();
         let other = request(
             0,
             "item/commandExecution/requestApproval",
             &json!({"command": "rm", "cwd": "/w"}),
         );
-        assert_eq!(book.asked_again(&other), None);
-        assert_eq!(book.len(), 0, "the old request is gone with its id");
-        assert_eq!(book.asked_again(&command(1)), None);
+        assert_eq!(answers.asked_again(&other), None);
+        assert_eq!(answers.len(), 0, "the old request is gone with its id");
+        assert_eq!(answers.asked_again(&command(1)), None);
     }
 
     #[test]
     fn f5_item_or_turn_end_confirms() {
-        let (mut book, start) = answered();
+        let (mut answers, start) = answered();
         let call = json!({"callId": "c", "tool": "ask_agent", "arguments": {}});
-        book.insert(request(1, "item/tool/call", &call), yes(), start);
-        book.insert(command(2), yes(), start);
-        let (thread, other) = (ThreadId::from("t"), TurnId::from("other"));
-        let of_call = book.confirm_item(&thread, &ItemId::from("c"));
+        answers.insert(request(1, "item/tool/call", &call), yes(), start);
+        answers.insert(command(2), yes(), start);
+        let (thread, other) = (ThreadId::new("t"), TurnId::new("other"));
+        let of_call = answers.confirm_item(&thread, &ItemId::new("c"));
         assert_eq!(of_call.len(), 1);
         assert_eq!(of_call[0].id, RawId::Integer(1));
-        assert_eq!(book.confirm_turn(&thread, &other), []);
-        assert_eq!(book.confirm_turn(&thread, &TurnId::from("u")).len(), 2);
-        assert_eq!(book.next_due(), None);
+        assert_eq!(answers.confirm_turn(&thread, &other), []);
+        assert_eq!(answers.confirm_turn(&thread, &TurnId::new("u")).len(), 2);
+        assert_eq!(answers.next_due(), None);
     }
 
     #[test]
     fn f5_items_confirm_in_their_thread_only() {
-        let (mut book, start) = answered();
+        let (mut answers, start) = answered();
         let more = json!({"command": "ls", "cwd": "/w", "threadId": "other", "itemId": "i0"});
         let elsewhere = request(1, "item/commandExecution/requestApproval", &more);
-        book.insert(elsewhere.clone(), yes(), start);
-        let ended = book.confirm_item(&ThreadId::from("t"), &ItemId::from("i0"));
+        answers.insert(elsewhere.clone(), yes(), start);
+        let ended = answers.confirm_item(&ThreadId::new("t"), &ItemId::new("i0"));
         assert_eq!(ended, [command(0)]);
-        assert_eq!(book.len(), 1, "the other thread's answer stays");
-        let ended = book.confirm_item(&ThreadId::from("other"), &ItemId::from("i0"));
+        assert_eq!(answers.len(), 1, "the other thread's answer stays");
+        let ended = answers.confirm_item(&ThreadId::new("other"), &ItemId::new("i0"));
         assert_eq!(ended, [elsewhere]);
     }
 }

@@ -34,9 +34,9 @@ pub enum Error {
         /// How many events it had seen by then.
         events: usize,
     },
-    /// The platform keeps no more messages.
-    #[error("the platform is full; start another one")]
-    PlatformFull,
+    /// Every canvas has its conversation.
+    #[error("no canvas is left for another conversation; start the platform with more of them")]
+    NoCanvas,
     /// A message that an actor wrote is not in the platform's table.
     #[error(
         "the platform stored nothing: it is full, the workspace is unknown, its messageId was known, or the text has a NUL"

@@ -98,8 +98,6 @@ pub enum Word {
 pub struct Promises {
     /// A reply is seen once; not so on a platform that can neither dedupe nor be asked, when told to resend.
     pub seen_once: bool,
-    /// A message is acknowledged only after its last reply is visible.
-    pub ack_after_reply: bool,
     /// Every answer fits one reply, so that a second one is a second answer.
     pub single_piece: bool,
 }
@@ -136,11 +134,6 @@ pub enum Violation {
         /// Which message.
         row: RowId,
     },
-    /// The platform was told to forget a message that nobody had replied to.
-    AckedEarly {
-        /// Which message.
-        row: RowId,
-    },
     /// The answer of another message.
     Misdirected {
         /// Which message got it.
@@ -168,7 +161,6 @@ impl fmt::Display for Violation {
                     "the model was asked again about {row}, which was answered"
                 )
             }
-            Self::AckedEarly { row } => write!(f, "{row} was acknowledged before its reply"),
             Self::Misdirected { row } => write!(f, "{row} got an answer that is not its own"),
             Self::Strange { row } => write!(f, "a reply to {row}, which nobody sent"),
         }
@@ -214,7 +206,7 @@ pub fn judge(events: &[Event], promises: Promises) -> Verdict {
         }
     }
     for event in events {
-        let found = note(&mut rows, &mut lanes, event, promises);
+        let found = note(&mut rows, &mut lanes, event);
         verdict.violations.extend(found);
     }
     for (id, row) in &rows {
@@ -289,10 +281,12 @@ fn note<'a>(
     rows: &mut BTreeMap<RowId, Row<'a>>,
     lanes: &mut BTreeMap<&'a str, (RowId, u32)>,
     event: &'a Event,
-    promises: Promises,
 ) -> Option<Violation> {
     match &event.fact {
-        Fact::Posted { .. } | Fact::Shown { .. } | Fact::Redelivered { .. } => None,
+        Fact::Posted { .. }
+        | Fact::Shown { .. }
+        | Fact::Acked { .. }
+        | Fact::Redelivered { .. } => None,
         Fact::Visible {
             row: id,
             ordinal,
@@ -320,10 +314,6 @@ fn note<'a>(
             }
             *last = place;
             None
-        }
-        Fact::Acked { row: id } => {
-            let early = rows.get(id).is_some_and(|row| row.ends.is_empty());
-            (early && promises.ack_after_reply).then_some(Violation::AckedEarly { row: *id })
         }
         Fact::Asked { row: id } => {
             if let Some(row) = rows.get_mut(id) {

@@ -1,5 +1,5 @@
 //! What stands in for the world: in tests, in `codex-bridge demo` and in drills.
-//! The scripted model is the part of the OpenAI Responses API that Codex uses; the platform is where messages come
+//! The scripted model is the part of the OpenAI Responses API that Codex uses; Molecule in a box is where messages come
 //! from and replies go to; the history says from outside whether every promise was kept.
 //! Nothing here may be reached from the daemon's own path of a message.
 
@@ -11,13 +11,13 @@ mod error;
 pub mod history;
 mod model;
 pub mod molecule;
-mod platform;
 mod random;
 mod serving;
+mod talks;
 
 pub use agent::{Ground as PeerGround, Heard, PeerAgent, Task as PeerTask};
 pub use codex::{CODEX_BIN_VAR, codex_for_tests};
 pub use error::Error;
 pub use model::{Options, ScriptedModel, Seen};
-pub use platform::{Call, Fault, Memory, Platform, PlatformOptions, Weather};
 pub use random::Dice;
+pub use talks::{NEW, NEW_SAYS, SinkKind, Talks, TalksOptions};

@@ -52,7 +52,7 @@ CREATE TABLE message (
     state            TEXT NOT NULL CHECK (state = 'received' OR state = 'claimed' OR state = 'starting'
                              OR state = 'running' OR state = 'unclear' OR state = 'steered'
                              OR state = 'parked' OR state = 'answered'
-                             OR state = 'sending' OR state = 'replied' OR state = 'done'
+                             OR state = 'sending' OR state = 'done'
                              OR state = 'dead' OR state = 'cancelled'),
     turn_id          TEXT,
     reason           TEXT,
@@ -99,11 +99,13 @@ CREATE INDEX message_dead ON message (message_id) WHERE state = 'dead';
 CREATE INDEX message_agent ON message (channel, sender, sent_at) WHERE kind = 'agent';
 
 -- Apart from its message, which is rewritten at every transition. `files` is a JSON list, NULL where there are none.
+-- `of_message` repeats the message's id: a recovery can name a message whose row and indexes are destroyed.
 CREATE TABLE message_text (
-    row      INTEGER PRIMARY KEY REFERENCES message,
-    body     TEXT NOT NULL,
-    body_sum INTEGER NOT NULL,
-    files    TEXT
+    row        INTEGER PRIMARY KEY REFERENCES message,
+    of_message TEXT NOT NULL,
+    body       TEXT NOT NULL,
+    body_sum   INTEGER NOT NULL,
+    files      TEXT
 ) STRICT;
 
 CREATE INDEX message_files ON message_text (row) WHERE files IS NOT NULL;
@@ -185,14 +187,6 @@ CREATE TABLE reply_text (
 
 CREATE INDEX reply_files ON reply_text (row) WHERE files IS NOT NULL;
 
-CREATE TABLE ack (
-    message_id TEXT PRIMARY KEY NOT NULL REFERENCES message (message_id),
-    mode       TEXT NOT NULL CHECK (mode = 'none' OR mode = 'on_custody' OR mode = 'after_reply'),
-    state      TEXT NOT NULL CHECK (state = 'not_needed' OR state = 'due' OR state = 'given' OR state = 'refused')
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX ack_due ON ack (message_id) WHERE state = 'due';
-
 -- A request of Codex. `kind` has no check: an unknown method is stored under its own name. `shown` is the whole text that
 -- is decided about, `digest` what a grant is bound to. `redelivered` counts how often Codex asked a decided request again
 -- and got the decision once more: a decision that was delivered since must not become a grant.
@@ -211,6 +205,7 @@ CREATE TABLE request (
     digest      TEXT NOT NULL,
     payload     TEXT NOT NULL,
     answer_kind TEXT NOT NULL CHECK (answer_kind IN ('approval', 'visit', 'text', 'form')),
+    secret_answer INTEGER NOT NULL CHECK (secret_answer IN (0, 1)),
     deciders    TEXT NOT NULL CHECK (deciders IN ('owner', 'sender')),
     state       TEXT NOT NULL CHECK (state = 'open' OR state = 'orphaned' OR state = 'decided'
                              OR state = 'granted' OR state = 'withdrawn'),

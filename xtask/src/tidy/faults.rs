@@ -12,10 +12,12 @@ use std::path::Path;
 const MATRIX: &str = "docs/faults.md";
 
 /// The faults and findings that must have a test: a letter, and the numbers from one to another.
-const PROMISED: [(char, u32, u32); 14] = [
+const PROMISED: [(char, u32, u32); 15] = [
     ('D', 1, 10),
     ('F', 1, 10),
-    ('K', 1, 16),
+    ('K', 1, 11),
+    // K12 and K13 were faults of per-message acks, which are gone.
+    ('K', 14, 16),
     ('C', 1, 22),
     ('S', 1, 5),
     ('S', 7, 11),

@@ -88,12 +88,11 @@ impl Room {
         match self {
             Self::Core => &[],
             Self::Codex => &[Self::Core],
-            Self::Host | Self::Store | Self::Channel | Self::Front | Self::Sim => {
-                &[Self::Core, Self::Codex]
-            }
+            // Codex's messages stay in `codex` and `host`; everybody else speaks the core's words.
+            Self::Host => &[Self::Core, Self::Codex],
+            Self::Store | Self::Channel | Self::Front | Self::Sim => &[Self::Core],
             Self::Daemon => &[
                 Self::Core,
-                Self::Codex,
                 Self::Host,
                 Self::Store,
                 Self::Channel,
@@ -101,7 +100,6 @@ impl Room {
             ],
             Self::Cli => &[
                 Self::Core,
-                Self::Codex,
                 Self::Host,
                 Self::Store,
                 Self::Channel,
@@ -111,7 +109,6 @@ impl Room {
             ],
             Self::Demo => &[
                 Self::Core,
-                Self::Codex,
                 Self::Host,
                 Self::Channel,
                 Self::Front,
@@ -119,8 +116,8 @@ impl Room {
                 Self::Sim,
             ],
             Self::Bench => &[Self::Core, Self::Codex, Self::Store, Self::Sim, Self::Bench],
-            Self::Testkit => &[Self::Core, Self::Codex, Self::Store],
-            Self::Xtask => &[Self::Codex, Self::Host],
+            Self::Testkit => &[Self::Core, Self::Store],
+            Self::Xtask => &[Self::Host],
         }
     }
 

@@ -35,7 +35,7 @@ const TURN: &str = "printf('turn-0199c0de-0000-7000-8000-%012d', n)";
 const CLIENT: &str = "printf('0199c0de-0000-7000-8000-%012d.1', n)";
 
 /// In the order in which rows refer to each other. A copied turn has no checksum, as one from before there were any.
-const COPIED: [Copied; 8] = [
+const COPIED: [Copied; 7] = [
     Copied {
         table: "message",
         of: BY_ROW,
@@ -53,12 +53,7 @@ const COPIED: [Copied; 8] = [
     Copied {
         table: "message_text",
         of: BY_ROW,
-        columns: &[("row", "n + 1")],
-    },
-    Copied {
-        table: "ack",
-        of: BY_MESSAGE,
-        columns: &[("message_id", MESSAGE_ID)],
+        columns: &[("row", "n + 1"), ("of_message", MESSAGE_ID)],
     },
     Copied {
         table: "turn",

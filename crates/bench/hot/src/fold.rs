@@ -4,7 +4,7 @@
 use anyhow::{Context, bail, ensure};
 use bridge_codex::link::{Event, Link, LinkOptions};
 use bridge_codex::turn::{TurnFold, TurnNews};
-use bridge_codex::wire::ids::{ThreadId, TurnId};
+use bridge_core::value::{ThreadId, TurnId};
 use serde_json::{Value, json};
 
 const THREAD: &str = "0199c0de-0000-7000-8000-000000000001";
@@ -21,7 +21,7 @@ const PIECE: &str = "a few words ";
 /// Where the fold does not find the answer, or not all of it.
 pub fn fold(deltas: u64) -> anyhow::Result<()> {
     let mut link = Link::new(LinkOptions::default());
-    let mut turn = TurnFold::new(ThreadId::from(THREAD), Some(TurnId::from(TURN)), None);
+    let mut turn = TurnFold::new(ThreadId::new(THREAD), Some(TurnId::new(TURN)), None);
     let whole = PIECE.repeat(usize::try_from(deltas)?);
     let began = json!({"turn": {"id": TURN, "status": "inProgress", "items": []}});
     take(&mut link, &mut turn, &text("turn/started", began))?;
@@ -38,8 +38,11 @@ pub fn fold(deltas: u64) -> anyhow::Result<()> {
     let ended = json!({"turn": {"id": TURN, "status": "completed", "items": [], "error": null}});
     match take(&mut link, &mut turn, &text("turn/completed", ended))? {
         Some(TurnNews::Completed(outcome)) => {
-            let answer = outcome.answer.context("the turn ended without an answer")?;
-            ensure!(answer.text == whole, "the answer is not what was said");
+            let answer = outcome
+                .end
+                .answer
+                .context("the turn ended without an answer")?;
+            ensure!(answer == whole, "the answer is not what was said");
             Ok(())
         }
         other => bail!("the turn did not end: {other:?}"),

@@ -5,12 +5,12 @@
 
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Claims, Confirm, Extras, MidTurn, Note,
-    Receive, Send, SendOutcome, Tend, Tended, Verdict,
+    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Claims, Confirm, ExpireOutcome,
+    ExpireRequests, Extras, MidTurn, Note, Receive, Send, SendOutcome, Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message,
-    MessageId, Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
+    BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message, MessageId,
+    Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
 use bridge_store::key::KEY_BYTES;
 use bridge_store::{KeyAge, LedgerKey, Options, SqliteLedger};
@@ -138,7 +138,6 @@ impl Lives {
             sender: "somebody".to_owned(),
             tier: Tier::Owner,
             body: "Please look at the failing test and tell me why it fails.".repeat(4),
-            ack: AckMode::None,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: Extras::default(),
@@ -155,12 +154,12 @@ impl Lives {
             found.extend(claimed?);
         }
         if found.len() < times {
-            let tend = Tend {
+            let tend = ExpireRequests {
                 now: self.now(),
                 reminder_ms: None,
             };
             match self.commit(tend).await? {
-                Tended::Did(_) | Tended::Idle { .. } => {}
+                ExpireOutcome::Did(_) | ExpireOutcome::Idle { .. } => {}
             }
         }
         Ok(found)
@@ -244,7 +243,7 @@ impl Lives {
             message_id: message.message_id.clone(),
             turn_id: turn_id(message),
             text: Some("It fails because the clock of the machine went back.".repeat(8)),
-            heard: Vec::new(),
+            received: Vec::new(),
             usage: Usage::default(),
             reply_max_chars: None,
         })

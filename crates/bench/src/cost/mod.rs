@@ -10,7 +10,7 @@ use crate::bars;
 use crate::ground::Ground;
 use crate::section::{Column, Plot, Ratio, Section, Table, Whose};
 use anyhow::{Context, ensure};
-use bridge_sim::Memory;
+use bridge_sim::SinkKind;
 use bridge_sim::drill::{Play, Rhythm, Scene};
 use side::Side;
 use stage::AncestorStage;
@@ -42,7 +42,7 @@ pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
 
 /// Whatever comes of it, nothing of it runs on.
 async fn drill_ancestor(ground: &Ground, patience: Duration) -> anyhow::Result<Side> {
-    let scene = Scene::set(Memory::Probeable, SEED).await?;
+    let scene = Scene::set(SinkKind::Probeable, SEED).await?;
     let stage = AncestorStage::set(ground, &scene)?;
     let mut play = Play::new(stage, scene, SEED);
     let played = timeout(patience, play.run(Rhythm::Messages(ground.plan.drilled))).await;
@@ -100,19 +100,19 @@ fn words(ours: &Side) -> Vec<String> {
             "`codex-bridge drill --messages {} --seed {SEED}`: real daemon, real Codex, scripted model. Both sides are \
              told the same messages in the same conversations; half of them run a command first, which is a second model \
              call. After every 8th message that ended, the daemon alone or Codex is killed in turn (`kill -9`, 0 to \
-             150 ms after a turn began); after every 10th an acknowledged row is shown again; after every 30th the \
-             platform is gone for 0.3 to 1.5 s. Of the replies, of the questions whether one arrived and of the acks \
-             8 % are refused, 7 % are taken and their receipt is lost, 3 % are cut before they are taken, 7 % take up to \
-             0.3 s longer: decided by seed, message and try, so both sides meet the same. Of the looks into the inbox \
-             1 % are refused, by seed and by how often it was looked.",
+             150 ms after a turn began); after every 10th an old message is stored once more; after every 30th the \
+             platform is gone for 0.3 to 1.5 s. Of the replies and of the questions whether one arrived 8 % are refused, \
+             7 % are taken and their receipt is lost, 3 % are cut before they are taken, 7 % take up to 0.3 s longer: for \
+             replies decided by seed, text and try, so both sides meet the same. Of the looks at the feed 1 % are \
+             refused, by seed and by how often it was looked.",
             ours.sent
         ),
         "The ancestor is its algorithm as its own description and tests give it, one row after the other: one `codex \
-         exec` per message, stdout as the reply, then the ack; a reply that fails is no ack, so the row comes again and \
+         exec` per message, stdout as the reply, then the next row; a reply that fails leaves the row in its place, so it \
          is run again; 1 to 60 s of backoff where the poll fails; sessions in a file. It is given every doubt: \
          `--resume` never was a flag of `codex exec`, so `codex exec resume ID` is used; its stdin is closed, or it \
-         would wait; a run that fails is a notice and not a wrong answer; an ack that fails does not run the message \
-         again while the process lives; its sandbox may write, as ours may; its Codex gets the settings that the \
+         would wait; a run that fails is a notice and not a wrong answer; it knows the chat command that begins a new \
+         conversation, and keeps in a file which row it has replied to; its sandbox may write, as ours may; its Codex gets the settings that the \
          bridge gives its own. What the model is told of approvals still differs: a run of `codex exec` asks nobody, \
          an owner's turn may ask. Input tokens per model call show what such differences come to."
             .to_owned(),

@@ -18,6 +18,7 @@ pub(super) struct AncestorStage {
     place: Place,
     codex: PathBuf,
     platform: String,
+    workspaces: Vec<String>,
     daemon: Option<Child>,
 }
 
@@ -25,10 +26,14 @@ impl AncestorStage {
     /// Sets it up and starts it.
     pub(super) fn set(ground: &Ground, scene: &Scene) -> anyhow::Result<Self> {
         let config = format!("{SETTINGS}{}", scene.model.codex_config());
+        let served = scene.talks.served().iter();
         let mut stage = Self {
             place: Place::new(&config)?,
             codex: ground.codex.clone(),
-            platform: scene.platform.url(),
+            platform: scene.talks.platform.url(),
+            workspaces: served
+                .map(|own| format!("{}:{}", own.id, own.token))
+                .collect(),
             daemon: None,
         };
         std::fs::create_dir_all(stage.directory())?;
@@ -62,6 +67,7 @@ impl Stage for AncestorStage {
             .arg(self.place.path())
             .arg("--platform")
             .arg(&self.platform)
+            .args(self.workspaces.iter().flat_map(|own| ["--workspace", own]))
             .arg("--codex")
             .arg(&self.codex)
             .envs(self.place.env())

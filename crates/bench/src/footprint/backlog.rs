@@ -7,8 +7,8 @@ use bridge_core::step::{
     Answered, Attach, Begin, Claim, ClaimOutcome, Extras, Lose, MidTurn, Receive, Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox,
-    SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
+    BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox, SenderKind,
+    ThreadId, Tier, Timestamp, TurnId, Usage,
 };
 use bridge_store::key::KEY_BYTES;
 use bridge_store::{KeyAge, LedgerKey, Options, SqliteLedger};
@@ -63,7 +63,7 @@ impl Backlog {
                 message_id,
                 turn_id: TurnId::new("u"),
                 text: Some("done before".to_owned()),
-                heard: Vec::new(),
+                received: Vec::new(),
                 usage: Usage::default(),
                 reply_max_chars: None,
             };
@@ -110,7 +110,6 @@ fn message(number: u64, conversation: u64) -> Receive {
         sender: "me".to_owned(),
         tier: Tier::Owner,
         body: format!("echo:{ANSWER}"),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: Extras::default(),

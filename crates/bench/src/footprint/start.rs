@@ -11,7 +11,7 @@ use crate::stage::served::{codex_is_up, settings};
 use crate::stage::socket::Socket;
 use crate::stats::{Spread, median, millis};
 use anyhow::{Context, ensure};
-use bridge_sim::{Options, Platform, PlatformOptions, ScriptedModel, Seen};
+use bridge_sim::{Options, ScriptedModel, Seen, Talks, TalksOptions};
 use bridge_store::sqlite::{Existing, back_up};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -46,22 +46,23 @@ struct Scene<'a> {
     place: Place,
     settings: String,
     model: ScriptedModel,
-    _platform: Platform,
+    _talks: Talks,
 }
 
 pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Start> {
     let model = ScriptedModel::start(Options::default()).await?;
-    let platform = Platform::start(PlatformOptions::default()).await?;
+    let talks = Talks::start(TalksOptions::default()).await?;
     let place = Place::new(&model.codex_config())?;
     let backlog = Backlog::of(ground.plan.unfinished, ground.plan.in_flight);
     let ledger = template(&place, "full", backlog).await?;
     let nothing = template(&place, "empty", Backlog::of(0, 0)).await?;
+    let turns = usize::try_from(ground.plan.in_flight)?;
     let scene = Scene {
         ground,
+        settings: settings(&talks, &place, turns)?,
         place,
-        settings: settings(&platform.url(), usize::try_from(ground.plan.in_flight)?),
         model,
-        _platform: platform,
+        _talks: talks,
     };
     let (mut empty, mut full) = (Times::default(), Times::default());
     // The first of each warms the caches and is not counted.

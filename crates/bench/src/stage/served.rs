@@ -1,4 +1,4 @@
-//! The daemon as it serves: behind a platform of this machine, over the real Codex, whose model answers by script.
+//! The daemon as it serves: peers of a Molecule platform in a box, over the real Codex, whose model answers by script.
 //! What is asked of it, and what is made of the answers, belongs to the parts.
 
 use super::Place;
@@ -7,19 +7,19 @@ use super::process::{self, Reading};
 use crate::ground::Ground;
 use anyhow::{Context, ensure};
 use bridge_sim::history::{Fact, RowId, Word};
-use bridge_sim::{Options, Platform, PlatformOptions, ScriptedModel};
+use bridge_sim::{Options, ScriptedModel, Talks, TalksOptions};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Who writes on the platform.
-const SENDER: &str = "bench";
+/// The longest answer of the bench comes in one reply.
+const WHOLE_ANSWERS: &str = "max_reply_chars = 1000000";
 /// How much of a wrong answer is shown.
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) daemon: Daemon,
-    pub(crate) platform: Platform,
+    pub(crate) talks: Talks,
     pub(crate) model: ScriptedModel,
     /// Last, so that it goes when nobody uses it any more.
     _place: Place,
@@ -106,29 +106,31 @@ pub(crate) struct Readings {
 }
 
 /// The settings of a daemon behind this platform, with as much freedom as a bare thread of the bench has.
-pub(crate) fn settings(url: &str, turns: usize) -> String {
-    format!(
+pub(crate) fn settings(talks: &Talks, place: &Place, turns: usize) -> anyhow::Result<String> {
+    let platform = talks
+        .settings(place.path(), WHOLE_ANSWERS)
+        .context("write the platform's tokens")?;
+    Ok(format!(
         "[daemon]\nturns_max = {turns}\nturns_reserved = 0\nturns_per_sender = {turns}\ndrain_secs = 0\n\
-         [tiers.peer]\nreads = \"disk\"\napproval_policy = \"never\"\n\
-         [loopback]\nurl = {url:?}\n"
-    )
+         [tiers.peer]\nreads = \"disk\"\napproval_policy = \"never\"\n{platform}"
+    ))
 }
 
 impl Served {
     /// Starts everything, with so many turns at the same time, and waits until Codex is up.
     pub(crate) async fn start(ground: &Ground, turns: usize) -> anyhow::Result<Self> {
         let model = ScriptedModel::start(Options::default()).await?;
-        let platform = Platform::start(PlatformOptions::default()).await?;
+        let talks = Talks::start(TalksOptions::default()).await?;
         let place = Place::new(&model.codex_config())?;
         let options = DaemonOptions {
-            settings: settings(&platform.url(), turns),
+            settings: settings(&talks, &place, turns)?,
             ..DaemonOptions::default()
         };
         let daemon = Daemon::start(ground, &place, options).await?;
         codex_is_up(&daemon).await?;
         Ok(Self {
             daemon,
-            platform,
+            talks,
             model,
             _place: place,
         })
@@ -144,7 +146,7 @@ impl Served {
     pub(crate) fn say(&self, texts: &[(String, String)]) -> anyhow::Result<Vec<RowId>> {
         let rows = texts
             .iter()
-            .map(|(conversation, text)| self.platform.post(conversation, SENDER, text));
+            .map(|(conversation, text)| self.talks.post(conversation, text));
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -166,10 +168,10 @@ impl Served {
             read = events.len();
             left.is_empty()
         };
-        self.platform.wait_for("all answers", until).await?;
+        self.talks.wait_for("all answers", until).await?;
         let seen = Instant::now();
         let wanted: BTreeSet<RowId> = rows.iter().copied().collect();
-        let visible = self.platform.visible();
+        let visible = self.talks.visible();
         let ours = visible.iter().filter(|(row, _)| wanted.contains(row));
         for (row, text) in ours {
             let shown: String = text.chars().take(SHOWN_CHARS).collect();

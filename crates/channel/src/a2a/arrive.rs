@@ -5,7 +5,8 @@
 use super::CHANNEL;
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{AckMode, Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
+use bridge_core::value::{Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// Ends the sender's own id in ours, and begins what is no id of theirs.
@@ -47,7 +48,6 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         sender: inbound.sender,
         tier: inbound.tier,
         body: inbound.text,
-        ack: AckMode::None,
         verdict: Verdict::Fit,
         extras: Extras {
             attachments: inbound.files,
@@ -89,10 +89,7 @@ pub fn external_id(
 /// What stands for a key of a peer: a message and an answer to a question are known again alike.
 #[must_use]
 pub fn key_id(peer: &str, key: &str) -> ExternalId {
-    let digest: String = Sha256::digest(key.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = HEXLOWER.encode(&Sha256::digest(key.as_bytes()));
     ExternalId::new(format!("{END}key:{peer}:{digest}"))
 }
 

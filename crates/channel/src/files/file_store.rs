@@ -8,6 +8,7 @@ use super::name::Names;
 use super::pending::{Pending, PendingCopies};
 use super::{MESSAGE_MAX_BYTES, MESSAGE_MAX_FILES};
 use bridge_core::value::Attachment;
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -218,12 +219,7 @@ impl Draft {
         claimed: &str,
         copies: Option<&mut PendingCopies>,
     ) -> Result<Kept, FileStoreError> {
-        let digest: String = self
-            .digest
-            .finalize_reset()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digest = HEXLOWER.encode(&self.digest.finalize_reset());
         let place = self.file_store.place(&digest);
         let kept = self.settle(&place, claimed, copies);
         let media_type = kept.map_err(|source| failed(&place, source))?;

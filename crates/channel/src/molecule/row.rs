@@ -10,7 +10,7 @@ use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::storage::StorageBudget;
-use bridge_core::value::{AckMode, ChannelId, Command, ExternalId, SenderKind, Tier};
+use bridge_core::value::{ChannelId, Command, ExternalId, SenderKind, Tier};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -226,7 +226,6 @@ impl Letter<'_> {
                 tier,
                 body,
                 // What was read is told by sequence number, by the source itself.
-                ack: AckMode::None,
                 verdict,
                 extras,
             },

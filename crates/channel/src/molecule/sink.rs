@@ -215,11 +215,6 @@ impl Sink for Molecule {
         })
     }
 
-    /// Nothing is owed message by message: the source tells the platform what it has read.
-    async fn acknowledge(&self, _message: &Message) -> Result<(), SinkFault> {
-        Ok(())
-    }
-
     /// Peers are told nothing: an agent would answer it. Nor are other chats, where each text counts.
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
         match Recipient::of(message) {

@@ -1,8 +1,9 @@
 //! Replies: seen once, whatever becomes of the answer to their call.
 
 use crate::stage::{Fetching, Tray, channel, message, platform, reply};
+use bridge_channel::Channels;
 use bridge_core::port::{OnUnknown, Probe, Sink, SinkClass};
-use bridge_core::value::{Class, Twin};
+use bridge_core::value::{ChannelId, Class, Message, Twin};
 use bridge_sim::molecule::{Edition, MoleculeFault, Route};
 
 #[tokio::test]
@@ -155,4 +156,105 @@ async fn p13_our_own_bubbles_are_no_messages() {
     fetching.channel.send(&message, &reply).await.unwrap();
     platform.canvas_says(&own, "a question").unwrap();
     assert_eq!(fetching.tray.until_texts(1).await, ["a question"]);
+}
+
+fn refuse(status: u16) -> MoleculeFault {
+    MoleculeFault::refuse(status, "as the script says")
+}
+
+#[tokio::test]
+async fn failed_sends_are_classified_by_outcome() {
+    let (platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", None);
+    let reply = reply(&message, "hi");
+    for (fault, class, seen) in [
+        (refuse(503), Class::Ambiguous, 0),
+        (refuse(500), Class::Ambiguous, 0),
+        (refuse(429), Class::Capacity { until: None }, 0),
+        (refuse(401), Class::Config, 0),
+        (refuse(403), Class::Permanent, 0),
+        (refuse(404), Class::Permanent, 0),
+        (refuse(307), Class::Config, 0),
+        (MoleculeFault::Cut, Class::Ambiguous, 0),
+        (MoleculeFault::LoseAnswer, Class::Ambiguous, 1),
+    ] {
+        let before = platform.bubbles(&own).len();
+        platform.script(Route::Notify, [fault.clone()]);
+        let error = channel.send(&message, &reply).await.unwrap_err();
+        assert_eq!(error.failure.class, class, "{fault:?}: {error}");
+        assert_eq!(platform.bubbles(&own).len() - before, seen, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_and_outages_are_classified() {
+    let (mut platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", None);
+    let reply = reply(&message, "hi");
+    platform.script(Route::Notify, [MoleculeFault::too_many(60)]);
+    let error = channel.send(&message, &reply).await.unwrap_err();
+    assert!(
+        matches!(error.failure.class, Class::Capacity { until: Some(_) }),
+        "{error}"
+    );
+    platform.down().await;
+    for failed in [
+        channel.send(&message, &reply).await.map(drop),
+        channel.probe(&message, &reply, &[]).await.map(drop),
+    ] {
+        assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn probe_reports_absent_only_when_confirmed() {
+    let (platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", None);
+    let reply = reply(&message, "hi");
+    let look = || async { channel.probe(&message, &reply, &[]).await };
+    assert_eq!(look().await.unwrap(), Probe::Absent);
+    for (fault, class) in [
+        (refuse(503), Class::Transient),
+        (refuse(404), Class::Permanent),
+        (refuse(405), Class::Permanent),
+        (MoleculeFault::Cut, Class::Transient),
+    ] {
+        platform.script_looks([fault]);
+        assert_eq!(look().await.unwrap_err().failure.class, class);
+    }
+    platform.script(Route::Notify, [MoleculeFault::LoseAnswer]);
+    channel.send(&message, &reply).await.unwrap_err();
+    assert!(matches!(look().await.unwrap(), Probe::Present { .. }));
+}
+
+#[tokio::test]
+async fn reply_goes_to_its_message_channel() {
+    let (platform, own) = platform(Edition::New).await;
+    let molecule = channel(&platform, &own);
+    let here = message(&molecule, "m1", None);
+    let hi = reply(&here, "hi");
+    let channels = Channels {
+        molecule: vec![molecule],
+    };
+    channels.send(&here, &hi).await.unwrap();
+    let texts: Vec<String> = platform.bubbles(&own).into_iter().map(|b| b.text).collect();
+    assert_eq!(texts, ["hi"]);
+    let local = Message {
+        channel: ChannelId::new("local"),
+        ..here.clone()
+    };
+    let receipt = channels.send(&local, &reply(&local, "hi")).await.unwrap();
+    assert!(receipt.starts_with("local:"));
+    let without = Channels::default();
+    for failed in [
+        without.send(&here, &hi).await.map(drop),
+        without.probe(&here, &hi, &[]).await.map(drop),
+    ] {
+        let error = failed.unwrap_err();
+        assert_eq!(error.failure.class, Class::Config);
+        assert!(error.to_string().contains("not configured any more"));
+    }
 }

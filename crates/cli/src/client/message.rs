@@ -104,16 +104,6 @@ fn place(message: &MessageView, lines: &mut NamedLines) {
     for follower in &message.followers {
         lines.line("was given", follower);
     }
-    if let Some(ack) = &message.ack
-        && ack.state != "not_needed"
-    {
-        let said = match ack.state.as_str() {
-            "due" => "the source is still to be told",
-            "given" => "the source was told",
-            _ => "the source did not take the word that it is finished",
-        };
-        lines.line("ack", said);
-    }
     if let Some(thread) = &message.thread_id {
         lines.line("codex thread", thread);
     }

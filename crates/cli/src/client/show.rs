@@ -129,11 +129,6 @@ fn status_words(status: &StatusView, paint: Paint) -> String {
             status.replies_retried,
             "a platform did not take them yet",
         ),
-        (
-            "acks owed",
-            status.acks_owed,
-            "sources that are still to be told",
-        ),
     ] {
         if count > 0 {
             let line = format!("  {name:<16} {count:>6}  {remark}");

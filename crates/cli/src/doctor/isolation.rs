@@ -5,8 +5,8 @@ use super::report::{Check, CheckStatus, Topic};
 use bridge_core::value::ReadAccess;
 use bridge_daemon::config::{Loaded, Tiers};
 use bridge_host::binary::Binary;
+use bridge_host::isolation_probe::{IsolationResult, probe_isolation};
 use bridge_host::launcher;
-use bridge_host::proof::{Shield, prove};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) async fn check(
     let scratch = scratch.join("shield");
     let proved = tokio::task::spawn_blocking(move || {
         let native = launcher::native_of(&codex, &env, &scratch).map_err(io::Error::other)?;
-        prove(&codex, &native, &env, &scratch)
+        probe_isolation(&codex, &native, &env, &scratch)
     });
     let proved = proved.await;
     let proved = proved.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -69,14 +69,17 @@ fn take_out(keys: &str) -> String {
 }
 
 /// Isolation that no tier uses may be broken.
-fn judge(proved: io::Result<Shield>, needed: bool) -> Check {
+fn judge(proved: io::Result<IsolationResult>, needed: bool) -> Check {
     let bad = match proved {
-        Ok(Shield::Holds) => {
+        Ok(IsolationResult::Holds) => {
             let detail =
                 "commands behind it see their own directory, and did not see a file beside it";
             return ISOLATION.ok(detail);
         }
-        Ok(bad @ (Shield::Leaks | Shield::Broken { .. } | Shield::Hangs)) => bad.to_string(),
+        Ok(
+            bad
+            @ (IsolationResult::Leaks | IsolationResult::Broken { .. } | IsolationResult::Hangs),
+        ) => bad.to_string(),
         Err(error) => format!("could not be tried: {error}"),
     };
     if needed {
@@ -95,8 +98,11 @@ mod tests {
 
     #[test]
     fn broken_read_isolation_fails_with_peers() {
-        assert_eq!(judge(Ok(Shield::Holds), true).status(), CheckStatus::Ok);
-        for bad in [Shield::Leaks, Shield::Hangs] {
+        assert_eq!(
+            judge(Ok(IsolationResult::Holds), true).status(),
+            CheckStatus::Ok
+        );
+        for bad in [IsolationResult::Leaks, IsolationResult::Hangs] {
             let check = judge(Ok(bad.clone()), true);
             assert_eq!(check.status(), CheckStatus::Fail);
             assert!(check.words().contains("tiers.peer.reads"), "{check:?}");

@@ -2,9 +2,9 @@
 //! directory for sockets.
 
 use super::report::{Check, DoctorReport, Topic};
-use bridge_codex::version::{FLOOR, PINNED, Version};
 use bridge_daemon::config::{Config, Environment};
 use bridge_host::binary::{self, Binary};
+use bridge_host::version::{FLOOR, PINNED, Version};
 
 const TOPIC: Topic = Topic("codex", "codex");
 

@@ -1,5 +1,6 @@
 //! The text of the systemd unit, and whether an installed one was changed by hand. Pure; nothing is written here.
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -73,7 +74,7 @@ pub(super) fn origin(text: &str) -> UnitOrigin {
 
 fn digest(body: &str) -> String {
     let hash = Sha256::digest(body.as_bytes());
-    hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
+    HEXLOWER.encode(&hash[..16])
 }
 
 /// Everything below the mark.

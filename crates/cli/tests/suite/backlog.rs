@@ -4,8 +4,8 @@ use crate::world::{Daemon, World};
 use bridge_core::port::Ledger;
 use bridge_core::step::{Answered, Begin, Claim, MidTurn, Receive, Verdict};
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox,
-    SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
+    BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox, SenderKind,
+    ThreadId, Tier, Timestamp, TurnId, Usage,
 };
 use bridge_store::key::Guard;
 use bridge_store::{LedgerKey, Options, SqliteLedger};
@@ -35,7 +35,6 @@ fn text(number: u64) -> Receive {
         sender: "me".to_owned(),
         tier: Tier::Owner,
         body: "hold:never".to_owned(),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: bridge_core::step::Extras::default(),
@@ -90,7 +89,7 @@ async fn answer(ledger: &SqliteLedger) {
         message_id,
         turn_id: TurnId::new("u"),
         text: Some("yes".to_owned()),
-        heard: Vec::new(),
+        received: Vec::new(),
         usage: Usage::default(),
         reply_max_chars: None,
     };

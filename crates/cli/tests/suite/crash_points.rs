@@ -2,19 +2,15 @@
 //! (rows K1 to K14 of the fault matrix). `begin.after` is the instant after the commit of `begin`, and so on.
 
 use crate::stand::{PROBEABLE, SOCKET, STDIO, Setup, Stand};
-use crate::world::within;
-use bridge_sim::history::Fact;
-use bridge_sim::{Call, Fault};
+use bridge_sim::molecule::MoleculeFault;
 
-/// A message whose way meets a death at `point`: afterwards it is answered once, acknowledged, and the model was
-/// asked once.
-async fn one_answer_after(setup: Setup, point: &str) -> Stand {
+/// A message whose way meets a death at `point`: afterwards it is answered once, and the model was asked once.
+async fn one_answer_after(setup: Setup, point: &str) {
     let stand = Stand::new(setup).await;
     let row = stand.post("a", "echo:one");
     stand.dies_at(point).await;
     stand.finishes(row).await;
     assert_eq!(stand.world.times_asked("echo:one"), 1, "{point}");
-    stand
 }
 
 #[tokio::test]
@@ -118,15 +114,9 @@ async fn k10_crash_before_receipt_shows_reply_once() {
     for setup in [SOCKET, PROBEABLE] {
         let stand = Stand::new(setup).await;
         let row = stand.post("a", "echo:one");
-        stand.platform.script(Call::Reply, [Fault::Withhold]);
+        stand.talks.script_replies([MoleculeFault::Withhold]);
         let daemon = stand.world.daemon().await;
-        let asked = |history: &[bridge_sim::history::Event]| {
-            history
-                .iter()
-                .any(|event| matches!(&event.fact, Fact::Visible { row: to, .. } if *to == row))
-        };
-        let seen = stand.platform.wait_for("the reply", asked);
-        within("the reply", seen).await.unwrap();
+        stand.replied(row).await;
         daemon.kill_9().await;
         stand.finishes(row).await;
         assert_eq!(stand.world.times_asked("echo:one"), 1, "{setup:?}");
@@ -139,28 +129,10 @@ async fn k11_crash_after_receipt_shows_reply_once() {
     one_answer_after(PROBEABLE, "confirm.before").await;
 }
 
+/// The reply is confirmed: nothing is left to do, and nothing is done again.
 #[tokio::test]
-async fn k12_crash_before_ack_acks_later() {
-    let stand = one_answer_after(SOCKET, "confirm.after").await;
-    assert!(stand.platform.open().is_empty());
-}
-
-#[tokio::test]
-async fn k13_crash_after_ack_repeats_harmlessly() {
-    let stand = Stand::new(SOCKET).await;
-    let row = stand.post("a", "echo:one");
-    stand.dies_at("acknowledge.before").await;
-    assert_eq!((stand.answers(row), stand.acks(row)), (1, 1));
-    let daemon = stand.world.daemon().await;
-    let twice = |history: &[bridge_sim::history::Event]| {
-        let acked = |event: &&bridge_sim::history::Event| matches!(&event.fact, Fact::Acked { row: to } if *to == row);
-        history.iter().filter(acked).count() == 2
-    };
-    let seen = stand.platform.wait_for("the second ack", twice);
-    within("the second ack", seen).await.unwrap();
-    assert_eq!(daemon.stop().await, Some(0));
-    assert_eq!(stand.answers(row), 1);
-    assert_eq!(stand.world.times_asked("echo:one"), 1);
+async fn crash_after_confirmation_repeats_nothing() {
+    one_answer_after(SOCKET, "confirm.after").await;
 }
 
 /// Ten starts that die while they recover: the eleventh goes on as if there had been none.
@@ -184,19 +156,11 @@ async fn k14_deaths_during_recovery_cost_nothing() {
 }
 
 /// Every commit on an ordinary message's way, both sides of it, over both hosts: each death is followed by one
-/// answer, one visible reply, an ack, and no model call too many.
+/// answer, one visible reply, and no model call too many.
 async fn every_commit(setup: Setup) {
     let stand = Stand::new(setup).await;
     let transitions = [
-        "receive",
-        "claim",
-        "bind",
-        "begin",
-        "attach",
-        "answer",
-        "send",
-        "confirm",
-        "acknowledge",
+        "receive", "claim", "bind", "begin", "attach", "answer", "send", "confirm",
     ];
     for transition in transitions {
         for side in ["before", "after"] {

@@ -66,7 +66,7 @@ async fn sweep(setup: Setup) {
         // A conversation keeps its directory, so all rounds are counted in one file.
         let row = stand.post(
             "a",
-            &format!("append:log.txt:{line} ;; hold:{gate} echo:done"),
+            &format!("append:log.txt:{line} ;; hold:{gate} echo:done {round}"),
         );
         visible(&stand, &line).await;
         let mut later = tokio::time::interval(TICK);

@@ -224,7 +224,7 @@ async fn k8_unseen_exec_answer_is_harvested() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-/// Ruling 9: a run whose thread is not known yet may have done anything.
+/// RuleDecision 9: a run whose thread is not known yet may have done anything.
 #[tokio::test]
 async fn run_without_thread_counts_as_touched() {
     let world = World::with_settings(EXEC).await;

@@ -1,9 +1,7 @@
 //! Who is served when: caps, directories with one writer, and senders that take turns, as people meet them.
 
-use crate::stand::{SOCKET, Stand};
+use crate::stand::{PROBEABLE, Stand, configure};
 use crate::world::{Running, World};
-use std::fs::File;
-use std::io::Write;
 
 /// A turn that is held, and a message of another conversation.
 async fn two(world: &World) -> (Running, Running, String) {
@@ -92,44 +90,44 @@ async fn threat_23_exhausted_token_budget_defers_messages() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-/// Ann's heap does not keep bob waiting.
+/// Ann's heap does not keep bob waiting: ann writes at this machine, bob at a canvas.
 #[tokio::test]
 async fn senders_take_turns() {
-    let stand = Stand::new(SOCKET).await;
-    let mut config = File::options()
-        .append(true)
-        .open(stand.world.config_file())
-        .unwrap();
-    config.write_all(b"[daemon]\nturns_max = 1\n").unwrap();
-    let daemon = stand.world.daemon().await;
-    let ann = |n: u32| {
+    let stand = Stand::new(PROBEABLE).await;
+    let world = &stand.world;
+    configure(world, "[daemon]\nturns_max = 1\nturns_reserved = 0\n");
+    let daemon = world.daemon().await;
+    let ann = async |n: u32| {
         let text = format!("hold:gate echo:ann {n}");
-        stand
-            .platform
-            .post(&format!("ann {n}"), "ann", &text)
-            .unwrap()
+        let mut send = world
+            .start(&["send", "-c", &format!("ann {n}"), &text])
+            .await;
+        send.on_disk().await;
+        send
     };
-    let first = ann(1);
-    stand.world.model.wait_held("gate").await.unwrap();
-    let rest: Vec<_> = (2..6).map(ann).collect();
-    let bob = stand.platform.post("bob", "bob", "echo:bob").unwrap();
-    // All are on disk when the last one is.
+    let mut sends = vec![ann(1).await];
+    world.model.wait_held("gate").await.unwrap();
+    for n in 2..6 {
+        sends.push(ann(n).await);
+    }
+    let bob = stand.post("bob", "echo:bob");
     let waiting = async {
         let mut look = tokio::time::interval(std::time::Duration::from_millis(5));
         loop {
             look.tick().await;
-            let status = stand.world.json(&["status", "--json"]).await;
+            let status = world.json(&["status", "--json"]).await;
             if status["summary"]["waiting"] == 5 {
                 break;
             }
         }
     };
     crate::world::within("five that wait", waiting).await;
-    stand.world.model.release("gate");
-    for row in [first, bob].into_iter().chain(rest) {
-        stand.settled(row).await;
+    world.model.release("gate");
+    for send in sends {
+        assert_eq!(send.ended().await.code, Some(0));
     }
-    let asked = stand.world.model.requests();
+    stand.settled(bob).await;
+    let asked = world.model.requests();
     let order: Vec<_> = asked.iter().map(|seen| seen.last().to_owned()).collect();
     let place = order.iter().position(|text| text == "echo:bob").unwrap();
     assert!(place <= 2, "bob waited behind ann's heap: {order:?}");

@@ -282,7 +282,7 @@ async fn messages_wait_for_codex_login() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-/// Ruling 10: a key in the daemon's environment is a login.
+/// RuleDecision 10: a key in the daemon's environment is a login.
 #[tokio::test]
 async fn environment_api_key_logs_codex_in() {
     let mut world = without_login().await;

@@ -1,10 +1,11 @@
-//! Threats 24 and 27: what strangers, repositories and answers must not get hold of. Peers come from the loopback
-//! platform; what their commands saw is what the model was given back.
+//! Threats 24 and 27: what strangers, repositories and answers must not get hold of. Peers write on a Molecule platform;
+//! what their commands saw is what the model was given back.
 
 use crate::fake;
+use crate::stand::talks;
 use crate::world::{Daemon, World, kill_9, outside_every_sandbox};
 use bridge_sim::history::{Event, Fact, RowId};
-use bridge_sim::{Platform, PlatformOptions};
+use bridge_sim::{SinkKind, Talks};
 use std::path::{Path, PathBuf};
 
 /// Begins everything that nobody may see.
@@ -13,7 +14,7 @@ const CANARY: &str = "canary-";
 /// A daemon on a platform whose senders are peers.
 struct Peers {
     world: World,
-    platform: Platform,
+    talks: Talks,
     daemon: Daemon,
 }
 
@@ -23,29 +24,26 @@ impl Peers {
     }
 
     async fn on(settings: &str, args: &[&str]) -> Self {
-        let platform = Platform::start(PlatformOptions::default()).await.unwrap();
-        let section = format!(
-            "[turn]\nconfig_probe_secs = 1\nbackoff_base_ms = 10\n[loopback]\nurl = \"{}\"\n",
-            platform.url()
-        );
+        let section = "[turn]\nconfig_probe_secs = 1\nbackoff_base_ms = 10\n";
         let mut world = World::with_settings(&format!("{section}{settings}")).await;
+        let talks = talks(&world, SinkKind::Idempotent, "").await;
         let home = world.path().join("user");
         std::fs::create_dir(&home).unwrap();
         world.set_env("HOME", home.to_str().unwrap());
         let daemon = world.daemon_with(args).await;
         Self {
             world,
-            platform,
+            talks,
             daemon,
         }
     }
 
     /// What a stranger is told first.
     async fn told(&self, text: &str) -> String {
-        let row = self.platform.post("a", "stranger", text).unwrap();
+        let row = self.talks.post("a", text).unwrap();
         let seen = |events: &[Event]| events.iter().any(|event| is_for(event, row));
-        self.platform.wait_for("a reply", seen).await.unwrap();
-        let visible = self.platform.visible();
+        self.talks.wait_for("a reply", seen).await.unwrap();
+        let visible = self.talks.visible();
         let told = visible.into_iter().find(|(to, _)| *to == row);
         told.unwrap().1
     }

@@ -1,65 +1,80 @@
-//! A world with a platform in it: messages come from outside, replies and acks go back there, and a daemon can be
-//! made to die at a named place.
+//! A world with conversations on Molecule in a box: messages come from outside, replies go back there, and a daemon can
+//! be made to die at a named place.
 
 use crate::world::{Daemon, Running, World, within};
 use bridge_sim::history::{Event, Fact, RowId, Word};
-use bridge_sim::{Memory, Platform, PlatformOptions};
+use bridge_sim::{SinkKind, Talks, TalksOptions};
+use std::fs::File;
+use std::io::Write;
 
-/// A world and the platform that its daemons serve.
+/// Peers may do what owners may, so that it does not matter who writes.
+const FREE_PEERS: &str = "[tiers.peer]\nprofile = \"workspace-agent\"\nreads = \"disk\"\n";
+
+/// A world and the conversations that its daemons serve.
 pub(crate) struct Stand {
     pub(crate) world: World,
-    pub(crate) platform: Platform,
+    pub(crate) talks: Talks,
 }
 
 /// How a stand is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    pub(crate) memory: Memory,
-    pub(crate) ack: &'static str,
+    pub(crate) kind: SinkKind,
     pub(crate) transport: &'static str,
+    /// Further lines of the section `[molecule]`.
+    pub(crate) keys: &'static str,
 }
 
 pub(crate) const SOCKET: Setup = Setup {
-    memory: Memory::Idempotent,
-    ack: "after_reply",
+    kind: SinkKind::Idempotent,
     transport: "socket",
+    keys: "",
 };
 pub(crate) const STDIO: Setup = Setup {
     transport: "stdio",
     ..SOCKET
 };
 pub(crate) const PROBEABLE: Setup = Setup {
-    memory: Memory::Probeable,
+    kind: SinkKind::Probeable,
     ..SOCKET
 };
 
+/// Adds these lines to codex-bridge.toml.
+pub(crate) fn configure(world: &World, lines: &str) {
+    let mut config = File::options()
+        .append(true)
+        .create(true)
+        .open(world.config_file())
+        .unwrap();
+    config.write_all(lines.as_bytes()).unwrap();
+}
+
+/// Conversations that the daemons of this world serve.
+pub(crate) async fn talks(world: &World, kind: SinkKind, keys: &str) -> Talks {
+    let options = TalksOptions {
+        kind,
+        ..TalksOptions::default()
+    };
+    let talks = Talks::start(options).await.unwrap();
+    configure(world, &talks.settings(world.path(), keys).unwrap());
+    talks
+}
+
 impl Stand {
     pub(crate) async fn new(setup: Setup) -> Self {
-        let options = PlatformOptions {
-            memory: setup.memory,
-            ..PlatformOptions::default()
-        };
-        let platform = Platform::start(options).await.unwrap();
-        let sink = match setup.memory {
-            Memory::Idempotent => "idempotent",
-            Memory::Probeable => "probeable",
-            Memory::Blind => "blind",
-        };
         let settings = format!(
             "[codex]\ntransport = \"{}\"\nrestarts_per_minute = 600\n\
-             [turn]\nbackoff_base_ms = 50\n\
-             [loopback]\nurl = \"{}\"\nsink = \"{sink}\"\nack = \"{}\"\ntier = \"owner\"\n",
+             [turn]\nbackoff_base_ms = 50\nconfig_probe_secs = 1\n{FREE_PEERS}",
             setup.transport,
-            platform.url(),
-            setup.ack,
         );
         let world = World::with_settings(&settings).await;
-        Self { world, platform }
+        let talks = talks(&world, setup.kind, setup.keys).await;
+        Self { world, talks }
     }
 
     /// Somebody says something.
     pub(crate) fn post(&self, conversation: &str, text: &str) -> RowId {
-        self.platform.post(conversation, "ann", text).unwrap()
+        self.talks.post(conversation, text).unwrap()
     }
 
     /// Runs a daemon that dies at this place, and waits until it is dead.
@@ -76,21 +91,40 @@ impl Stand {
         Running::of(command)
     }
 
-    /// Waits until a message has its answer on the platform and is acknowledged.
+    /// Waits until a message has its answer on the platform, and the daemon knows it.
     pub(crate) async fn settled(&self, row: RowId) {
-        let what = format!("the answer to {row} and its ack");
-        let done = |history: &[Event]| answers(history, row) > 0 && acks(history, row) > 0;
-        self.platform.wait_for(&what, done).await.unwrap();
+        let what = format!("the answer to {row}");
+        let done = |history: &[Event]| answers(history, row) > 0;
+        self.talks.wait_for(&what, done).await.unwrap();
+        self.quiet().await;
+    }
+
+    /// Waits until a message has any reply on the platform.
+    pub(crate) async fn replied(&self, row: RowId) {
+        let is_reply =
+            |event: &Event| matches!(&event.fact, Fact::Visible { row: to, .. } if *to == row);
+        let replied = |history: &[Event]| history.iter().any(is_reply);
+        self.talks.wait_for("a reply", replied).await.unwrap();
+    }
+
+    /// Waits until the daemon has nothing to do for any message. Every look takes a process, so nothing spins.
+    pub(crate) async fn quiet(&self) {
+        let quiet = async {
+            loop {
+                let status = self.world.json(&["status", "--json"]).await;
+                let count = |key: &str| status["summary"][key].as_u64().unwrap();
+                let ended = count("answered") + count("dead") + count("cancelled");
+                if count("sending") == 0 && ended >= self.talks.posted() as u64 {
+                    return;
+                }
+            }
+        };
+        within("an end of every message", quiet).await;
     }
 
     /// How often the answer to a message became visible.
     pub(crate) fn answers(&self, row: RowId) -> usize {
-        answers(&self.platform.history(), row)
-    }
-
-    /// How often a message was acknowledged.
-    pub(crate) fn acks(&self, row: RowId) -> usize {
-        acks(&self.platform.history(), row)
+        answers(&self.talks.history(), row)
     }
 
     /// One daemon to the end of a message's life, and a clean stop.
@@ -105,9 +139,4 @@ impl Stand {
 fn answers(history: &[Event], row: RowId) -> usize {
     let answer = |event: &&Event| matches!(&event.fact, Fact::Visible { row: to, word: Word::Answer, .. } if *to == row);
     history.iter().filter(answer).count()
-}
-
-fn acks(history: &[Event], row: RowId) -> usize {
-    let ack = |event: &&Event| matches!(&event.fact, Fact::Acked { row: to } if *to == row);
-    history.iter().filter(ack).count()
 }

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::*;
 use crate::rpc::METHOD_NOT_FOUND;
-use crate::wire::ThreadId;
 use crate::wire::account::AccountReadParams;
 use crate::wire::method::{AccountRead, INITIALIZED, QUICK_MS, ThreadArchive};
 use crate::wire::thread::ThreadIdParams;
+use bridge_core::value::ThreadId;
 
 fn link(max_in_flight: usize) -> Link {
     Link::new(LinkOptions { max_in_flight })
@@ -30,7 +30,7 @@ fn reply(call: CallId) -> String {
 fn response_is_matched_to_request() {
     let mut link = link(64);
     let params = ThreadIdParams {
-        thread_id: ThreadId::from("t\n1"),
+        thread_id: ThreadId::new("t\n1"),
     };
     let (call, text) = link.request::<ThreadArchive>(&params, 100).unwrap();
     assert_eq!(
@@ -154,7 +154,7 @@ fn malformed_notification_is_forwarded_and_counted() {
     let Event::Notification(notification) = event else {
         panic!("{event:?}");
     };
-    assert_eq!(notification.thread_id(), Some(&ThreadId::from("t")));
+    assert_eq!(notification.thread_id(), Some(&ThreadId::new("t")));
     assert_eq!(link.counters().malformed_notifications, 1);
     assert!(matches!(
         link.handle("{", 0),

@@ -5,8 +5,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::ids::ItemId;
-use crate::wire::values::MessagePhase;
+use bridge_core::port::TurnStatus as Status;
+use bridge_core::value::Class;
 
 fn turn(id: &str, status: &str, items: Value) -> Turn {
     serde_json::from_value(json!({"id": id, "status": status, "items": items, "itemsView": "full"}))
@@ -25,8 +25,8 @@ fn command(text: &str) -> Value {
     json!({"type": "commandExecution", "id": text, "command": text, "cwd": "/", "status": "completed"})
 }
 
-fn ask(turns: &[Turn]) -> Found {
-    history(turns, &ClientId::from("c"), Some(&TurnId::from("last")))
+fn ask(turns: &[Turn]) -> Result<TurnHistory, HistoryError> {
+    history(turns, &ClientId::new("c"), Some(&TurnId::new("last")))
 }
 
 fn with_anchor(later: Vec<Turn>) -> Vec<Turn> {
@@ -39,9 +39,9 @@ fn with_anchor(later: Vec<Turn>) -> Vec<Turn> {
     turns
 }
 
-fn ours(found: Found) -> OurTurn {
+fn ours(found: Result<TurnHistory, HistoryError>) -> RecordedTurn {
     match found {
-        Found::Ours(ours) => *ours,
+        Ok(TurnHistory::Turn(ours)) => ours,
         other => panic!("{other:?}"),
     }
 }
@@ -51,21 +51,18 @@ fn ours_in_progress() {
     let found = ask(&with_anchor(vec![turn(
         "u",
         "inProgress",
-        json!([user("c"), command("ls")]),
+        json!([user("c"), command("ls"), agent("so far", json!(null))]),
     )]));
     assert_eq!(
-        found,
-        Found::Ours(Box::new(OurTurn {
-            turn_id: TurnId::from("u"),
-            opened_by_us: true,
-            state: OurState::InProgress,
-            effects: Effects {
-                count: 1,
-                headlines: vec!["running `ls`".to_owned()],
-            },
-            received: vec![ClientId::from("c")],
-            unread: false,
-        }))
+        ours(found),
+        RecordedTurn {
+            turn_id: TurnId::new("u"),
+            status: Status::InProgress,
+            answer: None,
+            effects: vec!["running `ls`".to_owned()],
+            received: vec![ClientId::new("c")],
+            failure: None,
+        }
     );
 }
 
@@ -77,98 +74,77 @@ fn ours_completed_with_its_answer() {
         agent("done", json!(null))
     ]);
     let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
-    let OurState::Completed {
-        answer: Some(answer),
-    } = found.state
-    else {
-        panic!("{found:?}");
-    };
-    assert_eq!(answer.text, "done");
+    assert_eq!(found.status, Status::Completed);
+    assert_eq!(found.answer.as_deref(), Some("done"));
 }
 
 #[test]
 fn cut_turn_yields_only_final_answer() {
     let cut = |status: &str, phase: Value| {
         let items = json!([user("c"), agent("text", phase)]);
-        match ours(ask(&with_anchor(vec![turn("u", status, items)]))).state {
-            OurState::Cut {
-                failed,
-                final_answer,
-                ..
-            } => (failed, final_answer),
-            other => panic!("{other:?}"),
-        }
-    };
-    let harvested = AgentText {
-        item_id: ItemId::from("text"),
-        text: "text".to_owned(),
-        phase: Some(MessagePhase::FinalAnswer),
+        let found = ours(ask(&with_anchor(vec![turn("u", status, items)])));
+        (found.status, found.answer)
     };
     assert_eq!(
         cut("interrupted", json!("final_answer")),
-        (false, Some(harvested))
+        (Status::Interrupted, Some("text".to_owned()))
     );
-    assert_eq!(cut("interrupted", json!(null)), (false, None));
-    assert_eq!(cut("failed", json!("commentary")), (true, None));
+    assert_eq!(cut("interrupted", json!(null)), (Status::Interrupted, None));
+    assert_eq!(cut("failed", json!("commentary")), (Status::Failed, None));
+}
+
+#[test]
+fn failed_turn_is_classified() {
+    let mut failed = turn("u", "failed", json!([user("c")]));
+    let error = json!({"message": "no", "codexErrorInfo": "unauthorized"});
+    failed.error = Some(serde_json::from_value(error).unwrap());
+    let failure = ours(ask(&with_anchor(vec![failed]))).failure.unwrap();
+    assert_eq!(failure.class, Class::Config);
+    assert!(failure.reason.ends_with(": no"), "{}", failure.reason);
 }
 
 #[test]
 fn unknown_status_is_unclear() {
-    let found = ours(ask(&with_anchor(vec![turn(
-        "u",
-        "paused",
-        json!([user("c")]),
-    )])));
-    assert_eq!(
-        found.state,
-        OurState::Unclear {
-            status: "paused".to_owned()
-        }
-    );
+    let found = ask(&with_anchor(vec![turn("u", "paused", json!([user("c")]))]));
+    let why = "its status `paused` is unknown".to_owned();
+    assert_eq!(found, Ok(TurnHistory::Unreadable { why }));
 }
 
 #[test]
 fn finds_steered_message_in_another_turn() {
     let items = json!([user("first"), user("c"), agent("both", json!(null))]);
     let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
-    assert!(!found.opened_by_us);
-    assert_eq!(
-        found.received,
-        [ClientId::from("first"), ClientId::from("c")]
-    );
+    assert_eq!(found.received, [ClientId::new("first"), ClientId::new("c")]);
 }
 
 #[test]
 fn unreadable_message_is_marked_unread() {
     let message = json!({"type": "agentMessage", "id": "a", "words": "renamed"});
     let items = json!([user("c"), message]);
-    let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
-    assert_eq!(found.state, OurState::Completed { answer: None });
-    assert!(found.unread);
+    let found = ask(&with_anchor(vec![turn("u", "completed", items.clone())]));
+    assert_eq!(found, Err(HistoryError::UnreadableAnswer));
+    // A turn that was cut has no answer to miss.
+    let found = ours(ask(&with_anchor(vec![turn("u", "interrupted", items)])));
+    assert_eq!(found.answer, None);
 }
 
 #[test]
 fn empty_cut_turns_are_absent() {
-    assert_eq!(ask(&with_anchor(vec![])), Found::Absent { empty_turns: 0 });
+    assert_eq!(ask(&with_anchor(vec![])), Ok(TurnHistory::Absent));
     let empty = vec![
         turn("a", "interrupted", json!([])),
         turn("b", "interrupted", json!([])),
     ];
-    assert_eq!(ask(&with_anchor(empty)), Found::Absent { empty_turns: 2 });
-    assert_eq!(
-        history(&[], &ClientId::from("c"), None),
-        Found::Absent { empty_turns: 0 }
-    );
+    assert_eq!(ask(&with_anchor(empty)), Ok(TurnHistory::Absent));
+    let new = history(&[], &ClientId::new("c"), None);
+    assert_eq!(new, Ok(TurnHistory::Absent));
 }
 
 #[test]
 fn turn_without_message_is_beginning() {
-    assert_eq!(
-        ask(&with_anchor(vec![turn("u", "inProgress", json!([]))])),
-        Found::Beginning {
-            turn_id: TurnId::from("u")
-        }
-    );
+    let found = ours(ask(&with_anchor(vec![turn("u", "inProgress", json!([]))])));
+    assert_eq!(found.turn_id, TurnId::new("u"));
+    assert_eq!((found.status, found.received), (Status::InProgress, vec![]));
 }
 
 #[test]
@@ -186,29 +162,15 @@ fn turns_of_others_are_foreign() {
         ),
         turn("f", "failed", json!([])),
     ] {
-        assert_eq!(
-            ask(&with_anchor(vec![stranger])),
-            Found::Foreign {
-                turn_ids: vec![TurnId::from("f")]
-            }
-        );
+        assert_eq!(ask(&with_anchor(vec![stranger])), Ok(TurnHistory::Foreign));
     }
-    let many = (0..100)
-        .map(|n| turn(&format!("f{n}"), "completed", json!([])))
-        .collect();
-    let Found::Foreign { turn_ids } = ask(&with_anchor(many)) else {
-        panic!();
-    };
-    assert_eq!(turn_ids.len(), MAX_LISTED_TURNS);
 }
 
 #[test]
 fn unloaded_items_are_inconclusive() {
     let mut summary = turn("u", "interrupted", json!([]));
     summary.items_view = Some(crate::wire::values::ItemsView::Summary);
-    let unloaded = Found::Unloaded {
-        turn_id: TurnId::from("u"),
-    };
+    let unloaded = Ok(unloaded());
     assert_eq!(ask(&with_anchor(vec![summary.clone()])), unloaded);
     summary.items = vec![Item::from_value(&user("c"))];
     assert_eq!(ask(&with_anchor(vec![summary])), unloaded);
@@ -217,9 +179,9 @@ fn unloaded_items_are_inconclusive() {
 #[test]
 fn missing_anchor_is_inconclusive_without_match() {
     let others = [turn("a", "completed", json!([user("x")]))];
-    assert_eq!(ask(&others), Found::NoAnchor);
+    assert_eq!(ask(&others), Err(HistoryError::NoAnchor));
     let with_ours = [turn("a", "completed", json!([user("c")]))];
-    assert!(matches!(ask(&with_ours), Found::Ours(_)));
+    assert_eq!(ours(ask(&with_ours)).turn_id, TurnId::new("a"));
 }
 
 #[test]
@@ -232,11 +194,11 @@ fn of_two_matches_the_answered_one_wins() {
         ),
         turn("b", "interrupted", json!([user("c")])),
     ]);
-    assert_eq!(ours(ask(&turns)).turn_id, TurnId::from("a"));
+    assert_eq!(ours(ask(&turns)).turn_id, TurnId::new("a"));
 }
 
 #[test]
-fn effects_are_counted_all_and_listed_few() {
+fn few_effects_are_listed() {
     let mut items = vec![user("c")];
     items.extend((0..50).map(|n| command(&format!("cmd {n}"))));
     let found = ours(ask(&with_anchor(vec![turn(
@@ -244,6 +206,5 @@ fn effects_are_counted_all_and_listed_few() {
         "interrupted",
         Value::Array(items),
     )])));
-    assert_eq!(found.effects.count, 50);
-    assert_eq!(found.effects.headlines.len(), MAX_LISTED_EFFECTS);
+    assert_eq!(found.effects.len(), MAX_LISTED_EFFECTS);
 }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use crate::wire::Notification;
-use crate::wire::ids::ItemId;
 use crate::wire::item::{FileUpdate, Item};
 use crate::wire::shown::diff_lines;
 use crate::wire::values::PatchStatus;
+use bridge_core::value::ItemId;
 
 /// Changes that may be open at once.
 const MAX_OPEN: usize = 64;
@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Longest diff that is shown of a change that was made; the files themselves have the rest.
 const MAX_MADE_BYTES: usize = 32 * 1024;
 
-/// What was changed in files, when a notification says that a change was made; of a long one the beginning.
+/// The diff of a completed file change; of a long one the beginning.
 pub fn made(notification: &Notification) -> Option<String> {
     match notification {
         Notification::ItemCompleted(notice) => match &notice.item {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn diff(open: &OpenChanges, id: &str) -> Option<String> {
-        let changes = open.of(&ItemId::from(id))?;
+        let changes = open.of(&ItemId::new(id))?;
         changes.first().map(|change| change.diff.clone())
     }
 

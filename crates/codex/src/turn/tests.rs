@@ -4,10 +4,9 @@
 
 use serde_json::{Value, json};
 
-use bridge_core::port::Extent;
+use bridge_core::port::{Extent, Phase};
 
 use super::*;
-use crate::wire::values::MessagePhase;
 
 fn notice(method: &str, mut params: Value) -> Notification {
     let members = params.as_object_mut().unwrap();
@@ -63,12 +62,12 @@ fn asked(client_id: &str, turn: &str) -> Notification {
 fn usage(total: u64, last: u64) -> Notification {
     notice(
         "thread/tokenUsage/updated",
-        json!({"tokenUsage": {"total": {"totalTokens": total}, "last": {"totalTokens": last}}}),
+        json!({"tokenUsage": {"total": {"inputTokens": total}, "last": {"inputTokens": last}}}),
     )
 }
 
 fn fold() -> TurnFold {
-    TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), None)
+    TurnFold::new(ThreadId::new("t"), Some(TurnId::new("u")), None)
 }
 
 fn outcome(fold: &mut TurnFold, last: &Notification) -> TurnOutcome {
@@ -79,7 +78,7 @@ fn outcome(fold: &mut TurnFold, last: &Notification) -> TurnOutcome {
 }
 
 fn answer_text(outcome: &TurnOutcome) -> Option<&str> {
-    outcome.answer.as_ref().map(|answer| answer.text.as_str())
+    outcome.end.answer.as_deref()
 }
 
 #[test]
@@ -110,54 +109,54 @@ fn only_our_thread_and_turn_count() {
     }
     assert!(!fold.has_effects());
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    assert_eq!((end.items, end.error), (0, None));
+    assert_eq!((end.end.answer, end.error), (None, None));
     assert_eq!(fold.apply(&completed("completed", json!([]))), None);
 }
 
 #[test]
 fn turn_is_matched_by_client_id() {
-    let ours = ClientId::from("m1.1");
-    let mut fold = TurnFold::new(ThreadId::from("t"), None, Some(ours));
+    let ours = ClientId::new("m1.1");
+    let mut fold = TurnFold::new(ThreadId::new("t"), None, Some(ours));
     assert_eq!(fold.apply(&started("foreign")), None);
     assert_eq!(fold.apply(&asked("somebody", "foreign")), None);
     assert_eq!(fold.apply(&started("u")), None);
     assert_eq!(
         fold.apply(&asked("m1.1", "u")),
         Some(TurnNews::Started {
-            turn_id: TurnId::from("u")
+            turn_id: TurnId::new("u")
         })
     );
-    assert_eq!(fold.bind(TurnId::from("phantom")), None);
-    assert_eq!(fold.turn_id(), Some(&TurnId::from("u")));
+    assert_eq!(fold.bind(TurnId::new("phantom")), None);
+    assert_eq!(fold.turn_id(), Some(&TurnId::new("u")));
 }
 
 #[test]
 fn turn_starts_whichever_event_comes_first() {
-    let ours = || Some(ClientId::from("m1.1"));
+    let ours = || Some(ClientId::new("m1.1"));
     let running = Some(TurnNews::Started {
-        turn_id: TurnId::from("u"),
+        turn_id: TurnId::new("u"),
     });
 
-    let mut before = TurnFold::new(ThreadId::from("t"), None, ours());
-    assert_eq!(before.bind(TurnId::from("u")), None);
-    assert!(!before.is_running());
+    let mut before = TurnFold::new(ThreadId::new("t"), None, ours());
+    assert_eq!(before.bind(TurnId::new("u")), None);
+    assert_eq!(before.aim, Aim::Expected(TurnId::new("u")));
     assert_eq!(before.apply(&started("u")), running);
 
-    let mut after = TurnFold::new(ThreadId::from("t"), None, ours());
+    let mut after = TurnFold::new(ThreadId::new("t"), None, ours());
     assert_eq!(after.apply(&started("u")), None);
-    assert_eq!(after.bind(TurnId::from("u")), running);
-    assert!(after.is_running());
+    assert_eq!(after.bind(TurnId::new("u")), running);
+    assert_eq!(after.aim, Aim::Running(TurnId::new("u")));
 
     let mut attached = fold();
     attached.apply(&delta("a", "late"));
-    assert!(attached.is_running());
+    assert_eq!(attached.aim, Aim::Running(TurnId::new("u")));
 
-    let mut nameless = TurnFold::new(ThreadId::from("t"), None, None);
+    let mut nameless = TurnFold::new(ThreadId::new("t"), None, None);
     assert_eq!(nameless.apply(&started("u")), running);
 }
 
 /// What is being written after this delta.
-fn written(fold: &mut TurnFold, item: &str, text: &str) -> Spoken {
+fn written(fold: &mut TurnFold, item: &str, text: &str) -> TextUpdate {
     assert_eq!(fold.apply(&delta(item, text)), Some(TurnNews::Text));
     fold.writing().cloned().unwrap()
 }
@@ -171,11 +170,11 @@ fn text_reports_extent_and_phase() {
         (spoken.extent, spoken.phase, spoken.text)
     };
     let joined = told(&mut fold, "a", "tial");
-    assert_eq!(joined, (Extent::Middle, None, "tial".to_owned()));
+    assert_eq!(joined, (Extent::Middle, Phase::Unmarked, "tial".to_owned()));
     fold.apply(&notice("item/started", message("")));
     let begun = told(&mut fold, "b", "I look");
-    let aside = Some(MessagePhase::Commentary);
-    assert_eq!(begun, (Extent::Head, aside.clone(), "I look".to_owned()));
+    let aside = Phase::Commentary;
+    assert_eq!(begun, (Extent::Head, aside, "I look".to_owned()));
     let ended = notice("item/completed", message("I look first"));
     fold.apply(&ended);
     let whole = spoken(&ended).unwrap();
@@ -212,14 +211,7 @@ fn missed_final_message_comes_from_completion() {
     let items =
         json!([{"type": "agentMessage", "id": "a", "text": "whole", "phase": "final_answer"}]);
     let end = outcome(&mut fold, &completed("completed", items));
-    assert_eq!(
-        end.answer,
-        Some(AgentText {
-            item_id: ItemId::from("a"),
-            text: "whole".to_owned(),
-            phase: Some(MessagePhase::FinalAnswer),
-        })
-    );
+    assert_eq!(answer_text(&end), Some("whole"));
 }
 
 #[test]
@@ -244,11 +236,19 @@ fn declined_items_are_no_effects() {
 
     let mut open = fold();
     open.apply(&command("item/started", "inProgress"));
-    assert!(outcome(&mut open, &completed("interrupted", json!([]))).effects);
+    assert!(
+        outcome(&mut open, &completed("interrupted", json!([])))
+            .end
+            .touched
+    );
 
     let mut done = fold();
     done.apply(&command("item/completed", "failed"));
-    assert!(outcome(&mut done, &completed("completed", json!([]))).effects);
+    assert!(
+        outcome(&mut done, &completed("completed", json!([])))
+            .end
+            .touched
+    );
 
     let mut changed = fold();
     changed.apply(&notice("turn/diff/updated", json!({"diff": ""})));
@@ -271,9 +271,7 @@ fn repeated_usage_is_counted_once() {
         fold.apply(&report);
     }
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    let usage = end.usage.unwrap();
-    assert_eq!(usage.turn.total_tokens, 30);
-    assert_eq!(usage.thread.total_tokens, 1030);
+    assert_eq!(end.end.usage.input_tokens, 30);
 }
 
 #[test]
@@ -315,22 +313,26 @@ fn a_flood_of_deltas_stays_small() {
     }
     assert_eq!(news, MAX_DRAFT_BYTES / piece.len());
     assert!(fold.open_effects.len() <= MAX_OPEN_EFFECTS);
-    assert!(fold.draft.as_ref().unwrap().spoken.text.capacity() <= 2 * MAX_DRAFT_BYTES);
-    assert!(outcome(&mut fold, &completed("completed", json!([]))).effects);
+    assert!(fold.draft.as_ref().unwrap().text.text.capacity() <= 2 * MAX_DRAFT_BYTES);
+    assert!(
+        outcome(&mut fold, &completed("completed", json!([])))
+            .end
+            .touched
+    );
 }
 
 #[test]
 fn turn_reports_received_client_ids() {
-    let ours = || Some(ClientId::from("m1.1"));
-    let new = || TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), ours());
+    let ours = || Some(ClientId::new("m1.1"));
+    let new = || TurnFold::new(ThreadId::new("t"), Some(TurnId::new("u")), ours());
     let mut fold = new();
     for client_id in ["m1.1", "m1.1", "m2.1"] {
         fold.apply(&asked(client_id, "u"));
     }
     let end = outcome(&mut fold, &completed("completed", json!([])));
     assert_eq!(
-        end.received,
-        [ClientId::from("m1.1"), ClientId::from("m2.1")]
+        end.end.received,
+        [ClientId::new("m1.1"), ClientId::new("m2.1")]
     );
     assert!(!end.joined);
     let mut fold = new();
@@ -343,7 +345,7 @@ fn turn_reports_received_client_ids() {
         fold.apply(&asked(&format!("m{n}.1"), "u"));
     }
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    assert_eq!(end.received.len(), MAX_RECEIVED);
+    assert_eq!(end.end.received.len(), MAX_RECEIVED);
 }
 
 #[test]
@@ -352,7 +354,7 @@ fn unread_message_differs_from_silence() {
     let mut fold = fold();
     fold.apply(&notice("item/completed", json!({ "item": item })));
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    assert_eq!((end.answer.is_none(), end.unread), (true, true));
+    assert_eq!((end.end.answer.is_none(), end.unread), (true, true));
     let silent = outcome(&mut self::fold(), &completed("completed", json!([])));
     assert!(!silent.unread);
 }

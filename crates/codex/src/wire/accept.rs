@@ -1,5 +1,5 @@
 //! Accepting with what a person gave beside the yes: answers to questions, the fields of a form, a part of the
-//! permissions. What does not fit is refused with a sentence, so that it can be tried again while Codex still asks.
+//! permissions. An answer that does not fit is refused with a sentence, so that it can be tried again while Codex still asks.
 //!
 //! The bare shapes are in `outcome.rs`.
 
@@ -26,33 +26,26 @@ impl ServerRequest {
             GrantScope::Turn | GrantScope::Other(_) => self.accept(),
         };
         let Some(answers) = answers else {
-            return bare().map_err(|misfit| self.without_answers(&misfit));
+            return bare().map_err(|error| self.without_answers(&error));
         };
         match &self.kind {
             RequestKind::UserInput(asked) => {
                 let given = by_question(asked, answers)?;
-                self.answer(&given).map_err(|misfit| misfit.to_string())
+                self.answer(&given).map_err(|error| error.to_string())
             }
             RequestKind::Elicitation(asked) => self.fill_in_checked(asked, answers),
             RequestKind::Permissions(asked) if is_part(answers, &asked.permissions) => self
                 .grant(answers, scope)
-                .map_err(|misfit| misfit.to_string()),
+                .map_err(|error| error.to_string()),
             RequestKind::Permissions(_) => {
                 Err("more was granted than Codex asks for; grant a part of it".to_owned())
             }
             RequestKind::ToolCall(_) => self.returned(answers),
-            RequestKind::Command(_)
-            | RequestKind::FileChange(_)
-            | RequestKind::LegacyPatch(_)
-            | RequestKind::LegacyExec(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Err("it takes no answers, only a decision".to_owned()),
+            _ => Err("it takes no answers, only a decision".to_owned()),
         }
     }
 
-    /// What a tool of ours gave back: `{"text": "…", "success": true}`.
+    /// The result of a tool of ours: `{"text": "…", "success": true}`.
     fn returned(&self, answers: &Value) -> Result<Outcome, String> {
         let text = answers.get("text").and_then(Value::as_str);
         let success = answers.get("success").and_then(Value::as_bool);
@@ -60,15 +53,15 @@ impl ServerRequest {
             return Err("a tool gives back `text` and `success`".to_owned());
         };
         self.tool_result(text, success)
-            .map_err(|misfit| misfit.to_string())
+            .map_err(|error| error.to_string())
     }
 
-    fn without_answers(&self, misfit: &OutcomeError) -> String {
+    fn without_answers(&self, error: &OutcomeError) -> String {
         if let RequestKind::UserInput(asked) = &self.kind {
             return format!("it asks {}", wanted(&asked.questions));
         }
         let RequestKind::Elicitation(asked) = &self.kind else {
-            return misfit.to_string();
+            return error.to_string();
         };
         if asked.needs_device() {
             NO_DEVICE.to_owned()
@@ -82,11 +75,11 @@ impl ServerRequest {
             return Err(NO_DEVICE.to_owned());
         }
         let schema = asked.requested_schema.as_ref().unwrap_or(&Value::Null);
-        match form::misfit(schema, content) {
+        match form::mismatch(schema, content) {
             Some(why) => Err(why),
             None => self
                 .fill_in(content.clone())
-                .map_err(|misfit| misfit.to_string()),
+                .map_err(|error| error.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What of Codex's own configuration a host must know before it opens a thread.
+//! The parts of Codex's own configuration that matter before a thread is opened.
 //!
 //! Everything else in it is between Codex and its operator, and is not read here.
 
@@ -18,7 +18,7 @@ pub struct ConfigReadResponse {
     config: Value,
 }
 
-/// What refines `workspace-write`.
+/// Details of `workspace-write`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct WorkspaceWriteKeys {
@@ -29,7 +29,7 @@ pub struct WorkspaceWriteKeys {
 }
 
 impl ConfigReadResponse {
-    /// What the operator's configuration adds to `workspace-write`; nothing where it can't be read.
+    /// The operator's additions to `workspace-write`; none if they can't be read.
     pub fn workspace_write(&self) -> WorkspaceWriteKeys {
         let keys = self.config.get("sandbox_workspace_write").cloned();
         let keys = keys.and_then(|keys| serde_json::from_value(keys).ok());

@@ -1,4 +1,4 @@
-//! What a question of Codex is about, in the facts that rules look at.
+//! The facts of an approval request that rules match.
 //!
 //! A rule that lets something through sees nothing else; so whatever an accept would give beside a command and paths is
 //! named as `beyond`, and what is not known counts as that too.

@@ -37,7 +37,7 @@ pub enum ErrorInfo {
     Other(String),
 }
 
-/// What kind of trouble it is, as far as name, status and words tell.
+/// The kind of error, by its name, status and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClassHint {
     /// Login missing or refused.
@@ -81,28 +81,6 @@ impl ErrorInfo {
         "responseStreamDisconnected",
         "responseTooManyFailedAttempts",
     ];
-
-    /// The HTTP status, where Codex forwards one.
-    pub fn http_status(&self) -> Option<u16> {
-        match self {
-            Self::HttpConnectionFailed { status }
-            | Self::ResponseStreamConnectionFailed { status }
-            | Self::ResponseStreamDisconnected { status }
-            | Self::ResponseTooManyFailedAttempts { status } => *status,
-            Self::Absent
-            | Self::ContextWindowExceeded
-            | Self::SessionBudgetExceeded
-            | Self::UsageLimitExceeded
-            | Self::RateLimitExceeded
-            | Self::ServerOverloaded
-            | Self::ModelNotFound
-            | Self::InternalServerError
-            | Self::Unauthorized
-            | Self::BadRequest
-            | Self::SandboxError
-            | Self::Other(_) => None,
-        }
-    }
 
     /// Sorts the error. 0.166 says `other` for HTTP 400, context overflow and a broken stream, so
     /// `message` is looked at where its words are Codex's own and cannot be a model's.
@@ -287,7 +265,7 @@ mod tests {
         }
         for name in ErrorInfo::OBJECTS {
             let info = read(json!({*name: {"httpStatusCode": 500}}));
-            assert_eq!(info.http_status(), Some(500), "{name}");
+            assert_eq!(info.class_hint(""), ClassHint::ServerError, "{name}");
         }
     }
 

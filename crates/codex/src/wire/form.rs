@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 /// Why `content` does not fit `schema`; `None` when it does. A schema that says nothing takes any object.
-pub(super) fn misfit(schema: &Value, content: &Value) -> Option<String> {
+pub(super) fn mismatch(schema: &Value, content: &Value) -> Option<String> {
     let Some(given) = content.as_object() else {
         return Some("the form takes an object of its fields".to_owned());
     };
@@ -25,7 +25,7 @@ pub(super) fn misfit(schema: &Value, content: &Value) -> Option<String> {
     given
         .iter()
         .find_map(|(name, value)| match fields.get(name) {
-            Some(field) => field_misfit(field, value).map(|why| format!("`{name}` {why}")),
+            Some(field) => field_mismatch(field, value).map(|why| format!("`{name}` {why}")),
             None if properties.is_none() => None,
             None => Some(format!(
                 "the form has no `{name}`, only {}",
@@ -43,7 +43,7 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-fn field_misfit(field: &Value, value: &Value) -> Option<String> {
+fn field_mismatch(field: &Value, value: &Value) -> Option<String> {
     let kind = field.get("type").and_then(Value::as_str);
     let fits = match kind {
         Some("string") => value.is_string(),
@@ -56,21 +56,21 @@ fn field_misfit(field: &Value, value: &Value) -> Option<String> {
     if !fits {
         return Some(format!("takes {}", kind.unwrap_or("something else")));
     }
-    choice_misfit(field, value)
-        .or_else(|| size_misfit(field, value))
-        .or_else(|| items_misfit(field, value))
+    choice_mismatch(field, value)
+        .or_else(|| size_mismatch(field, value))
+        .or_else(|| items_mismatch(field, value))
 }
 
-fn items_misfit(field: &Value, value: &Value) -> Option<String> {
+fn items_mismatch(field: &Value, value: &Value) -> Option<String> {
     let items = field.get("items")?;
     value
         .as_array()?
         .iter()
-        .find_map(|item| field_misfit(items, item))
+        .find_map(|item| field_mismatch(items, item))
 }
 
 /// `enum`, or titled choices under `oneOf` and `anyOf`.
-fn choice_misfit(field: &Value, value: &Value) -> Option<String> {
+fn choice_mismatch(field: &Value, value: &Value) -> Option<String> {
     let plain = field.get("enum").and_then(Value::as_array);
     let titled = ["oneOf", "anyOf"]
         .into_iter()
@@ -84,7 +84,7 @@ fn choice_misfit(field: &Value, value: &Value) -> Option<String> {
     (!fits).then(|| format!("takes {}", names(choices.iter().filter_map(|v| v.as_str()))))
 }
 
-fn size_misfit(field: &Value, value: &Value) -> Option<String> {
+fn size_mismatch(field: &Value, value: &Value) -> Option<String> {
     let number = |key: &str| field.get(key).and_then(Value::as_f64);
     let count = |key: &str| {
         let count = field.get(key).and_then(Value::as_u64);
@@ -131,8 +131,8 @@ mod tests {
     fn what_fits_is_taken() {
         let all = json!({"name": "Ann", "count": 3, "size": 1.5, "sure": true, "color": "red",
                          "pet": "cat", "tags": ["a"]});
-        assert_eq!(misfit(&schema(), &all), None);
-        assert_eq!(misfit(&json!({}), &json!({"any": "thing"})), None);
+        assert_eq!(mismatch(&schema(), &all), None);
+        assert_eq!(mismatch(&json!({}), &json!({"any": "thing"})), None);
     }
 
     #[test]
@@ -175,12 +175,12 @@ mod tests {
             (json!({"name": "Ann", "tags": ["b"]}), "`tags` takes `a`"),
         ] {
             assert_eq!(
-                misfit(&schema(), &content).as_deref(),
+                mismatch(&schema(), &content).as_deref(),
                 Some(why),
                 "{content}"
             );
         }
-        let unknown = misfit(&schema(), &json!({"name": "Ann", "nmae": "x"})).unwrap();
+        let unknown = mismatch(&schema(), &json!({"name": "Ann", "nmae": "x"})).unwrap();
         assert!(
             unknown.starts_with("the form has no `nmae`, only `"),
             "{unknown}"

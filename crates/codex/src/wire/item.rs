@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::ReaderVisitor;
-use super::ids::{ClientId, ItemId};
 use super::values::{CommandStatus, MessagePhase, PatchStatus, ToolStatus};
+use bridge_core::value::{ClientId, ItemId};
 
 /// Declares the item kinds once: the enum, its reader, and the list for the schema check.
 macro_rules! items {
@@ -74,7 +74,7 @@ items! {
     "exitedReviewMode" => ExitedReviewMode(ReviewMode),
 }
 
-/// What was said to Codex.
+/// A message to Codex.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
@@ -104,7 +104,7 @@ pub struct UserContent {
     pub text: Option<String>,
 }
 
-/// What Codex said.
+/// A message of Codex.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct AgentMessage {
     pub id: ItemId,
@@ -196,7 +196,7 @@ pub struct SubAgentActivity {
     pub agent_path: Option<String>,
 }
 
-/// What a function that a client ran gave back to the model.
+/// The result of a function that a client ran.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct FunctionCallOutput {
     pub id: ItemId,
@@ -247,7 +247,7 @@ pub struct ReviewMode {
     pub id: ItemId,
 }
 
-/// What is left of an item we can not read.
+/// The readable rest of an unknown item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherItem {
     pub id: ItemId,
@@ -261,7 +261,7 @@ impl Item {
         let kind = field("type");
         Self::read(kind, value).unwrap_or_else(|| {
             Self::Other(OtherItem {
-                id: ItemId::from(field("id")),
+                id: ItemId::new(field("id")),
                 kind: kind.to_owned(),
             })
         })
@@ -324,7 +324,7 @@ mod tests {
             panic!("{item:?}");
         };
         assert_eq!(message.text(), "a\nb");
-        assert_eq!(message.client_id, Some(ClientId::from("m1.1")));
+        assert_eq!(message.client_id, Some(ClientId::new("m1.1")));
         assert_eq!((item.kind(), item.id().as_str()), ("userMessage", "u1"));
     }
 
@@ -350,7 +350,7 @@ mod tests {
             json!({"type": 7, "id": 8}),
         ] {
             let nameless = OtherItem {
-                id: ItemId::from(""),
+                id: ItemId::new(""),
                 kind: String::new(),
             };
             assert_eq!(Item::from_value(&value), Item::Other(nameless));

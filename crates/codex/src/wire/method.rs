@@ -9,8 +9,6 @@ use super::account::{
     AccountReadParams, AccountReadResponse, LoginStartParams, LoginStartResponse,
 };
 use super::config::{ConfigReadParams, ConfigReadResponse};
-use super::ids::{ClientId, ThreadId, TurnId};
-use super::input::UserInput;
 use super::policy::SandboxPolicy;
 use super::thread::{
     Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
@@ -18,7 +16,9 @@ use super::thread::{
     ThreadUnsubscribeResponse, TurnsPage,
 };
 use super::turn::Turn;
+use super::turn::UserInput;
 use super::values::ApprovalPolicy;
+use bridge_core::value::{ClientId, ThreadId, TurnId};
 
 /// For what Codex answers from memory. Measured answers take milliseconds; a burst may lose a
 /// request without any answer, so every request has an end.
@@ -148,7 +148,7 @@ pub struct Capabilities {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {
-    /// `name/0.166.0 (…)`: see [`crate::version::Version::from_user_agent`].
+    /// `name/0.166.0 (…)`: see [`crate::version::from_user_agent`].
     pub user_agent: String,
     pub codex_home: Option<String>,
 }
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn serializes_exact_names_without_unset_fields() {
         let params = TurnStartParams::new(
-            ThreadId::from("t"),
-            ClientId::from("m1.1"),
+            ThreadId::new("t"),
+            ClientId::new("m1.1"),
             vec![UserInput::text("hi\n\"there\"")],
         );
         assert_eq!(

@@ -12,8 +12,6 @@ pub mod effect;
 pub mod error_info;
 mod form;
 mod headline;
-pub mod ids;
-pub mod input;
 pub mod item;
 pub mod method;
 pub mod notification;
@@ -29,7 +27,6 @@ pub mod values;
 
 use serde::de::DeserializeOwned;
 
-pub use ids::{ItemId, ThreadId, TurnId};
 pub use item::Item;
 pub use method::Method;
 pub use notification::Notification;

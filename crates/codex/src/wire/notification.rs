@@ -1,4 +1,4 @@
-//! What Codex tells without being asked, typed where we act on it.
+//! Codex's notifications, typed where we act on them.
 //!
 //! Everything else is [`Notification::Unknown`]; a known one that does not read is
 //! [`Notification::Malformed`], so that the turn it belongs to can be treated as unclear.
@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReaderVisitor;
-use super::ids::{ItemId, ThreadId, TurnId};
 use super::item::{FileUpdate, Item};
 use super::policy::SandboxPolicy;
 use super::thread::{PermissionProfile, Thread, ThreadStatus};
@@ -15,6 +14,7 @@ use super::turn::{Turn, TurnError};
 use super::usage::{RateLimits, ThreadTokenUsage};
 use super::values::{ApprovalPolicy, ApprovalsReviewer, PlanStepStatus};
 use crate::rpc::RawId;
+use bridge_core::value::{ItemId, ThreadId, TurnId};
 
 /// Declares the notifications once: the enum, its reader, and the list for the schema check.
 macro_rules! notifications {
@@ -104,7 +104,7 @@ pub struct ThreadNamed {
     pub thread_id: ThreadId,
 }
 
-/// What the thread's turns may do from now on, whoever changed it.
+/// New permissions of the thread's turns, whichever client changed them.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSettingsUpdated {
@@ -208,7 +208,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// The disk did not take the history: this thread can no longer answer what became of a turn.
+    /// The disk did not take the history: the history of this thread can no longer be trusted after a crash.
     pub fn is_transcript_lost(&self) -> bool {
         self.message
             .starts_with("Failed to save the conversation transcript")
@@ -291,19 +291,7 @@ impl Notification {
             }
             Self::PatchUpdated(params) => Some(&params.turn_id),
             Self::Error(params) => Some(&params.turn_id),
-            Self::ThreadStarted(_)
-            | Self::ThreadStatusChanged(_)
-            | Self::ThreadClosed(_)
-            | Self::ThreadArchived(_)
-            | Self::ThreadSettingsUpdated(_)
-            | Self::Warning(_)
-            | Self::ConfigWarning(_)
-            | Self::ServerRequestResolved(_)
-            | Self::RateLimitsUpdated(_)
-            | Self::LoginCompleted(_)
-            | Self::AccountUpdated(_)
-            | Self::Unknown { .. }
-            | Self::Malformed { .. } => None,
+            _ => None,
         }
     }
 
@@ -313,7 +301,7 @@ impl Notification {
             thread_id: params
                 .get("threadId")
                 .and_then(Value::as_str)
-                .map(ThreadId::from),
+                .map(ThreadId::new),
             why: error.to_string(),
         }
     }
@@ -338,7 +326,7 @@ mod tests {
             matches!(broken, Notification::Malformed { .. }),
             "{broken:?}"
         );
-        assert_eq!(broken.thread_id(), Some(&ThreadId::from("t")));
+        assert_eq!(broken.thread_id(), Some(&ThreadId::new("t")));
         for params in [json!(null), json!([]), json!("x"), json!({"threadId": 1})] {
             let broken = Notification::parse("error", &params);
             assert_eq!(broken.method(), "error");
@@ -356,7 +344,7 @@ mod tests {
         };
         let resolved = |request_id| {
             Notification::ServerRequestResolved(ServerRequestResolved {
-                thread_id: ThreadId::from("t"),
+                thread_id: ThreadId::new("t"),
                 request_id,
             })
         };

@@ -28,11 +28,11 @@ pub struct OutcomeError {
     pub decision: &'static str,
 }
 
-/// What the model is told when a legacy request is refused.
+/// Sent to the model when a legacy request is refused.
 const REJECTION: &str = "rejected by user";
 
 impl ServerRequest {
-    /// The refusal: the turn goes on and the model is told. Exists for every kind; a kind we do
+    /// The refusal: the turn goes on and the model gets to know. Exists for every kind; a kind we do
     /// not know gets a JSON-RPC error, which Codex takes as a refusal too.
     pub fn decline(&self) -> Outcome {
         match &self.kind {
@@ -68,13 +68,7 @@ impl ServerRequest {
             RequestKind::Elicitation(asked) if asked.tool_approval().is_some() => {
                 Ok(elicitation("accept", json!({})))
             }
-            RequestKind::Elicitation(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Err(self.misfit("a bare accept")),
+            _ => Err(self.mismatch("a bare accept")),
         }
     }
 
@@ -95,33 +89,20 @@ impl ServerRequest {
                     "action": "accept", "content": {}, "_meta": {"persist": "session"},
                 })))
             }
-            RequestKind::Elicitation(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Err(self.misfit("accept for session")),
+            _ => Err(self.mismatch("accept for session")),
         }
     }
 
     /// Whether Codex ends the turn by itself when this is cancelled. After the cancel of any other kind the model goes
     /// on, so the turn must be interrupted.
     pub fn cancel_ends_turn(&self) -> bool {
-        match &self.kind {
+        matches!(
+            self.kind,
             RequestKind::Command(_)
-            | RequestKind::FileChange(_)
-            | RequestKind::LegacyPatch(_)
-            | RequestKind::LegacyExec(_) => true,
-            RequestKind::Permissions(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::Elicitation(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => false,
-        }
+                | RequestKind::FileChange(_)
+                | RequestKind::LegacyPatch(_)
+                | RequestKind::LegacyExec(_)
+        )
     }
 
     /// No, and stop: an approval ends the turn as interrupted. Kinds that know no such answer are
@@ -131,20 +112,14 @@ impl ServerRequest {
             RequestKind::Command(_) | RequestKind::FileChange(_) => decision("cancel"),
             RequestKind::LegacyPatch(_) | RequestKind::LegacyExec(_) => decision("abort"),
             RequestKind::Elicitation(_) => elicitation("cancel", Value::Null),
-            RequestKind::Permissions(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => self.decline(),
+            _ => self.decline(),
         }
     }
 
     /// Grants a part of the permissions asked for.
     pub fn grant(&self, granted: &Value, scope: &GrantScope) -> Result<Outcome, OutcomeError> {
         let RequestKind::Permissions(_) = &self.kind else {
-            return Err(self.misfit("a permission grant"));
+            return Err(self.mismatch("a permission grant"));
         };
         Ok(permissions(granted, scope))
     }
@@ -152,7 +127,7 @@ impl ServerRequest {
     /// Answers Codex's questions, by question id.
     pub fn answer(&self, given: &BTreeMap<String, Vec<String>>) -> Result<Outcome, OutcomeError> {
         let RequestKind::UserInput(_) = &self.kind else {
-            return Err(self.misfit("an answer to questions"));
+            return Err(self.mismatch("an answer to questions"));
         };
         Ok(answers(given))
     }
@@ -160,7 +135,7 @@ impl ServerRequest {
     /// Fills in the form of an MCP server.
     pub fn fill_in(&self, content: Value) -> Result<Outcome, OutcomeError> {
         let RequestKind::Elicitation(_) = &self.kind else {
-            return Err(self.misfit("form content"));
+            return Err(self.mismatch("form content"));
         };
         Ok(elicitation("accept", content))
     }
@@ -168,7 +143,7 @@ impl ServerRequest {
     /// Gives back what a tool of ours returned.
     pub fn tool_result(&self, text: &str, success: bool) -> Result<Outcome, OutcomeError> {
         let RequestKind::ToolCall(_) = &self.kind else {
-            return Err(self.misfit("a tool result"));
+            return Err(self.mismatch("a tool result"));
         };
         Ok(tool_output(text, success))
     }
@@ -176,12 +151,12 @@ impl ServerRequest {
     /// Tells the time, in unix seconds.
     pub fn tell_time(&self, now_s: i64) -> Result<Outcome, OutcomeError> {
         let RequestKind::CurrentTime(_) = &self.kind else {
-            return Err(self.misfit("the time"));
+            return Err(self.mismatch("the time"));
         };
         Ok(Outcome::Result(json!({"currentTimeAt": now_s})))
     }
 
-    fn misfit(&self, decision: &'static str) -> OutcomeError {
+    fn mismatch(&self, decision: &'static str) -> OutcomeError {
         OutcomeError {
             method: self.method.clone(),
             decision,

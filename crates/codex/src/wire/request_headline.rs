@@ -7,7 +7,7 @@ use super::headline::unwrap_shell;
 use super::server_request::{
     CommandApproval, Elicitation, RequestKind, ServerRequest, UserInputRequest,
 };
-use super::shown::Scene;
+use super::shown::RequestScene;
 use super::values::CommandApprovalKind;
 use crate::text::{MAX_HEADLINE_BYTES, one_line};
 
@@ -16,7 +16,7 @@ const MAX_DETAIL_BYTES: usize = 110;
 
 impl ServerRequest {
     /// The same, with the names of the files where they are known.
-    pub fn headline_in(&self, scene: &Scene<'_>) -> String {
+    pub fn headline_in(&self, scene: &RequestScene<'_>) -> String {
         let changes = scene.changes.unwrap_or_default();
         let (RequestKind::FileChange(request), [first, rest @ ..]) = (&self.kind, changes) else {
             return self.headline();
@@ -171,7 +171,7 @@ mod tests {
         let request = ServerRequest::parse(RawId::Integer(0), method, params);
         let file = json!({"path": "/w/a", "kind": {"type": "add"}, "diff": "x"});
         let changes = vec![serde_json::from_value(file).unwrap(); 2];
-        let scene = |changes| Scene {
+        let scene = |changes| RequestScene {
             sandbox: "read-only",
             changes,
         };

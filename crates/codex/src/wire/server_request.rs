@@ -1,4 +1,4 @@
-//! What Codex asks: approvals, questions, forms, tools.
+//! Requests of Codex: approvals, questions, forms, tools.
 //!
 //! Every request is readable and answerable: what does not read is [`RequestKind::Unknown`], which
 //! can still be declined. The answers are built in `outcome.rs`, the sentences for people in
@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReaderVisitor;
-use super::ids::{ItemId, ThreadId, TurnId};
 use super::values::CommandApprovalKind;
 use crate::rpc::RawId;
+use bridge_core::value::{ItemId, ThreadId, TurnId};
 
 /// One request of Codex. Its id is unique only within one incarnation: each process counts from 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -256,7 +256,7 @@ impl ServerRequest {
         let stray_thread = ["threadId", "conversationId"]
             .into_iter()
             .find_map(|key| params.get(key).and_then(Value::as_str))
-            .map(ThreadId::from);
+            .map(ThreadId::new);
         Self {
             id,
             method,
@@ -292,12 +292,7 @@ impl ServerRequest {
             RequestKind::UserInput(request) => Some(&request.turn_id),
             RequestKind::Elicitation(request) => request.turn_id.as_ref(),
             RequestKind::ToolCall(request) => Some(&request.turn_id),
-            RequestKind::CurrentTime(_)
-            | RequestKind::LegacyPatch(_)
-            | RequestKind::LegacyExec(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::Unknown { .. } => None,
+            _ => None,
         }
     }
 
@@ -311,11 +306,7 @@ impl ServerRequest {
             RequestKind::ToolCall(request) => Some(&request.call_id),
             RequestKind::LegacyPatch(request) => Some(&request.call_id),
             RequestKind::LegacyExec(request) => Some(&request.call_id),
-            RequestKind::Elicitation(_)
-            | RequestKind::CurrentTime(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::Unknown { .. } => None,
+            _ => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! times, and what is too long to be shown is named by its length and hash. A text of the model can't pass for one of
 //! our lines: what follows its first line is indented. Escaping for a terminal or a chat is the surface's own.
 
+use data_encoding::HEXLOWER;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -22,12 +23,12 @@ pub const MAX_PART_BYTES: usize = 64 * 1024;
 /// Longest diff.
 pub const MAX_DIFF_BYTES: usize = 256 * 1024;
 
-/// What is said of a change whose item was never seen.
+/// Shown for a change whose item was never seen.
 const NO_DIFF: &str = "the diff is not known";
 
-/// What a request does not say about itself.
+/// Facts beside the request that belong into its text.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct RequestScene<'a> {
     /// The sandbox in force, in our words.
     pub sandbox: &'a str,
     /// The files of the item that it is about; from `item/started`, because a request carries none.
@@ -36,8 +37,8 @@ pub struct Scene<'a> {
 
 impl ServerRequest {
     /// The text; the same for the same effect, in every life of Codex.
-    pub fn shown(&self, scene: &Scene<'_>) -> String {
-        let mut lines = Lines::default();
+    pub fn shown(&self, scene: &RequestScene<'_>) -> String {
+        let mut lines = ShownText::default();
         match &self.kind {
             RequestKind::Command(request) => command(&mut lines, request, scene),
             RequestKind::FileChange(request) => files(&mut lines, request, scene),
@@ -92,7 +93,7 @@ impl ServerRequest {
     }
 }
 
-fn command(lines: &mut Lines, request: &CommandApproval, scene: &Scene<'_>) {
+fn command(lines: &mut ShownText, request: &CommandApproval, scene: &RequestScene<'_>) {
     let command = request.command.as_deref().unwrap_or("not told by Codex");
     match request.kind {
         Some(CommandApprovalKind::WriteStdin) => {
@@ -131,7 +132,7 @@ fn outside(sandbox: &str) -> String {
     format!("{sandbox}, and if accepted it may run outside of it")
 }
 
-fn files(lines: &mut Lines, request: &FileChangeApproval, scene: &Scene<'_>) {
+fn files(lines: &mut ShownText, request: &FileChangeApproval, scene: &RequestScene<'_>) {
     match scene.changes.filter(|changes| !changes.is_empty()) {
         Some(changes) => {
             let list: Vec<String> = changes.iter().map(named).collect();
@@ -157,7 +158,7 @@ fn named(change: &FileUpdate) -> String {
     }
 }
 
-/// What a change does to files, for whoever watches; of a long one the beginning.
+/// The diff of a change for watchers; of a long one the beginning.
 pub fn diff_lines(changes: &[FileUpdate], limit: usize) -> String {
     head(&diff(changes), limit).to_owned()
 }
@@ -177,14 +178,14 @@ fn diff(changes: &[FileUpdate]) -> String {
     text
 }
 
-fn permissions(lines: &mut Lines, request: &PermissionsApproval, scene: &Scene<'_>) {
+fn permissions(lines: &mut ShownText, request: &PermissionsApproval, scene: &RequestScene<'_>) {
     lines.put("permissions", &request.permissions.to_string());
     lines.maybe("cwd", request.cwd.as_deref());
     lines.put("sandbox", scene.sandbox);
     lines.maybe("reason", request.reason.as_deref());
 }
 
-fn questions(lines: &mut Lines, request: &UserInputRequest) {
+fn questions(lines: &mut ShownText, request: &UserInputRequest) {
     for question in &request.questions {
         lines.put(
             &format!("question `{}`", plain(&question.id)),
@@ -207,7 +208,7 @@ fn questions(lines: &mut Lines, request: &UserInputRequest) {
     }
 }
 
-fn elicitation(lines: &mut Lines, request: &Elicitation) {
+fn elicitation(lines: &mut ShownText, request: &Elicitation) {
     lines.put("MCP server", &request.server_name);
     lines.maybe("asks", request.message.as_deref());
     if let Some(about) = request.tool_approval() {
@@ -246,9 +247,9 @@ fn plain(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct Lines(String);
+struct ShownText(String);
 
-impl Lines {
+impl ShownText {
     fn put(&mut self, name: &str, value: &str) {
         self.put_within(name, value, MAX_PART_BYTES);
     }
@@ -271,10 +272,7 @@ impl Lines {
         }
         self.0.push('\n');
         if shown.len() < value.len() {
-            let hash: String = Sha256::digest(value)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let hash = HEXLOWER.encode(&Sha256::digest(value));
             let bytes = value.len();
             let _infallible = writeln!(
                 self.0,
@@ -290,7 +288,7 @@ mod tests {
     use crate::rpc::RawId;
     use serde_json::json;
 
-    const SCENE: Scene<'_> = Scene {
+    const SCENE: RequestScene<'_> = RequestScene {
         sandbox: "read-only",
         changes: None,
     };
@@ -349,7 +347,7 @@ mod tests {
             {"path": "/w/b", "kind": {"type": "update", "move_path": "/w/c"}, "diff": "@@\n-x\n+y"},
         ]))
         .unwrap();
-        let scene = Scene {
+        let scene = RequestScene {
             changes: Some(&changes),
             ..SCENE
         };

@@ -5,13 +5,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ids::ThreadId;
 use super::policy::SandboxPolicy;
 use super::turn::Turn;
 use super::values::{
     ActiveFlag, ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode,
     SortDirection, UnsubscribeStatus,
 };
+use bridge_core::value::ThreadId;
 
 /// A thread as Codex describes it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -41,7 +41,7 @@ impl Thread {
     }
 }
 
-/// What a thread is doing.
+/// Status of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "StatusFields")]
 pub enum ThreadStatus {
@@ -341,18 +341,15 @@ mod tests {
 
     #[test]
     fn resume_page_is_reversed_to_oldest_first() {
-        let params = ThreadResumeParams::with_newest_turns(
-            ThreadId::from("t"),
-            ThreadSettings::default(),
-            5,
-        );
+        let params =
+            ThreadResumeParams::with_newest_turns(ThreadId::new("t"), ThreadSettings::default(), 5);
         assert_eq!(
             serde_json::to_value(&params).unwrap(),
             json!({"threadId": "t", "excludeTurns": true, "initialTurnsPage":
                    {"itemsView": "full", "limit": 5, "sortDirection": "desc"}})
         );
         let turn = |id: &str| Turn {
-            id: id.into(),
+            id: bridge_core::value::TurnId::new(id),
             status: TurnStatus::Completed,
             items: vec![],
             items_view: None,

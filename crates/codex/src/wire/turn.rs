@@ -2,12 +2,12 @@
 //!
 //! Folding a running turn belongs to [`crate::turn`].
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::error_info::ErrorInfo;
-use super::ids::{ClientId, TurnId};
+use super::error_info::{ClassHint, ErrorInfo};
 use super::item::Item;
 use super::values::{ItemsView, TurnStatus};
+use bridge_core::value::{Class, ClientId, Failure, Timestamp, TurnId};
 
 /// One turn. `items` may be partial: look at `items_view` before concluding from what is missing.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -55,4 +55,65 @@ pub struct TurnError {
     pub info: ErrorInfo,
     #[serde(rename = "additionalDetails")]
     pub details: Option<String>,
+}
+
+impl TurnError {
+    /// The class and a sentence for people. `until` is when the account's limit resets, if that is known.
+    pub fn failure(&self, until: Option<Timestamp>) -> Failure {
+        let words = match &self.details {
+            Some(details) if !details.is_empty() && !self.message.contains(details.as_str()) => {
+                format!("{} ({details})", self.message)
+            }
+            Some(_) | None => self.message.clone(),
+        };
+        let (class, meaning) = match self.info.class_hint(&self.message) {
+            ClassHint::Auth => (
+                Class::Config,
+                "the model's provider refused the login; run `codex login` (or set the provider's key) and the message is answered",
+            ),
+            ClassHint::RateLimited => (
+                Class::Capacity { until: None },
+                "the model's provider is limiting requests",
+            ),
+            ClassHint::UsageLimit => (
+                Class::Capacity { until },
+                "the account's usage limit is reached",
+            ),
+            ClassHint::ServerError => (Class::Transient, "the model's server failed"),
+            ClassHint::Stream => (Class::Transient, "the connection to the model broke"),
+            ClassHint::ContextWindow => (
+                Class::Permanent,
+                "the conversation no longer fits into the model's context; start a new one with --conversation",
+            ),
+            ClassHint::Sandbox => (
+                Class::Config,
+                "Codex could not set up its sandbox; `codex-bridge doctor` shows what is missing",
+            ),
+            ClassHint::BadRequest => (Class::Permanent, "the model refused the request"),
+            ClassHint::Other => (Class::Transient, "the turn failed"),
+        };
+        Failure::new(class, format!("{meaning}: {words}"))
+    }
+}
+
+/// One piece of the input of `turn/start` and `turn/steer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum UserInput {
+    Text {
+        text: String,
+    },
+    /// A file on the machine Codex runs on.
+    LocalImage {
+        path: String,
+    },
+    Image {
+        url: String,
+    },
+}
+
+impl UserInput {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
 }

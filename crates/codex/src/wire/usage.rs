@@ -8,26 +8,16 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenUsage {
-    pub total_tokens: u64,
     pub input_tokens: u64,
-    pub cached_input_tokens: u64,
     pub output_tokens: u64,
-    pub reasoning_output_tokens: u64,
 }
 
 impl TokenUsage {
-    /// What lies between two readings of one counter.
+    /// The difference between two readings of one counter.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
-            total_tokens: self.total_tokens.saturating_sub(earlier.total_tokens),
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
-            cached_input_tokens: self
-                .cached_input_tokens
-                .saturating_sub(earlier.cached_input_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
-            reasoning_output_tokens: self
-                .reasoning_output_tokens
-                .saturating_sub(earlier.reasoning_output_tokens),
         }
     }
 }
@@ -38,7 +28,6 @@ impl TokenUsage {
 pub struct ThreadTokenUsage {
     pub total: TokenUsage,
     pub last: TokenUsage,
-    pub model_context_window: Option<u64>,
 }
 
 /// The account's limits as of the last model call.

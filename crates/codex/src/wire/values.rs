@@ -150,7 +150,7 @@ words! {
         Descending = "desc",
     }
 
-    /// What an active thread waits for.
+    /// Why an active thread waits.
     ActiveFlag = "ThreadActiveFlag" {
         WaitingOnApproval = "waitingOnApproval",
         WaitingOnUserInput = "waitingOnUserInput",
@@ -162,7 +162,7 @@ words! {
         Unsubscribed = "unsubscribed",
     }
 
-    /// What a command approval is about.
+    /// The subject of a command approval.
     CommandApprovalKind = "CommandExecutionApprovalKind" {
         Command = "command",
         /// Input for a command that already runs.

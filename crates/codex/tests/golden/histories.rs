@@ -2,14 +2,14 @@
 //!
 //! `history.jsonl` holds responses of `thread/read`, `thread/resume` and `thread/turns/list`.
 
-use bridge_codex::AgentText;
-use bridge_codex::oracle::{Effects, Found, OurState, OurTurn, history};
+use bridge_codex::oracle::{HistoryError, history};
 use bridge_codex::wire::Turn;
 use bridge_codex::wire::error_info::{ClassHint, ErrorInfo};
-use bridge_codex::wire::ids::ClientId;
 use bridge_codex::wire::method::{ThreadRead, ThreadResume, ThreadTurnsList};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::values::{ApprovalPolicy, SortDirection};
+use bridge_core::port::{RecordedTurn, TurnHistory, TurnStatus};
+use bridge_core::value::{Class, ClientId};
 use serde_json::Value;
 
 use crate::{lines, read};
@@ -22,13 +22,14 @@ fn recorded(name: &str) -> Value {
         .clone()
 }
 
-fn found(turns: &[Turn], client_id: &str, after: usize) -> Found {
-    history(turns, &ClientId::from(client_id), Some(&turns[after].id))
+fn found(turns: &[Turn], client_id: &str, after: usize) -> Result<TurnHistory, HistoryError> {
+    history(turns, &ClientId::new(client_id), Some(&turns[after].id))
 }
 
-fn state(found: Found) -> OurState {
-    match found {
-        Found::Ours(ours) if ours.opened_by_us => ours.state,
+/// The turn that was opened by this message.
+fn ours(turns: &[Turn], client_id: &str, after: usize) -> RecordedTurn {
+    match found(turns, client_id, after) {
+        Ok(TurnHistory::Turn(ours)) if ours.received[0].as_str() == client_id => ours,
         other => panic!("{other:?}"),
     }
 }
@@ -41,56 +42,33 @@ fn the_oracle_reads_what_kills_left_behind() {
         .thread
         .turns;
     assert_eq!(turns.len(), 17);
-    assert!(matches!(
-        state(found(&turns, "m1.1", 0)),
-        OurState::Completed { answer: Some(AgentText { text, .. }) } if text == "first answer"
-    ));
-    assert!(matches!(
-        state(found(&turns, "m4.1", 2)),
-        OurState::Cut { failed: true, error: Some(error), final_answer: None }
-            if error.message.starts_with("Incomplete response returned")
-    ));
+    let first = ours(&turns, "m1.1", 0);
+    assert_eq!(first.status, TurnStatus::Completed);
+    assert_eq!(first.answer.as_deref(), Some("first answer"));
+    let failed = ours(&turns, "m4.1", 2);
+    assert_eq!((failed.status, failed.answer), (TurnStatus::Failed, None));
+    let reason = failed.failure.unwrap().reason;
+    assert!(
+        reason.contains(": Incomplete response returned"),
+        "{reason}"
+    );
     assert_eq!(
-        found(&turns, "m5.1", 3),
-        Found::Ours(Box::new(OurTurn {
+        ours(&turns, "m5.1", 3),
+        RecordedTurn {
             turn_id: turns[4].id.clone(),
-            opened_by_us: true,
-            state: OurState::Cut {
-                failed: false,
-                error: None,
-                final_answer: None,
-            },
-            effects: Effects {
-                count: 1,
-                headlines: vec!["running `echo x > g.txt`".to_owned()],
-            },
-            received: vec![ClientId::from("m5.1")],
-            unread: false,
-        }))
-    );
-    assert_eq!(
-        found(&turns[..6], "e0.1", 4),
-        Found::Absent { empty_turns: 1 }
-    );
-    assert_eq!(
-        found(&turns[..9], "e3.1", 4),
-        Found::Absent { empty_turns: 4 }
-    );
-    assert_eq!(
-        found(&turns[..10], "e3.1", 4),
-        Found::Foreign {
-            turn_ids: vec![turns[9].id.clone()]
+            status: TurnStatus::Interrupted,
+            answer: None,
+            effects: vec!["running `echo x > g.txt`".to_owned()],
+            received: vec![ClientId::new("m5.1")],
+            failure: None,
         }
     );
-    let unmarked = state(found(&turns, "e10.1", 14));
-    assert!(matches!(
-        unmarked,
-        OurState::Cut {
-            failed: false,
-            final_answer: None,
-            ..
-        }
-    ));
+    assert_eq!(found(&turns[..6], "e0.1", 4), Ok(TurnHistory::Absent));
+    assert_eq!(found(&turns[..9], "e3.1", 4), Ok(TurnHistory::Absent));
+    assert_eq!(found(&turns[..10], "e3.1", 4), Ok(TurnHistory::Foreign));
+    let unmarked = ours(&turns, "e10.1", 14);
+    assert_eq!(unmarked.status, TurnStatus::Interrupted);
+    assert_eq!(unmarked.answer, None);
 }
 
 #[test]
@@ -98,14 +76,12 @@ fn a_400_is_recognised_by_its_body() {
     let turns = read::<ThreadRead>(&recorded("read-after-kills"))
         .thread
         .turns;
-    let OurState::Cut {
-        error: Some(error), ..
-    } = state(found(&turns, "m3.1", 1))
-    else {
-        panic!();
-    };
+    let error = turns[2].error.as_ref().unwrap();
     assert_eq!(error.info, ErrorInfo::Other("other".to_owned()));
     assert_eq!(error.info.class_hint(&error.message), ClassHint::BadRequest);
+    let found = ours(&turns, "m3.1", 1);
+    assert_eq!(found.turn_id, turns[2].id);
+    assert_eq!(found.failure.unwrap().class, Class::Permanent);
 }
 
 #[test]
@@ -134,11 +110,11 @@ fn all_ways_to_the_history_agree() {
 
     let summary = read::<ThreadTurnsList>(&recorded("list-default"));
     let summary = summary.into_oldest_first(&SortDirection::Descending);
-    let unloaded = Found::Unloaded {
-        turn_id: summary[4].id.clone(),
-    };
-    assert_eq!(found(&summary, "m5.1", 3), unloaded);
+    assert!(matches!(
+        found(&summary, "m5.1", 3),
+        Ok(TurnHistory::Unreadable { .. })
+    ));
 
     let live = read::<ThreadRead>(&recorded("read-live")).thread.turns;
-    assert_eq!(state(found(&live, "m5.1", 3)), OurState::InProgress);
+    assert_eq!(ours(&live, "m5.1", 3).status, TurnStatus::InProgress);
 }

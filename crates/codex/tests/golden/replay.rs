@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 use bridge_codex::link::{Event, Link, LinkOptions};
 use bridge_codex::turn::{TurnFold, TurnNews, TurnOutcome};
-use bridge_codex::version::{PINNED, Version};
+use bridge_codex::version::{self, PINNED};
 use bridge_codex::wire::account::AccountReadParams;
-use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::method::{
     AccountRead, Initialize, ThreadStart, TurnInterrupt, TurnStart, TurnSteer,
 };
 use bridge_codex::wire::thread::ThreadOpened;
 use bridge_codex::wire::values::TurnStatus;
 use bridge_codex::wire::{Outcome, ServerRequest};
+use bridge_core::value::{ClientId, ThreadId, TurnId};
 use serde_json::Value;
 
 use crate::{lines, read};
@@ -75,7 +75,7 @@ impl Replay {
         self.sent.insert(id, message.clone());
         if message["method"] == "thread/queue/add" {
             let client_id = message["params"]["clientUserMessageId"].as_str().unwrap();
-            self.fold(message, None, Some(ClientId::from(client_id)));
+            self.fold(message, None, Some(ClientId::new(client_id)));
         }
     }
 
@@ -121,7 +121,7 @@ impl Replay {
                             let text = &fold.writing().unwrap().text;
                             self.news.push(format!("text: {text}"));
                         }
-                        Some(TurnNews::Started { .. } | TurnNews::Usage(_)) | None => {}
+                        Some(TurnNews::Started { .. } | TurnNews::Usage) | None => {}
                     }
                 }
             }
@@ -133,7 +133,7 @@ impl Replay {
         match request["method"].as_str().unwrap() {
             "initialize" => {
                 let response = read::<Initialize>(result);
-                let version = Version::from_user_agent(&response.user_agent).unwrap();
+                let version = version::from_user_agent(&response.user_agent).unwrap();
                 assert_eq!(version.to_string(), PINNED);
             }
             "thread/start" => self.opened = Some(read::<ThreadStart>(result)),
@@ -153,7 +153,7 @@ impl Replay {
     }
 
     fn fold(&mut self, request: &Value, turn_id: Option<TurnId>, client_id: Option<ClientId>) {
-        let thread_id = ThreadId::from(request["params"]["threadId"].as_str().unwrap());
+        let thread_id = ThreadId::new(request["params"]["threadId"].as_str().unwrap());
         self.folds
             .push(TurnFold::new(thread_id, turn_id, client_id));
     }

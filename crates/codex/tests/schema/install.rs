@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bridge_codex::version::{PINNED, Version};
+use bridge_codex::version::{self, PINNED, Version};
 
 use crate::schema::Schema;
 
@@ -40,7 +40,7 @@ pub(crate) fn schema() -> (Version, Schema) {
         assert!(output.status.success(), "{args:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let version = Version::from_cli(&run(&["--version"])).unwrap();
+    let version = version::from_cli(&run(&["--version"])).unwrap();
     let out = home.path().join("schema");
     let out_arg = out.to_str().unwrap();
     run(&[

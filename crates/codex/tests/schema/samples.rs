@@ -5,8 +5,6 @@
 
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::config::ConfigReadParams;
-use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
-use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
     Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
@@ -18,9 +16,11 @@ use bridge_codex::wire::thread::{
     DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
     ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
 };
+use bridge_codex::wire::turn::UserInput;
 use bridge_codex::wire::values::{
     ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode, SortDirection,
 };
+use bridge_core::value::{ClientId, ThreadId, TurnId};
 use serde_json::{Map, Value, json};
 
 /// A method and what we may write for it.
@@ -37,7 +37,7 @@ fn sample<M: Method>(params: M::Params) -> Sample {
 }
 
 fn thread_id() -> ThreadId {
-    ThreadId::from("t")
+    ThreadId::new("t")
 }
 
 fn text(text: &str) -> Option<String> {
@@ -83,7 +83,7 @@ fn turn_start(sandbox_policy: SandboxPolicy) -> Sample {
     sample::<TurnStart>(TurnStartParams {
         thread_id: thread_id(),
         input: every_input(),
-        client_id: Some(ClientId::from("c")),
+        client_id: Some(ClientId::new("c")),
         cwd: text("/w"),
         sandbox_policy: Some(sandbox_policy),
         approval_policy: Some(ApprovalPolicy::Never),
@@ -158,18 +158,18 @@ fn turns() -> Vec<Sample> {
         }),
         sample::<TurnStart>(TurnStartParams::new(
             thread_id(),
-            ClientId::from("c"),
+            ClientId::new("c"),
             vec![],
         )),
         sample::<TurnSteer>(TurnSteerParams {
             thread_id: thread_id(),
-            expected_turn_id: TurnId::from("u"),
+            expected_turn_id: TurnId::new("u"),
             input: every_input(),
-            client_id: Some(ClientId::from("c")),
+            client_id: Some(ClientId::new("c")),
         }),
         sample::<TurnInterrupt>(TurnInterruptParams {
             thread_id: thread_id(),
-            turn_id: TurnId::from("u"),
+            turn_id: TurnId::new("u"),
         }),
     ]
 }

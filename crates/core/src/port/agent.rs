@@ -5,7 +5,7 @@
 use crate::rules::Effect;
 use crate::value::{
     ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, RequestKind, RequestVerdict, Sandbox,
-    ThreadId, TurnId, Usage,
+    ThreadId, TurnId, Usage, Wants,
 };
 use std::future::Future;
 
@@ -320,6 +320,12 @@ pub struct ApprovalRequest {
     pub effect: Effect,
     /// The JSON-RPC params.
     pub payload: String,
+    /// What an accept must say beside yes.
+    pub wants: Wants,
+    /// Answers must not be shown, logged or kept.
+    pub secret_answer: bool,
+    /// Arguments of a call of the tool [`crate::prompt::ASK_AGENT`], as JSON.
+    pub tool_arguments: Option<String>,
 }
 
 /// How a turn ended.

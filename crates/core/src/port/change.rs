@@ -1,10 +1,10 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
 use crate::value::{
-    Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation,
-    IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
-    RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId,
-    TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation, IncarnationId,
+    ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request, RequestId,
+    RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId, TaskInput,
+    ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -30,13 +30,9 @@ pub struct OldRecords {
 /// Bytes that a sender stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBytes {
-    /// On which channel.
     pub channel: ChannelId,
-    /// Who.
     pub sender: String,
-    /// In which hour.
     pub hour: Timestamp,
-    /// So many bytes.
     pub bytes: u64,
 }
 
@@ -47,7 +43,6 @@ pub enum Change {
     NewConversation(Conversation),
     /// Gives a conversation another key, and the talk it stands for.
     Rekey {
-        /// Which.
         conversation_id: ConversationId,
         /// Unique on its channel.
         external_key: String,
@@ -56,17 +51,14 @@ pub enum Change {
     },
     /// Records how far a source was read; what that means is its own business.
     Cursor {
-        /// Whose.
         channel: ChannelId,
         /// How far.
         position: String,
-        /// When.
         at: Timestamp,
     },
     /// Binds a conversation to a thread (or unbinds it), expecting the present binding. The last turn is
     /// forgotten when the thread changes, because it was a turn of the other thread.
     Bind {
-        /// Which.
         conversation_id: ConversationId,
         /// What it is bound to now.
         from: Option<ThreadId>,
@@ -75,30 +67,20 @@ pub enum Change {
     },
     /// Records the newest turn of a conversation's thread.
     LastTurn {
-        /// Which.
         conversation_id: ConversationId,
-        /// The turn.
         turn_id: TurnId,
     },
-    /// Inserts a message with what is owed to its source.
-    NewMessage {
-        /// The row.
-        message: Message,
-        /// The ack row.
-        ack: Ack,
-    },
+    /// Inserts a message.
+    NewMessage(Message),
     /// Rewrites a message's life, expecting its present state.
-    Live {
-        /// Which.
+    UpdateState {
         message_id: MessageId,
         /// The state it must be in.
         from: StateName,
-        /// The new life.
         life: Life,
     },
     /// Moves a finished message to the end of its conversation, as if it had been received again.
     Tail {
-        /// Which.
         message_id: MessageId,
         /// Its new place; the old one if that is the end.
         seq: Seq,
@@ -109,7 +91,6 @@ pub enum Change {
     Round(Round),
     /// Removes a finished message with everything that hangs on it.
     Forget {
-        /// Which.
         message_id: MessageId,
         /// The state it must be in.
         from: StateName,
@@ -123,19 +104,9 @@ pub enum Change {
     /// Inserts a token; one of the same name must be revoked.
     NewToken(Token),
     /// Revokes a token that is good.
-    RevokeToken {
-        /// Which.
-        name: String,
-        /// When.
-        at: Timestamp,
-    },
+    RevokeToken { name: String, at: Timestamp },
     /// Records that a good token was used.
-    TokenUsed {
-        /// Which.
-        name: String,
-        /// When.
-        at: Timestamp,
-    },
+    TokenUsed { name: String, at: Timestamp },
     /// Inserts the turn of a new attempt.
     NewTurn(Turn),
     /// Rewrites a turn.
@@ -146,25 +117,14 @@ pub enum Change {
     NewReply(Reply),
     /// Moves a reply, expecting its present state.
     Reply {
-        /// Which message.
         message_id: MessageId,
-        /// Which piece.
         ordinal: u32,
         /// The state it must be in.
         from: ReplyStateName,
-        /// The new state.
         to: ReplyState,
-        /// Sends begun.
         tries: u32,
         /// When the first one began.
         first_try_at: Option<Timestamp>,
-    },
-    /// Records that the source was told.
-    Ack {
-        /// Which message.
-        message_id: MessageId,
-        /// The new state.
-        state: AckState,
     },
     /// Inserts an item-level event.
     NewEvent(ItemEvent),
@@ -172,23 +132,15 @@ pub enum Change {
     NewRequest(Request),
     /// Moves a request, expecting its present state.
     Request {
-        /// Which.
         request_id: RequestId,
         /// The state it must be in.
         from: RequestStateName,
-        /// The new state.
         to: RequestState,
     },
-    /// Records that those who may decide an open request were told a second time.
-    Reminded {
-        /// Which.
-        request_id: RequestId,
-    },
-    /// Records that Codex asked a decided request again and is told once more.
-    ToldAgain {
-        /// Which.
-        request_id: RequestId,
-    },
+    /// Records that those who may decide an open request were reminded.
+    Reminded { request_id: RequestId },
+    /// Records that Codex asked a decided request again and is sent the decision once more.
+    AnswerResent { request_id: RequestId },
     /// The life of Codex that asked is over: what was open is orphaned.
     Orphan(RequestsOf),
     /// Nobody needs an answer any more: what waits or is granted is withdrawn.
@@ -227,7 +179,6 @@ pub enum Change {
     NewIncarnation(Incarnation),
     /// Records that a Codex process is gone.
     IncarnationEnded {
-        /// Which.
         incarnation_id: IncarnationId,
         /// When we learned it.
         at: Timestamp,

@@ -55,10 +55,7 @@ pub enum LedgerError {
     },
     /// The writer is gone or has too much waiting.
     #[error("reach the ledger: {what}")]
-    Unavailable {
-        /// Why.
-        what: String,
-    },
+    Unavailable { what: String },
 }
 
 impl LedgerError {

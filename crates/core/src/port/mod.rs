@@ -1,7 +1,7 @@
 //! The ports: what the edges implement and the bridge puts together.
 //!
 //! [`Ledger`] runs one transition in one transaction (`store`), [`Agent`] runs turns (`host`), [`Sink`] takes
-//! replies and acks (`channel`). Ports speak in the core's values only.
+//! replies (`channel`). Ports speak in the core's values only.
 
 mod agent;
 mod change;

@@ -8,10 +8,10 @@ use super::tasks::{Spent, TaskQuery};
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    Ack, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Reply, Request, RequestId,
-    RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId,
-    TaskInput, Tier, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, ItemId, Message, MessageId, Reply, Request, RequestId, RequestState,
+    Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Tier,
+    Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,7 +28,6 @@ pub enum RowsError {
     /// A stored value can't be read.
     #[error("read {what}: stored value is damaged ({why})")]
     Damaged {
-        /// The row.
         what: String,
         /// What is wrong with it.
         why: String,
@@ -46,7 +45,6 @@ pub enum RowsError {
 pub struct Head {
     /// The message, whole.
     pub message: Message,
-    /// Its conversation.
     pub conversation: Conversation,
     /// What it may touch, if it is of a task.
     pub given: Option<Sandbox>,
@@ -111,7 +109,6 @@ impl Flight {
 /// A directory with a turn at work, and what that turn may do there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workplace {
-    /// The directory.
     pub workdir: String,
     /// What the turn's sender may do.
     pub tier: Tier,
@@ -232,7 +229,7 @@ impl HeadFilter {
     }
 }
 
-/// A message and its answer, as a new thread is told of them.
+/// A message and its answer, for the recap of a new thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// What was said.
@@ -269,9 +266,7 @@ impl Heard {
 /// How many messages are in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateCount {
-    /// The state.
     pub state: StateName,
-    /// How many.
     pub count: u64,
 }
 
@@ -286,8 +281,6 @@ pub struct Figures {
     pub suspects: u64,
     /// Waiting messages for which an operator must mend something first.
     pub operator: u64,
-    /// Acks that could be given now.
-    pub acks_owed: u64,
     /// Replies that were tried before and are not delivered yet.
     pub replies_retried: u64,
     /// Questions of Codex that wait for somebody.
@@ -417,11 +410,6 @@ pub trait Read {
         after: Option<&ConversationId>,
         limit: u32,
     ) -> Result<Vec<ConversationId>, RowsError>;
-    /// What is owed to the source.
-    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError>;
-    /// Acks that may be given now, in id order after `after`, at most `limit`: of messages taken in on custody, and
-    /// of finished or replied ones with no reply on its way.
-    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError>;
     /// Messages that could be claimed at `now` and that `filter` lets through: people first, then by round, then
     /// oldest first, at most `limit`.
     fn heads(
@@ -435,8 +423,8 @@ pub trait Read {
     fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError>;
     /// A parked message whose time is up.
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError>;
-    /// The messages that take the place of a turn. Where one works is told of those in one of these directories; asked
-    /// about none, nobody looks it up.
+    /// The messages that take the place of a turn. The directory is looked up only for turns in one of
+    /// these.
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError>;
     /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.
     fn forgettable(
@@ -588,8 +576,8 @@ pub struct Standing {
     pub state: RequestState,
     /// When it was asked.
     pub created_at: Timestamp,
-    /// How often Codex asked again after it was decided, and was told once more.
-    pub told_again: u32,
+    /// How often Codex asked again after it was decided, and was sent the decision once more.
+    pub resends: u32,
 }
 
 /// One transaction: reads, and writes that are applied in order or not at all.

@@ -1,10 +1,10 @@
-//! The sink: where replies and acks go. `channel` implements it for every platform, and says for each what a send
+//! The sink: where replies go. `channel` implements it for every platform, and says for each what a send
 //! whose outcome is not known may be followed by.
 
 use crate::value::{Class, Failure, Message, Reply, Twin};
 use std::future::Future;
 
-/// Takes replies and acks for the channels there are.
+/// Takes replies for the channels there are.
 pub trait Sink: Send + Sync + 'static {
     /// What the platform can do with replies to this message.
     fn traits(&self, message: &Message) -> SinkTraits;
@@ -24,9 +24,6 @@ pub trait Sink: Send + Sync + 'static {
         reply: &Reply,
         twins: &[Twin],
     ) -> impl Future<Output = Result<Probe, SinkFault>> + Send;
-
-    /// Tells the source that a message is in our hands or finished, as its ack mode says. May be said twice.
-    fn acknowledge(&self, message: &Message) -> impl Future<Output = Result<(), SinkFault>> + Send;
 
     /// Says in the chat how a long turn goes. It may be lost and is never tried again; a platform without a chat
     /// says nothing.
@@ -80,10 +77,7 @@ pub enum OnUnknown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// It is there.
-    Present {
-        /// The platform's proof.
-        receipt: String,
-    },
+    Present { receipt: String },
     /// It is not, and will not come.
     Absent,
 }
@@ -120,7 +114,7 @@ impl SinkClass {
     }
 }
 
-/// Why a reply or an ack was not taken.
+/// Why a reply was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", failure.reason)]
 pub struct SinkFault {

@@ -5,7 +5,6 @@ use crate::value::{ConversationId, TaskId, Timestamp};
 /// Which tasks of an agent are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskQuery {
-    /// Whose.
     pub owner: String,
     /// Of this conversation only.
     pub conversation: Option<ConversationId>,

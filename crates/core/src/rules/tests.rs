@@ -22,7 +22,7 @@ fn prefix(text: &str) -> Prefix {
     Prefix::parse(text).unwrap()
 }
 
-fn rule(then: Ruling) -> Rule {
+fn rule(then: RuleDecision) -> Rule {
     Rule {
         name: "r".to_owned(),
         tiers: Vec::new(),
@@ -35,7 +35,7 @@ fn rule(then: Ruling) -> Rule {
     }
 }
 
-fn commands(then: Ruling, prefixes: &[&str]) -> Policy {
+fn commands(then: RuleDecision, prefixes: &[&str]) -> Policy {
     let commands = prefixes.iter().map(|text| prefix(text)).collect();
     Policy {
         rules: vec![Rule {
@@ -45,7 +45,7 @@ fn commands(then: Ruling, prefixes: &[&str]) -> Policy {
     }
 }
 
-fn places(then: Ruling, paths: &[&str]) -> Policy {
+fn places(then: RuleDecision, paths: &[&str]) -> Policy {
     let places = paths
         .iter()
         .map(|path| Place::parse(path).unwrap())
@@ -66,15 +66,15 @@ fn run(line: &str) -> Effect {
     }
 }
 
-fn judge(policy: &Policy, tier: Tier, kind: &RequestKind, effect: &Effect) -> Judgement {
+fn judge(policy: &Policy, tier: Tier, kind: &RequestKind, effect: &Effect) -> RuleEvaluation {
     policy.judge(Case { tier, kind, effect })
 }
 
-fn ruling(policy: &Policy, line: &str) -> Ruling {
+fn ruling(policy: &Policy, line: &str) -> RuleDecision {
     judge(policy, Tier::Owner, &RequestKind::Command, &run(line)).ruling
 }
 
-fn change(policy: &Policy, paths: &[&str]) -> Ruling {
+fn change(policy: &Policy, paths: &[&str]) -> RuleDecision {
     let effect = Effect {
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
         cwd: Some("/work".to_owned()),
@@ -100,7 +100,7 @@ fn tier_picks_decider_without_rules() {
         let found = judge(&none, tier, &kind, &run("ls"));
         assert_eq!(
             (found.ruling, found.who),
-            (Ruling::Ask, who),
+            (RuleDecision::Ask, who),
             "{tier:?} {kind:?}"
         );
         assert_eq!(found.because, None);
@@ -110,33 +110,33 @@ fn tier_picks_decider_without_rules() {
 #[test]
 fn unanswerable_requests_are_always_denied() {
     let policy = Policy {
-        rules: vec![rule(Ruling::Allow), rule(Ruling::Ask)],
+        rules: vec![rule(RuleDecision::Allow), rule(RuleDecision::Ask)],
     };
     for kind in [RequestKind::ToolCall, RequestKind::Other("x/y".to_owned())] {
         let found = judge(&policy, Tier::Owner, &kind, &Effect::default());
-        assert_eq!(found.ruling, Ruling::Deny);
+        assert_eq!(found.ruling, RuleDecision::Deny);
     }
 }
 
 #[test]
 fn the_first_rule_that_matches_counts() {
-    let mut policy = commands(Ruling::Deny, &["git push"]);
+    let mut policy = commands(RuleDecision::Deny, &["git push"]);
     policy.rules.push(Rule {
         name: "git".to_owned(),
         commands: vec![prefix("git")],
-        ..rule(Ruling::Allow)
+        ..rule(RuleDecision::Allow)
     });
-    assert_eq!(ruling(&policy, "git push origin main"), Ruling::Deny);
-    assert_eq!(ruling(&policy, "git status"), Ruling::Allow);
-    assert_eq!(ruling(&policy, "git status; git push"), Ruling::Deny);
-    assert_eq!(ruling(&policy, "ls"), Ruling::Ask);
+    assert_eq!(ruling(&policy, "git push origin main"), RuleDecision::Deny);
+    assert_eq!(ruling(&policy, "git status"), RuleDecision::Allow);
+    assert_eq!(ruling(&policy, "git status; git push"), RuleDecision::Deny);
+    assert_eq!(ruling(&policy, "ls"), RuleDecision::Ask);
     let found = judge(&policy, Tier::Owner, &RequestKind::Command, &run("git log"));
     assert_eq!(found.because.as_deref(), Some("git"));
 }
 
 #[test]
 fn allow_rule_matches_codex_command_lines() {
-    let policy = commands(Ruling::Allow, &["git status", "cargo test"]);
+    let policy = commands(RuleDecision::Allow, &["git status", "cargo test"]);
     for line in [
         "git status",
         "git status --short 'a b' \"c\" d\\ e *.rs",
@@ -145,7 +145,7 @@ fn allow_rule_matches_codex_command_lines() {
         "zsh -c 'git status'",
         "git 'status'",
     ] {
-        assert_eq!(ruling(&policy, line), Ruling::Allow, "{line}");
+        assert_eq!(ruling(&policy, line), RuleDecision::Allow, "{line}");
     }
     for line in [
         "git",
@@ -171,7 +171,7 @@ fn allow_rule_matches_codex_command_lines() {
         "# git status",
         "",
     ] {
-        assert_eq!(ruling(&policy, line), Ruling::Ask, "{line}");
+        assert_eq!(ruling(&policy, line), RuleDecision::Ask, "{line}");
     }
 }
 
@@ -213,7 +213,7 @@ const TAILS: &[&str] = &[
 
 #[test]
 fn allow_rule_rejects_compound_commands() {
-    let policy = commands(Ruling::Allow, &["git status"]);
+    let policy = commands(RuleDecision::Allow, &["git status"]);
     for tail in TAILS {
         for between in ["", " ", "\t", " -s ", " 'a b' "] {
             let script = format!("git status{between}{tail}");
@@ -224,7 +224,7 @@ fn allow_rule_rejects_compound_commands() {
                 quote(&["bash", "-c", script.as_str()]),
                 format!("bash -lc 'git status'{between}{tail}"),
             ] {
-                assert_ne!(ruling(&policy, &line), Ruling::Allow, "{line:?}");
+                assert_ne!(ruling(&policy, &line), RuleDecision::Allow, "{line:?}");
             }
         }
     }
@@ -252,7 +252,7 @@ fn random_lines_allow_only_single_commands() {
         "git", "status", " ", " ", "'", "\"", ";", "|", "&", "$", "(", ")", "`", "\n", ">", "<",
         "x", "GIT", "=", "\t", "ü", "\u{202e}", "#", "*", "-s",
     ];
-    let policy = commands(Ruling::Allow, &["git status", "git"]);
+    let policy = commands(RuleDecision::Allow, &["git status", "git"]);
     let mut dice = Dice::new(7);
     let mut allowed = 0;
     for _ in 0..200_000 {
@@ -265,7 +265,7 @@ fn random_lines_allow_only_single_commands() {
             0 => script.clone(),
             _ => quote(&["/bin/bash", "-lc", script.as_str()]),
         };
-        if ruling(&policy, &line) == Ruling::Allow {
+        if ruling(&policy, &line) == RuleDecision::Allow {
             allowed += 1;
             assert!(is_plainly_one_command(&script), "{script:?}");
         }
@@ -290,7 +290,7 @@ fn words_that_were_quoted_are_read_back() {
 
 #[test]
 fn deny_rule_matches_nested_commands() {
-    let policy = commands(Ruling::Deny, &["git push"]);
+    let policy = commands(RuleDecision::Deny, &["git push"]);
     for line in [
         "git push",
         "/bin/bash -lc 'cd x && git push --force'",
@@ -311,7 +311,7 @@ fn deny_rule_matches_nested_commands() {
         "bash -c \"bash -c 'bash -c \\\"git push\\\"'\"",
         "echo 'unfinished ; git push",
     ] {
-        assert_eq!(ruling(&policy, line), Ruling::Deny, "{line:?}");
+        assert_eq!(ruling(&policy, line), RuleDecision::Deny, "{line:?}");
     }
     for line in [
         "git commit -m \"$MESSAGE\"",
@@ -320,19 +320,22 @@ fn deny_rule_matches_nested_commands() {
         "git pull",
         "echo pushing",
     ] {
-        assert_eq!(ruling(&policy, line), Ruling::Ask, "{line:?}");
+        assert_eq!(ruling(&policy, line), RuleDecision::Ask, "{line:?}");
     }
-    let rm = commands(Ruling::Deny, &["rm"]);
-    assert_eq!(ruling(&rm, "ls *"), Ruling::Ask);
-    assert_eq!(ruling(&rm, "[ -f x ] || { make; }"), Ruling::Ask);
-    assert_eq!(ruling(&rm, "find . | xargs rm -f"), Ruling::Deny);
+    let rm = commands(RuleDecision::Deny, &["rm"]);
+    assert_eq!(ruling(&rm, "ls *"), RuleDecision::Ask);
+    assert_eq!(ruling(&rm, "[ -f x ] || { make; }"), RuleDecision::Ask);
+    assert_eq!(ruling(&rm, "find . | xargs rm -f"), RuleDecision::Deny);
 }
 
 #[test]
 fn allow_needs_all_paths_deny_one() {
-    let allow = places(Ruling::Allow, &["/work/a", "/work/b/"]);
-    assert_eq!(change(&allow, &["/work/a/x", "/work/b"]), Ruling::Allow);
-    assert_eq!(change(&allow, &["a/x", "./b/../a/y"]), Ruling::Allow);
+    let allow = places(RuleDecision::Allow, &["/work/a", "/work/b/"]);
+    assert_eq!(
+        change(&allow, &["/work/a/x", "/work/b"]),
+        RuleDecision::Allow
+    );
+    assert_eq!(change(&allow, &["a/x", "./b/../a/y"]), RuleDecision::Allow);
     for paths in [
         &["/work/a/x", "/etc/passwd"][..],
         &["/work/a/../../etc/passwd"],
@@ -343,46 +346,52 @@ fn allow_needs_all_paths_deny_one() {
         &["/work/а/x"],
         &[],
     ] {
-        assert_eq!(change(&allow, paths), Ruling::Ask, "{paths:?}");
+        assert_eq!(change(&allow, paths), RuleDecision::Ask, "{paths:?}");
     }
-    let deny = places(Ruling::Deny, &["/work/.git"]);
+    let deny = places(RuleDecision::Deny, &["/work/.git"]);
     for paths in [
         &["/work/a", "/work/.git/config"][..],
         &[".git/hooks/x"],
         &["/work/.GIT"],
     ] {
-        assert_eq!(change(&deny, paths), Ruling::Deny, "{paths:?}");
+        assert_eq!(change(&deny, paths), RuleDecision::Deny, "{paths:?}");
     }
-    assert_eq!(change(&deny, &["/work/.gitignore"]), Ruling::Ask);
+    assert_eq!(change(&deny, &["/work/.gitignore"]), RuleDecision::Ask);
     let lost = Effect {
         paths: vec!["relative".to_owned()],
         ..Effect::default()
     };
     let found =
         |policy: &Policy| judge(policy, Tier::Owner, &RequestKind::FileChange, &lost).ruling;
-    assert_eq!((found(&allow), found(&deny)), (Ruling::Ask, Ruling::Deny));
+    assert_eq!(
+        (found(&allow), found(&deny)),
+        (RuleDecision::Ask, RuleDecision::Deny)
+    );
 }
 
 #[test]
 fn command_and_path_rules_are_independent() {
     assert_eq!(
-        change(&commands(Ruling::Allow, &["git"]), &["/x"]),
-        Ruling::Ask
+        change(&commands(RuleDecision::Allow, &["git"]), &["/x"]),
+        RuleDecision::Ask
     );
-    assert_eq!(ruling(&places(Ruling::Allow, &["/"]), "ls"), Ruling::Ask);
+    assert_eq!(
+        ruling(&places(RuleDecision::Allow, &["/"]), "ls"),
+        RuleDecision::Ask
+    );
     let input = judge(
-        &commands(Ruling::Deny, &["git"]),
+        &commands(RuleDecision::Deny, &["git"]),
         Tier::Owner,
         &RequestKind::UserInput,
         &run("git"),
     );
-    assert_eq!(input.ruling, Ruling::Ask);
+    assert_eq!(input.ruling, RuleDecision::Ask);
 }
 
 #[test]
 fn a_peer_gets_no_approval_by_accident() {
     let any = Policy {
-        rules: vec![rule(Ruling::Allow)],
+        rules: vec![rule(RuleDecision::Allow)],
     };
     let kinds = [
         RequestKind::Command,
@@ -392,26 +401,29 @@ fn a_peer_gets_no_approval_by_accident() {
     for kind in &kinds {
         assert_eq!(
             judge(&any, Tier::Owner, kind, &run("ls")).ruling,
-            Ruling::Allow
+            RuleDecision::Allow
         );
         let peer = judge(&any, Tier::Peer, kind, &run("ls"));
-        assert_eq!((peer.ruling, peer.who), (Ruling::Ask, Deciders::Owner));
+        assert_eq!(
+            (peer.ruling, peer.who),
+            (RuleDecision::Ask, Deciders::Owner)
+        );
     }
     let meant = Policy {
         rules: vec![Rule {
             even_peers: true,
-            ..rule(Ruling::Allow)
+            ..rule(RuleDecision::Allow)
         }],
     };
     assert_eq!(
         judge(&meant, Tier::Peer, &kinds[0], &run("ls")).ruling,
-        Ruling::Allow
+        RuleDecision::Allow
     );
     let sender = Policy {
         rules: vec![Rule {
             who: Some(Deciders::Sender),
             even_peers: true,
-            ..rule(Ruling::Ask)
+            ..rule(RuleDecision::Ask)
         }],
     };
     for kind in kinds.iter().chain([&RequestKind::Elicitation]) {
@@ -429,12 +441,12 @@ fn a_peer_gets_no_approval_by_accident() {
 #[test]
 fn input_and_extra_permissions_always_ask() {
     let any = Policy {
-        rules: vec![rule(Ruling::Allow)],
+        rules: vec![rule(RuleDecision::Allow)],
     };
     for kind in [RequestKind::UserInput, RequestKind::Elicitation] {
         assert_eq!(
             judge(&any, Tier::Owner, &kind, &Effect::default()).ruling,
-            Ruling::Ask
+            RuleDecision::Ask
         );
     }
     let network = Effect {
@@ -443,7 +455,7 @@ fn input_and_extra_permissions_always_ask() {
     };
     assert_eq!(
         judge(&any, Tier::Owner, &RequestKind::Command, &network).ruling,
-        Ruling::Ask
+        RuleDecision::Ask
     );
 }
 
@@ -468,16 +480,19 @@ fn unknown_effect_is_never_allowed() {
         ..Effect::default()
     };
     let said = |policy: &Policy, kind, effect| judge(policy, Tier::Owner, &kind, effect).ruling;
-    for then in [Ruling::Deny, Ruling::Allow] {
+    for then in [RuleDecision::Deny, RuleDecision::Allow] {
         let held = match then {
-            Ruling::Deny => Ruling::Deny,
-            Ruling::Allow | Ruling::Ask => Ruling::Ask,
+            RuleDecision::Deny => RuleDecision::Deny,
+            RuleDecision::Allow | RuleDecision::Ask => RuleDecision::Ask,
         };
         let (command, path) = (commands(then, &["rm"]), places(then, &["/etc"]));
         assert_eq!(said(&command, RequestKind::Command, &unknown), held);
         assert_eq!(said(&path, RequestKind::FileChange, &unknown), held);
         assert_eq!(said(&path, RequestKind::FileChange, &network), held);
         assert_eq!(said(&path, RequestKind::Permissions, &unknown), held);
-        assert_eq!(said(&path, RequestKind::Permissions, &network), Ruling::Ask);
+        assert_eq!(
+            said(&path, RequestKind::Permissions, &network),
+            RuleDecision::Ask
+        );
     }
 }

@@ -1,56 +1,43 @@
-//! Looking for the secrets in bytes that come piece by piece: a file that is too long to be held, and that can't be
-//! sent without them.
+//! Searches a stream of bytes for secrets, for files too long to hold in memory.
 //!
-//! Line breaks are passed over, because tools break long values into lines. What is compressed or encrypted is not seen.
+//! Line breaks are ignored, because tools break long values into lines. Compressed or encrypted secrets are not found.
 
 use super::Secrets;
+use aho_corasick::AhoCorasick;
 use std::fmt;
 
-/// One look through a stream of bytes. Its debug print tells what was found, never a value.
+pub(super) const BREAKS: [char; 2] = ['\n', '\r'];
+
+/// One search through a stream. The `Debug` form never shows a value.
 #[derive(Clone)]
 pub struct Scan {
-    /// Without line breaks.
-    forms: Vec<Vec<u8>>,
-    /// Which pairs of bytes begin a form: most places of a file are passed by one look.
-    begins: Vec<bool>,
+    search: Option<AhoCorasick>,
     longest: usize,
-    /// The end of what was seen, in which a form may have begun.
+    /// The end of the bytes so far, in which a secret may have begun.
     window: Vec<u8>,
     found: bool,
 }
 
 impl fmt::Debug for Scan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scan({} forms, found: {})", self.forms.len(), self.found)
+        write!(f, "Scan(found: {})", self.found)
     }
 }
 
 impl Secrets {
-    /// Begins to look.
+    /// Starts a search.
     #[must_use]
     pub fn scan(&self) -> Scan {
-        let forms: Vec<Vec<u8>> = self
-            .forms
-            .iter()
-            .map(|form| form.bytes().filter(|byte| !is_break(*byte)).collect())
-            .filter(|form: &Vec<u8>| form.len() >= super::SECRET_MIN_CHARS)
-            .collect();
-        let mut begins = vec![false; 1 << 16];
-        for form in &forms {
-            if let Some(begin) = begins.get_mut(pair(form)) {
-                *begin = true;
-            }
-        }
         Scan {
-            longest: forms.iter().map(Vec::len).max().unwrap_or(0),
-            forms,
-            begins,
+            longest: self.forms.first().map_or(0, String::len),
+            search: self.unbroken.clone(),
             window: Vec::new(),
-            found: false,
+            // As in `redact`: values that can't be searched for are taken to be everywhere.
+            found: !self.forms.is_empty() && self.search.is_none(),
         }
     }
 
-    /// Whether a text holds one.
+    /// Whether a text contains a secret.
     #[must_use]
     pub fn is_in(&self, text: &str) -> bool {
         let mut scan = self.scan();
@@ -60,42 +47,37 @@ impl Secrets {
 }
 
 impl Scan {
-    /// Looks at the next piece.
+    /// Searches the next piece.
     pub fn see(&mut self, piece: &[u8]) {
-        if self.found || self.forms.is_empty() {
+        let Some(search) = self.search.as_ref().filter(|_| !self.found) else {
             return;
-        }
+        };
         self.window
             .extend(piece.iter().copied().filter(|byte| !is_break(*byte)));
-        self.found = (0..self.window.len()).any(|at| self.is_at(at));
-        // Whatever begins before this was seen whole.
+        self.found = search.is_match(&self.window);
+        // A secret that begins before this was seen whole.
         let kept = self.longest.saturating_sub(1).min(self.window.len());
         self.window.drain(..self.window.len() - kept);
     }
 
-    /// Whether one was seen.
+    /// Whether a secret was found.
     #[must_use]
     pub fn found(&self) -> bool {
         self.found
     }
+}
 
-    fn is_at(&self, at: usize) -> bool {
-        let rest = self.window.get(at..).unwrap_or_default();
-        let begins = self.begins.get(pair(rest)).copied().unwrap_or_default();
-        begins && self.forms.iter().any(|form| rest.starts_with(form))
-    }
+/// The forms as they are found in a stream without line breaks. What is then too short is left out.
+pub(super) fn without_breaks(forms: &[String]) -> Vec<String> {
+    forms
+        .iter()
+        .map(|form| form.replace(BREAKS, ""))
+        .filter(|form| form.len() >= super::SECRET_MIN_CHARS)
+        .collect()
 }
 
 fn is_break(byte: u8) -> bool {
     byte == b'\n' || byte == b'\r'
-}
-
-/// The first two bytes as a number; what is shorter begins nothing.
-fn pair(bytes: &[u8]) -> usize {
-    match bytes {
-        [first, second, ..] => usize::from(*first) << 8 | usize::from(*second),
-        [] | [_] => usize::MAX,
-    }
 }
 
 #[cfg(test)]

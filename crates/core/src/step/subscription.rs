@@ -2,7 +2,7 @@
 //! the mark of the last delivered event only moves forward, and a receiver that is away for too long is given up.
 
 use super::note::event;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
@@ -47,7 +47,7 @@ pub struct PutView {
     held: u64,
 }
 
-impl Transition for PutPush {
+impl Staged for PutPush {
     type View = PutView;
     type Outcome = PushStored;
     const NAME: &'static str = "put_push";
@@ -116,7 +116,7 @@ pub struct DropPush {
     pub by: String,
 }
 
-impl Transition for DropPush {
+impl Staged for DropPush {
     type View = (bool, bool);
     /// Whether `by` has such a task; dropping an absent configuration is fine.
     type Outcome = bool;
@@ -177,7 +177,7 @@ pub struct EventDelivery {
     pub timeline: Timeline,
 }
 
-impl Transition for DeliveryBegin {
+impl Staged for DeliveryBegin {
     type View = (Option<Subscription>, Option<Timeline>);
     type Outcome = DeliveryStep;
     const NAME: &'static str = "delivery_begin";
@@ -347,7 +347,7 @@ pub struct EndView {
     last_event: u32,
 }
 
-impl Transition for DeliveryEnd {
+impl Staged for DeliveryEnd {
     type View = EndView;
     /// The new state; `None` when the subscription was replaced or dropped meanwhile.
     type Outcome = Option<SubscriptionState>;

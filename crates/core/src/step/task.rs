@@ -2,8 +2,8 @@
 //! life is that of its messages.
 
 use super::task_input::next_ordinal;
-use super::{Action, Decision, Receive, Received, Refused, Transition};
-use crate::port::{Change, Read, RowsError};
+use super::{MidTurn, Receive, Received, Refused, RunError, Transition, Tx};
+use crate::port::Change;
 use crate::storage::OverBudget;
 use crate::value::{
     ExternalId, MessageId, Subscription, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
@@ -35,60 +35,35 @@ pub enum TaskStarted {
     Revoked,
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct StartView {
-    receive: <Receive as Transition>::View,
-    known: Option<Task>,
-}
-
 impl Transition for StartTask {
-    type View = StartView;
     type Outcome = TaskStarted;
     const NAME: &'static str = "start_task";
 
-    fn load(&self, rows: &dyn Read) -> Result<StartView, RowsError> {
-        let receive = &self.receive;
-        let message = rows.message_by_external(&receive.channel, &receive.external_id)?;
-        Ok(StartView {
-            known: match message {
-                Some(message) => rows.started_task(&message.conversation_id)?,
-                None => None,
-            },
-            receive: self.receive.load(rows)?,
-        })
-    }
-
-    fn decide(self, view: StartView, now: Timestamp) -> Result<Decision<TaskStarted>, Refused> {
-        let message_id = self.receive.message_id.clone();
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TaskStarted, RunError> {
+        let own_id = self.receive.message_id.clone();
         let external_id = self.receive.external_id.clone();
-        let received = self.receive.decide(view.receive, now)?;
-        let (mut changes, actions) = (received.changes, received.actions);
-        let outcome = match (received.outcome, view.known) {
-            (Received::New(message_id), _) => {
+        Ok(match self.receive.apply(tx, now)? {
+            Received::New(message_id) => {
                 let task = self.task;
-                let task_id = &task.task_id;
-                changes.push(Change::NewTask(task.clone()));
-                changes.push(input(task_id, 1, external_id, message_id, now));
-                let told = self.notify.map(|target| {
-                    let at = task.created_at;
-                    Subscription::of_end(task_id.clone(), Some(target), at)
-                });
-                changes.extend(told.map(Change::PutSubscription));
+                tx.change(Change::NewTask(task.clone()))?;
+                tx.change(input(&task.task_id, 1, external_id, message_id, now))?;
+                if let Some(target) = self.notify {
+                    let (id, at) = (task.task_id.clone(), task.created_at);
+                    let end = Subscription::of_end(id, Some(target), at);
+                    tx.change(Change::PutSubscription(end))?;
+                }
                 TaskStarted::New(task)
             }
-            (Received::Duplicate(_), Some(known)) => TaskStarted::Known(known),
-            (Received::Duplicate(_), None) => {
-                return Err(Refused::new(Self::NAME, &message_id, None));
+            Received::Duplicate(message_id) => {
+                let known = tx.existing(Self::NAME, &message_id)?;
+                match tx.started_task(&known.conversation_id)? {
+                    Some(known) => TaskStarted::Known(known),
+                    None => return Err(Refused::new(Self::NAME, &own_id, None).into()),
+                }
             }
-            (Received::Full, _) => TaskStarted::Full,
-            (Received::OverBudget(over), _) => TaskStarted::OverBudget(over),
-            (Received::Revoked, _) => TaskStarted::Revoked,
-        };
-        Ok(Decision {
-            changes,
-            actions,
-            outcome,
+            Received::Full => TaskStarted::Full,
+            Received::OverBudget(over) => TaskStarted::OverBudget(over),
+            Received::Revoked => TaskStarted::Revoked,
         })
     }
 }
@@ -115,7 +90,6 @@ fn input(
 /// Adds an input to a started task while it is not over.
 #[derive(Clone, Debug)]
 pub struct SteerTask {
-    /// The message.
     pub receive: Receive,
 }
 
@@ -124,7 +98,6 @@ pub struct SteerTask {
 pub enum SteerStored {
     /// It is on disk. Whoever asked gives it to the running turn if there is one.
     Stored {
-        /// Its message.
         message_id: MessageId,
         /// A turn runs that may be given it.
         running: bool,
@@ -140,62 +113,43 @@ pub enum SteerStored {
 }
 
 impl Transition for SteerTask {
-    type View = (<Receive as Transition>::View, Option<(TaskId, u32)>);
     type Outcome = SteerStored;
     const NAME: &'static str = "steer_task";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let receive = &self.receive;
-        let conversation = rows.conversation_by_key(&receive.channel, &receive.external_key)?;
-        let mut open = None;
-        if let Some(conversation) = conversation
-            && let id = conversation.conversation_id
-            && !rows.unanswered_of(&id, 1)?.is_empty()
-            && let Some(task) = rows.started_task(&id)?
-        {
-            let next = next_ordinal(&rows.task_inputs(&task.task_id)?);
-            open = Some((task.task_id, next));
-        }
-        Ok((self.receive.load(rows)?, open))
-    }
-
-    fn decide(
-        self,
-        (view, open): Self::View,
-        now: Timestamp,
-    ) -> Result<Decision<SteerStored>, Refused> {
-        let Some((task_id, ordinal)) = open else {
-            return Ok(Decision::nothing(SteerStored::Over));
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<SteerStored, RunError> {
+        let mut receive = self.receive;
+        let conversation = tx.conversation_by_key(&receive.channel, &receive.external_key)?;
+        let Some(conversation) = conversation else {
+            return Ok(SteerStored::Over);
         };
-        let external_id = self.receive.external_id.clone();
-        let received = self.receive.decide(view, now)?;
-        let mut changes = received.changes;
-        if let Received::New(message_id) = &received.outcome {
-            changes.push(input(
-                &task_id,
-                ordinal,
-                external_id,
-                message_id.clone(),
-                now,
-            ));
+        let id = &conversation.conversation_id;
+        if tx.unanswered_of(id, 1)?.is_empty() {
+            return Ok(SteerStored::Over);
         }
-        let join = |action: &Action| matches!(action, Action::Join { .. });
-        let running = received.actions.iter().any(join);
-        Ok(Decision {
-            changes,
-            // The caller joins it, and waits for the agent's word.
-            actions: received.actions.into_iter().filter(|a| !join(a)).collect(),
-            outcome: match received.outcome {
-                Received::New(message_id) | Received::Duplicate(message_id) => {
-                    SteerStored::Stored {
-                        message_id,
-                        running,
-                    }
+        let Some(task) = tx.started_task(id)? else {
+            return Ok(SteerStored::Over);
+        };
+        let ordinal = next_ordinal(&tx.task_inputs(&task.task_id)?);
+        let external_id = receive.external_id.clone();
+        let running = receive.joins(&**tx, id)?;
+        // The caller joins it, and waits for the agent's word.
+        receive.mid_turn = MidTurn::Queue;
+        Ok(match receive.apply(tx, now)? {
+            Received::New(message_id) => {
+                let id = message_id.clone();
+                tx.change(input(&task.task_id, ordinal, external_id, id, now))?;
+                SteerStored::Stored {
+                    message_id,
+                    running,
                 }
-                Received::Full => SteerStored::Full,
-                Received::OverBudget(over) => SteerStored::OverBudget(over),
-                Received::Revoked => SteerStored::Revoked,
+            }
+            Received::Duplicate(message_id) => SteerStored::Stored {
+                message_id,
+                running: false,
             },
+            Received::Full => SteerStored::Full,
+            Received::OverBudget(over) => SteerStored::OverBudget(over),
+            Received::Revoked => SteerStored::Revoked,
         })
     }
 }

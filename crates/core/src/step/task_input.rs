@@ -1,8 +1,8 @@
-//! Inputs of agents' tasks: accept one together with its message, answer a request of Codex with one, and reserve numbers
-//! for the events of a task. The rest of its life is that of its messages.
+//! Errands: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
+//! reserve numbers for news of one. The rest of its life is that of its messages.
 
 use super::{
-    Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Transition,
+    Decide, DecideOutcome, DecideRefusal, Receive, Received, Refused, RunError, Transition, Tx,
 };
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
@@ -12,36 +12,34 @@ use crate::value::{
     ExternalId, MessageId, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-/// Accepts an input of an agent: a new task, or the next message of one.
+/// Takes in what another agent said.
 #[derive(Clone, Debug)]
 pub struct AcceptInput {
-    /// Its message.
     pub receive: Receive,
-    /// The task it belongs to.
+    /// Where it belongs.
     pub place: InputTarget,
-    /// The client's own id for it.
+    /// The owner's own id for it.
     pub client_message_id: String,
-    /// The message in the channel's stored form.
+    /// What was said, in the channel's stored form.
     pub original: String,
     /// The same without its parts: what is kept when a guard refuses the message.
     pub brief: String,
 }
 
-/// The task an input belongs to.
+/// Where an input belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputTarget {
     /// It begins a task; its conversation is that of the message.
     New(Task),
     /// It is the next input of one.
     Old {
-        /// The task.
         task_id: TaskId,
-        /// The sender.
+        /// Who says it.
         owner: String,
     },
 }
 
-/// Result of [`AcceptInput`].
+/// What kind of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputAccepted {
     /// It is on disk.
@@ -75,103 +73,70 @@ pub enum InputAccepted {
     Revoked,
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct TakeView {
-    receive: <Receive as Transition>::View,
-    known: Option<(Task, MessageId)>,
-    old: Option<TaskSnapshot>,
-}
-
 impl Transition for AcceptInput {
-    type View = TakeView;
     type Outcome = InputAccepted;
     const NAME: &'static str = "accept_input";
 
-    fn load(&self, rows: &dyn Read) -> Result<TakeView, RowsError> {
-        let receive = &self.receive;
-        let mut known = None;
-        if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
-            && let Some(task_id) = rows.task_of_message(&message.message_id)?
-            && let Some(task) = rows.task(&task_id)?
-        {
-            known = Some((task, message.message_id));
-        }
-        Ok(TakeView {
-            known,
-            old: match &self.place {
-                InputTarget::New(_) => None,
-                InputTarget::Old { task_id, .. } => TaskSnapshot::load(rows, task_id)?,
-            },
-            receive: self.receive.load(rows)?,
-        })
-    }
-
-    fn decide(self, view: TakeView, now: Timestamp) -> Result<Decision<InputAccepted>, Refused> {
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<InputAccepted, RunError> {
         let owner = match &self.place {
             InputTarget::New(task) => &task.owner,
             InputTarget::Old { owner, .. } => owner,
         };
-        if let Some((task, message_id)) = view.known {
-            return Ok(Decision::nothing(if task.is_agents(owner) {
+        if let Some((task, message_id)) = self.known(&**tx)? {
+            return Ok(if task.is_agents(owner) {
                 InputAccepted::Known { task, message_id }
             } else {
                 InputAccepted::Unknown
-            }));
+            });
         }
         let (task, ordinal, new) = match self.place {
             InputTarget::New(task) => (task, 1, true),
-            InputTarget::Old { owner, .. } => match view.old {
-                Some(old) if old.task.is_agents(&owner) => {
-                    if task::answer_with_key(&old.inputs, &self.receive.external_id).is_some() {
-                        let task = old.task;
-                        return Ok(Decision::nothing(InputAccepted::KnownAnswer { task }));
-                    }
-                    let state = old.now().state;
-                    if state.terminal() {
-                        return Ok(Decision::nothing(InputAccepted::Over(state)));
-                    }
-                    (old.task, next_ordinal(&old.inputs), false)
+            InputTarget::Old { owner, task_id } => {
+                let old = TaskSnapshot::load(&**tx, &task_id)?;
+                let Some(old) = old.filter(|old| old.task.is_agents(&owner)) else {
+                    return Ok(InputAccepted::Unknown);
+                };
+                if task::answer_with_key(&old.inputs, &self.receive.external_id).is_some() {
+                    let task = old.task;
+                    return Ok(InputAccepted::KnownAnswer { task });
                 }
-                Some(_) | None => return Ok(Decision::nothing(InputAccepted::Unknown)),
-            },
-        };
-        if usize::try_from(ordinal).unwrap_or(usize::MAX) > limits::TASK_INPUTS_MAX {
-            return Ok(Decision::nothing(InputAccepted::Full));
-        }
-        let own_id = self.receive.message_id.clone();
-        let mut receive = self.receive;
-        receive.extras.storage.beside = u64::try_from(self.original.len()).unwrap_or(u64::MAX);
-        let received = receive.decide(view.receive, now)?;
-        let (mut changes, actions) = (received.changes, received.actions);
-        let message_id = match received.outcome {
-            Received::New(message_id) => message_id,
-            // A message with this key that is of no task: somebody else's, of which nothing is told.
-            Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None)),
-            Received::Full => return Ok(Decision::nothing(InputAccepted::Full)),
-            Received::Revoked => return Ok(Decision::nothing(InputAccepted::Revoked)),
-            Received::OverBudget(over) => {
-                return Ok(Decision::nothing(InputAccepted::OverBudget(over)));
+                let state = old.now().state;
+                if state.terminal() {
+                    return Ok(InputAccepted::Over(state));
+                }
+                (old.task, next_ordinal(&old.inputs), false)
             }
         };
-        let seated = changes.iter().find_map(|change| match change {
-            Change::NewMessage { message, .. } => Some(message.conversation_id.clone()),
-            _ => None,
-        });
-        let seated = seated.unwrap_or_else(|| task.conversation_id.clone());
-        if !new && seated != task.conversation_id {
-            // A chain never leaves its conversation.
-            return Ok(Decision::nothing(InputAccepted::Unknown));
+        if usize::try_from(ordinal).unwrap_or(usize::MAX) > limits::TASK_INPUTS_MAX {
+            return Ok(InputAccepted::Full);
         }
+        let mut receive = self.receive;
+        receive.extras.storage.beside = u64::try_from(self.original.len()).unwrap_or(u64::MAX);
+        // A chain never leaves its conversation.
+        let leaves = !new && receive.present(&**tx)?.as_ref() != Some(&task.conversation_id);
+        let own_id = receive.message_id.clone();
+        if leaves {
+            return Ok(InputAccepted::Unknown);
+        }
+        let message_id = match receive.apply(tx, now)? {
+            Received::New(message_id) => message_id,
+            // A message with this key that is of no task: somebody else's, of which nothing is told.
+            Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None).into()),
+            Received::Full => return Ok(InputAccepted::Full),
+            Received::Revoked => return Ok(InputAccepted::Revoked),
+            Received::OverBudget(over) => return Ok(InputAccepted::OverBudget(over)),
+        };
+        let message = tx.existing(Self::NAME, &message_id)?;
         let task = Task {
-            conversation_id: seated,
+            conversation_id: message.conversation_id,
             ..task
         };
-        let refused_by_guard = changes.iter().any(buries);
         if new {
-            changes.push(Change::NewTask(task.clone()));
+            tx.change(Change::NewTask(task.clone()))?;
         }
-        changes.push(Change::NewTaskInput(TaskInput {
+        // A message that is a dead letter when it comes was refused by a guard, or is unfit.
+        let refused_by_guard = message.life.state.name() == StateName::Dead;
+        tx.change(Change::NewTaskInput(TaskInput {
             task_id: task.task_id.clone(),
             ordinal,
             client_message_id: self.client_message_id,
@@ -183,18 +148,23 @@ impl Transition for AcceptInput {
                 self.original
             },
             at: now,
-        }));
-        Ok(Decision {
-            changes,
-            actions,
-            outcome: InputAccepted::New { task, message_id },
-        })
+        }))?;
+        Ok(InputAccepted::New { task, message_id })
     }
 }
 
-/// A message that is a dead letter when it comes was refused by a guard, or is unfit.
-fn buries(change: &Change) -> bool {
-    matches!(change, Change::Live { life, .. } if life.state.name() == StateName::Dead)
+impl AcceptInput {
+    /// The task that has this input already, as this message.
+    fn known(&self, rows: &dyn Read) -> Result<Option<(Task, MessageId)>, RowsError> {
+        let receive = &self.receive;
+        if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
+            && let Some(task_id) = rows.task_of_message(&message.message_id)?
+            && let Some(task) = rows.task(&task_id)?
+        {
+            return Ok(Some((task, message.message_id)));
+        }
+        Ok(None)
+    }
 }
 
 pub(super) fn next_ordinal(inputs: &[TaskInput]) -> u32 {
@@ -203,79 +173,54 @@ pub(super) fn next_ordinal(inputs: &[TaskInput]) -> u32 {
         .map_or(1, |input| input.ordinal.saturating_add(1))
 }
 
-/// Answers a request of Codex with an input of the task's owner.
+/// Answers a question of Codex with an input of a task's owner.
 #[derive(Clone, Debug)]
 pub struct AnswerTask {
-    /// The decision.
     pub decide: Decide,
-    /// The task.
+    /// In which task.
     pub task_id: TaskId,
-    /// The client's own id for it.
+    /// The owner's own id for what was said.
     pub client_message_id: String,
-    /// Identifies a repeat of it.
+    /// A repeat is known again by this.
     pub idempotency_key: Option<ExternalId>,
-    /// The message in the channel's stored form.
+    /// What was said, in the channel's stored form.
     pub original: String,
 }
 
-/// Result of [`AnswerTask`].
+/// What kind of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskAnswered {
-    /// It was decided upon.
+    /// It was judged.
     Judged(DecideOutcome),
     /// It was here before, with the same key, as this input; nothing was done.
     Known(TaskInput),
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct AnswerView {
-    known: Option<TaskInput>,
-    decide: <Decide as Transition>::View,
-    /// The request is one of this task.
-    asked_here: bool,
-    inputs: Vec<TaskInput>,
-}
-
 impl Transition for AnswerTask {
-    type View = AnswerView;
     type Outcome = TaskAnswered;
     const NAME: &'static str = "answer_task";
 
-    fn load(&self, rows: &dyn Read) -> Result<AnswerView, RowsError> {
-        let asked_in = match rows.request(&self.decide.request_id)? {
-            Some(request) => rows.task_of_message(&request.message_id)?,
-            None => None,
-        };
-        Ok(AnswerView {
-            known: match &self.idempotency_key {
-                Some(idempotency_key) => {
-                    task::repeated_input(rows, &self.task_id, idempotency_key)?
-                }
-                None => None,
-            },
-            decide: self.decide.load(rows)?,
-            asked_here: asked_in.as_ref() == Some(&self.task_id),
-            inputs: rows.task_inputs(&self.task_id)?,
-        })
-    }
-
-    fn decide(self, view: AnswerView, now: Timestamp) -> Result<Decision<TaskAnswered>, Refused> {
-        if let Some(input) = view.known {
-            return Ok(Decision::nothing(TaskAnswered::Known(input)));
-        }
-        let inputs = view.inputs;
-        if !view.asked_here || inputs.len() >= limits::TASK_INPUTS_MAX {
-            // Whether it is asked elsewhere is nobody's business here.
-            let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
-            return Ok(Decision::nothing(TaskAnswered::Judged(unknown)));
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TaskAnswered, RunError> {
+        if let Some(idempotency_key) = &self.idempotency_key
+            && let Some(input) = task::repeated_input(&**tx, &self.task_id, idempotency_key)?
+        {
+            return Ok(TaskAnswered::Known(input));
         }
         let request_id = self.decide.request_id.clone();
-        let decision = self.decide.decide(view.decide, now)?;
-        let mut changes = decision.changes;
+        let asked_in = match tx.request(&request_id)? {
+            Some(request) => tx.task_of_message(&request.message_id)?,
+            None => None,
+        };
+        let inputs = tx.task_inputs(&self.task_id)?;
+        if asked_in.as_ref() != Some(&self.task_id) || inputs.len() >= limits::TASK_INPUTS_MAX {
+            // Whether it is asked elsewhere is nobody's business here.
+            let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
+            return Ok(TaskAnswered::Judged(unknown));
+        }
+        let outcome = self.decide.apply(tx, now)?;
         // A refused decision changes nothing, and then nothing was said either.
-        if !changes.is_empty() {
-            changes.push(Change::NewTaskInput(TaskInput {
+        if !matches!(outcome, DecideOutcome::Refused(_)) {
+            tx.change(Change::NewTaskInput(TaskInput {
                 task_id: self.task_id,
                 ordinal: next_ordinal(&inputs),
                 client_message_id: self.client_message_id,
@@ -283,47 +228,33 @@ impl Transition for AnswerTask {
                 kind: TaskInputKind::Answer(request_id),
                 original: self.original,
                 at: now,
-            }));
+            }))?;
         }
-        Ok(Decision {
-            changes,
-            actions: decision.actions,
-            outcome: TaskAnswered::Judged(decision.outcome),
-        })
+        Ok(TaskAnswered::Judged(outcome))
     }
 }
 
-/// Reserves event numbers of a task, so that none is given twice, also after a crash.
+/// Reserves numbers for news of a task, so that none is given twice, also after a crash.
 #[derive(Clone, Debug)]
 pub struct ReserveSequence {
-    /// The task.
+    /// Of which.
     pub task_id: TaskId,
-    /// How many.
     pub more: u32,
 }
 
 impl Transition for ReserveSequence {
-    type View = Option<Task>;
     /// The first of them; absent when there is no such task.
     type Outcome = Option<u64>;
     const NAME: &'static str = "reserve_sequence";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        rows.task(&self.task_id)
-    }
-
-    fn decide(self, task: Option<Task>, _now: Timestamp) -> Result<Decision<Option<u64>>, Refused> {
-        let Some(task) = task else {
-            return Ok(Decision::nothing(None));
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<Option<u64>, RunError> {
+        let Some(task) = tx.task(&self.task_id)? else {
+            return Ok(None);
         };
-        let sequence = task.sequence.saturating_add(u64::from(self.more));
-        Ok(Decision {
-            changes: vec![Change::TaskSequence {
-                task_id: self.task_id,
-                sequence,
-            }],
-            actions: Vec::new(),
-            outcome: Some(task.sequence.saturating_add(1)),
-        })
+        tx.change(Change::TaskSequence {
+            task_id: self.task_id,
+            sequence: task.sequence.saturating_add(u64::from(self.more)),
+        })?;
+        Ok(Some(task.sequence.saturating_add(1)))
     }
 }

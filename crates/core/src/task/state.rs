@@ -129,10 +129,9 @@ impl TaskState {
             MessageState::Running { .. } | MessageState::Steered { .. } => Self::Running,
             MessageState::Unclear { .. } => Self::Unclear,
             MessageState::Parked { .. } => Self::Parked,
-            MessageState::Answered
-            | MessageState::Sending
-            | MessageState::Replied
-            | MessageState::Done => present.answered(ended),
+            MessageState::Answered | MessageState::Sending | MessageState::Done => {
+                present.answered(ended)
+            }
             // An answer that could not be delivered can be read all the same.
             MessageState::Dead { .. } if present.answer.is_some() => present.answered(ended),
             MessageState::Dead { .. } => Self::Failed { begun },

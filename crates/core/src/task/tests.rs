@@ -78,7 +78,6 @@ fn usual(state: StateName) -> TaskMessage {
         }
         StateName::Answered => (MessageState::Answered, 1, Some("yes")),
         StateName::Sending => (MessageState::Sending, 1, Some("yes")),
-        StateName::Replied => (MessageState::Replied, 1, Some("yes")),
         StateName::Done => (MessageState::Done, 1, Some("yes")),
         StateName::Dead => (MessageState::Dead { reason: reason() }, 1, None),
         StateName::Cancelled => (MessageState::Cancelled { reason: reason() }, 0, None),
@@ -98,7 +97,6 @@ fn message_state_maps_to_task_state() {
         (StateName::Parked, AuthRequired, AuthRequired),
         (StateName::Answered, Completed, Completed),
         (StateName::Sending, Completed, Completed),
-        (StateName::Replied, Completed, Completed),
         (StateName::Done, Completed, Completed),
         (StateName::Dead, Failed, Failed),
         (StateName::Cancelled, Canceled, Canceled),
@@ -128,7 +126,6 @@ fn message_and_request_decide_both_projections() {
         (StateName::Parked, AuthRequired, ControlStatus::Parked),
         (StateName::Answered, Completed, ControlStatus::Completed),
         (StateName::Sending, Completed, ControlStatus::Completed),
-        (StateName::Replied, Completed, ControlStatus::Completed),
         (StateName::Done, Completed, ControlStatus::Completed),
         (StateName::Dead, Failed, ControlStatus::Failed),
         (StateName::Cancelled, Canceled, ControlStatus::Cancelled),

@@ -28,22 +28,8 @@ pub enum AnswerSource {
     Shared,
 }
 
-impl AnswerSource {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Harvested => "harvested",
-            Self::Shared => "shared",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Live, Self::Harvested, Self::Shared]
-            .into_iter()
-            .find(|source| source.as_str() == word)
-    }
-}
+words!(AnswerSource {
+    Live => "live",
+    Harvested => "harvested",
+    Shared => "shared",
+});

@@ -4,12 +4,12 @@
 //! out by the signature over [`AuditEnds::statement`], which the store makes with the ledger's key.
 
 use super::Timestamp;
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// One act of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When.
     pub at: Timestamp,
     /// Who, by the front's own authenticated field.
     pub actor: String,
@@ -40,8 +40,7 @@ impl AuditEntry {
             // With its length, so that no text can move from one field to the next.
             hash.update(format!("{}:{field}", field.len()));
         }
-        let sum = hash.finalize();
-        sum.iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(&hash.finalize())
     }
 }
 

@@ -42,26 +42,11 @@ pub enum Tier {
     Tool,
 }
 
-impl Tier {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Owner, Self::Peer, Self::Tool];
-
-    /// The word in configuration, storage and display.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Peer => "peer",
-            Self::Tool => "tool",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tier| tier.as_str() == word)
-    }
-}
+words!(Tier {
+    Owner => "owner",
+    Peer => "peer",
+    Tool => "tool",
+});
 
 /// What the commands of a turn may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,25 +64,13 @@ pub enum Sandbox {
     DangerFullAccess,
 }
 
+words!(Sandbox {
+    ReadOnly => "read-only",
+    WorkspaceWrite => "workspace-write",
+    DangerFullAccess => "danger-full-access",
+});
+
 impl Sandbox {
-    /// Codex's word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read-only",
-            Self::WorkspaceWrite => "workspace-write",
-            Self::DangerFullAccess => "danger-full-access",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::ReadOnly, Self::WorkspaceWrite, Self::DangerFullAccess]
-            .into_iter()
-            .find(|sandbox| sandbox.as_str() == word)
-    }
-
     /// Whether a turn in it can change the world, and so must never be run again blindly.
     #[must_use]
     pub fn can_write(self) -> bool {
@@ -124,22 +97,8 @@ pub enum ApprovalPolicy {
     Never,
 }
 
-impl ApprovalPolicy {
-    /// Codex's word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OnRequest => "on-request",
-            Self::Untrusted => "untrusted",
-            Self::Never => "never",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::OnRequest, Self::Untrusted, Self::Never]
-            .into_iter()
-            .find(|policy| policy.as_str() == word)
-    }
-}
+words!(ApprovalPolicy {
+    OnRequest => "on-request",
+    Untrusted => "untrusted",
+    Never => "never",
+});

@@ -17,7 +17,6 @@ pub struct ItemEvent {
     pub kind: EventKind,
     /// One line for people; raw text, escaped where it is shown.
     pub text: String,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -36,30 +35,10 @@ pub enum EventKind {
     Bridge,
 }
 
-impl EventKind {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Started => "item/started",
-            Self::Completed => "item/completed",
-            Self::Retrying => "turn/retrying",
-            Self::Asked => "request",
-            Self::Bridge => "bridge",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [
-            Self::Started,
-            Self::Completed,
-            Self::Retrying,
-            Self::Asked,
-            Self::Bridge,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == word)
-    }
-}
+words!(EventKind {
+    Started => "item/started",
+    Completed => "item/completed",
+    Retrying => "turn/retrying",
+    Asked => "request",
+    Bridge => "bridge",
+});

@@ -3,13 +3,16 @@
 //! Ids are made at the edges (they need randomness) and only carried here; the exceptions are derived from
 //! other ids: a turn's client id, a reply's key, and what stands for the names that `codex exec` gives late or never.
 
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
 macro_rules! text_id {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
         pub struct $name(String);
 
         impl $name {
@@ -42,11 +45,11 @@ text_id! {
     MessageId;
     /// The platform's own id of a message: the key that makes a row shown twice one message.
     ExternalId;
-    /// Codex's thread.
+    /// Codex's thread; survives processes.
     ThreadId;
-    /// Codex's turn.
+    /// Codex's turn; unique only together with its thread.
     TurnId;
-    /// Codex's item inside a turn.
+    /// Codex's item inside a turn, also the call id of a tool.
     ItemId;
     /// One life of one Codex process.
     IncarnationId;
@@ -124,13 +127,7 @@ impl ReplyKey {
         hash.update(b"reply");
         hash.update(message_id.as_str());
         hash.update(ordinal.to_be_bytes());
-        let hex: String = hash
-            .finalize()
-            .iter()
-            .take(16)
-            .map(|b| format!("{b:02x}"))
-            .collect();
-        Self(hex)
+        Self(HEXLOWER.encode(&hash.finalize()[..16]))
     }
 }
 

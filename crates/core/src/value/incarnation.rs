@@ -43,21 +43,7 @@ pub enum Transport {
     Stdio,
 }
 
-impl Transport {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Socket => "socket",
-            Self::Stdio => "stdio",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Socket, Self::Stdio]
-            .into_iter()
-            .find(|transport| transport.as_str() == word)
-    }
-}
+words!(Transport {
+    Socket => "socket",
+    Stdio => "stdio",
+});

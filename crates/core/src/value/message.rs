@@ -27,7 +27,6 @@ pub struct Message {
     pub sender: String,
     /// What the sender may do.
     pub tier: Tier,
-    /// The text.
     pub body: String,
     /// The files that came with it.
     pub attachments: Vec<Attachment>,
@@ -130,24 +129,10 @@ pub enum SenderKind {
     Agent,
 }
 
-impl SenderKind {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Agent => "agent",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Person, Self::Agent]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
-    }
-}
+words!(SenderKind {
+    Person => "person",
+    Agent => "agent",
+});
 
 /// Why a received message is not claimed yet, and when it will be looked at again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,10 +156,7 @@ pub enum MessageState {
     /// The turn's intent is on disk; `turn/start` may or may not have been written.
     Starting,
     /// Codex works on it.
-    Running {
-        /// Codex's turn.
-        turn_id: TurnId,
-    },
+    Running { turn_id: TurnId },
     /// A turn was begun and its end was not seen. Reconcile is the only exit.
     Unclear {
         /// Set while what became of the turn can't be looked at; it takes no turn's place then.
@@ -189,22 +171,16 @@ pub enum MessageState {
     Parked {
         /// Nobody's word until then means that it is given up.
         until: Timestamp,
-        /// What happened.
         reason: String,
     },
     /// The answer and its replies are on disk. Codex is never called again for this message.
     Answered,
     /// A reply has been handed to the platform at least once.
     Sending,
-    /// All replies have receipts; the source does not know yet.
-    Replied,
     /// Finished.
     Done,
     /// Given up with a reason; a person can see it and send it again.
-    Dead {
-        /// Why.
-        reason: String,
-    },
+    Dead { reason: String },
     /// Stopped by a person before it had an answer.
     Cancelled {
         /// Who and why.
@@ -212,96 +188,32 @@ pub enum MessageState {
     },
 }
 
-/// A state without its data: for guards, counts and storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StateName {
-    /// See [`MessageState::Received`].
-    Received,
-    /// See [`MessageState::Claimed`].
-    Claimed,
-    /// See [`MessageState::Starting`].
-    Starting,
-    /// See [`MessageState::Running`].
-    Running,
-    /// See [`MessageState::Unclear`].
-    Unclear,
-    /// See [`MessageState::Steered`].
-    Steered,
-    /// See [`MessageState::Parked`].
-    Parked,
-    /// See [`MessageState::Answered`].
-    Answered,
-    /// See [`MessageState::Sending`].
-    Sending,
-    /// See [`MessageState::Replied`].
-    Replied,
-    /// See [`MessageState::Done`].
-    Done,
-    /// See [`MessageState::Dead`].
-    Dead,
-    /// See [`MessageState::Cancelled`].
-    Cancelled,
-}
+state_names!(
+    /// A state without its data: for guards, counts and storage.
+    StateName of MessageState {
+        Received => "received",
+        Claimed => "claimed",
+        Starting => "starting",
+        Running => "running",
+        Unclear => "unclear",
+        Steered => "steered",
+        Parked => "parked",
+        Answered => "answered",
+        Sending => "sending",
+        Done => "done",
+        Dead => "dead",
+        Cancelled => "cancelled",
+    }
+);
 
 impl StateName {
-    /// All of them, in the order of a life.
-    pub const ALL: [Self; 13] = [
-        Self::Received,
-        Self::Claimed,
-        Self::Starting,
-        Self::Running,
-        Self::Unclear,
-        Self::Steered,
-        Self::Parked,
-        Self::Answered,
-        Self::Sending,
-        Self::Replied,
-        Self::Done,
-        Self::Dead,
-        Self::Cancelled,
-    ];
-
-    /// The word that is stored and shown.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Received => "received",
-            Self::Claimed => "claimed",
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Unclear => "unclear",
-            Self::Steered => "steered",
-            Self::Parked => "parked",
-            Self::Answered => "answered",
-            Self::Sending => "sending",
-            Self::Replied => "replied",
-            Self::Done => "done",
-            Self::Dead => "dead",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-
     /// Whether a turn may be alive at Codex, so that the conversation's next message must wait.
     #[must_use]
     pub fn in_flight(self) -> bool {
-        match self {
-            Self::Claimed | Self::Starting | Self::Running | Self::Unclear => true,
-            Self::Received
-            | Self::Steered
-            | Self::Parked
-            | Self::Answered
-            | Self::Sending
-            | Self::Replied
-            | Self::Done
-            | Self::Dead
-            | Self::Cancelled => false,
-        }
+        matches!(
+            self,
+            Self::Claimed | Self::Starting | Self::Running | Self::Unclear
+        )
     }
 
     /// Whether its answer is still to come, so that later messages of its conversation wait.
@@ -313,19 +225,7 @@ impl StateName {
     /// Whether nothing moves it any more without a person.
     #[must_use]
     pub fn finished(self) -> bool {
-        match self {
-            Self::Done | Self::Dead | Self::Cancelled => true,
-            Self::Received
-            | Self::Claimed
-            | Self::Starting
-            | Self::Running
-            | Self::Unclear
-            | Self::Steered
-            | Self::Parked
-            | Self::Answered
-            | Self::Sending
-            | Self::Replied => false,
-        }
+        matches!(self, Self::Done | Self::Dead | Self::Cancelled)
     }
 }
 
@@ -335,16 +235,7 @@ impl MessageState {
     pub fn takes_place(&self) -> bool {
         match self {
             Self::Unclear { hold } => hold.is_none(),
-            Self::Claimed | Self::Starting | Self::Running { .. } => true,
-            Self::Received { .. }
-            | Self::Steered { .. }
-            | Self::Parked { .. }
-            | Self::Answered
-            | Self::Sending
-            | Self::Replied
-            | Self::Done
-            | Self::Dead { .. }
-            | Self::Cancelled { .. } => false,
+            state => state.name().in_flight(),
         }
     }
 
@@ -353,18 +244,7 @@ impl MessageState {
     pub fn leader(&self) -> Option<&MessageId> {
         match self {
             Self::Steered { leader } => Some(leader),
-            Self::Received { .. }
-            | Self::Claimed
-            | Self::Starting
-            | Self::Running { .. }
-            | Self::Unclear { .. }
-            | Self::Parked { .. }
-            | Self::Answered
-            | Self::Sending
-            | Self::Replied
-            | Self::Done
-            | Self::Dead { .. }
-            | Self::Cancelled { .. } => None,
+            _ => None,
         }
     }
 
@@ -373,37 +253,7 @@ impl MessageState {
     pub fn hold(&self) -> Option<&Hold> {
         match self {
             Self::Received { hold } | Self::Unclear { hold } => hold.as_ref(),
-            Self::Claimed
-            | Self::Starting
-            | Self::Running { .. }
-            | Self::Steered { .. }
-            | Self::Parked { .. }
-            | Self::Answered
-            | Self::Sending
-            | Self::Replied
-            | Self::Done
-            | Self::Dead { .. }
-            | Self::Cancelled { .. } => None,
-        }
-    }
-
-    /// The state without its data.
-    #[must_use]
-    pub fn name(&self) -> StateName {
-        match self {
-            Self::Received { .. } => StateName::Received,
-            Self::Claimed => StateName::Claimed,
-            Self::Starting => StateName::Starting,
-            Self::Running { .. } => StateName::Running,
-            Self::Unclear { .. } => StateName::Unclear,
-            Self::Steered { .. } => StateName::Steered,
-            Self::Parked { .. } => StateName::Parked,
-            Self::Answered => StateName::Answered,
-            Self::Sending => StateName::Sending,
-            Self::Replied => StateName::Replied,
-            Self::Done => StateName::Done,
-            Self::Dead { .. } => StateName::Dead,
-            Self::Cancelled { .. } => StateName::Cancelled,
+            _ => None,
         }
     }
 }

@@ -3,6 +3,9 @@
 //! Values carry data and small questions about themselves; decisions live in [`crate::step`], stored and
 //! wire forms live with the edges that write them, so nothing here is serialisable.
 
+#[macro_use]
+mod words;
+
 mod actor;
 mod answer;
 mod attachment;
@@ -38,9 +41,7 @@ pub use ids::{
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
-pub use reply::{
-    Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
-};
+pub use reply::{Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply};
 pub use request::{
     DecidedBy, Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind,
     RequestState, RequestStateName, Verdict as RequestVerdict, Wants,

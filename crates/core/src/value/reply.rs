@@ -1,4 +1,4 @@
-//! Replies (outbound pieces of an answer) and acks (what we owe the source).
+//! Replies: outbound pieces of an answer.
 //!
 //! Both are rows of their own, so that a failed reply never runs Codex again.
 
@@ -25,7 +25,6 @@ pub struct Reply {
     pub attachments: Vec<Attachment>,
     /// How far it is.
     pub state: ReplyState,
-    /// Sends begun.
     pub tries: u32,
     /// When the first send began: the start of the window a probe looks at.
     pub first_try_at: Option<Timestamp>,
@@ -53,24 +52,10 @@ pub enum ReplyKind {
     Notice,
 }
 
-impl ReplyKind {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Answer => "answer",
-            Self::Notice => "notice",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Answer, Self::Notice]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
-    }
-}
+words!(ReplyKind {
+    Answer => "answer",
+    Notice => "notice",
+});
 
 /// How far a reply is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,37 +75,10 @@ pub enum ReplyState {
         at: Option<Timestamp>,
     },
     /// Given up; the text stays readable.
-    Dead {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// A reply's state without its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyStateName {
-    /// See [`ReplyState::Queued`].
-    Queued,
-    /// See [`ReplyState::Sending`].
-    Sending,
-    /// See [`ReplyState::Sent`].
-    Sent,
-    /// See [`ReplyState::Dead`].
-    Dead,
+    Dead { reason: String },
 }
 
 impl ReplyState {
-    /// The state without its data.
-    #[must_use]
-    pub fn name(&self) -> ReplyStateName {
-        match self {
-            Self::Queued { .. } => ReplyStateName::Queued,
-            Self::Sending => ReplyStateName::Sending,
-            Self::Sent { .. } => ReplyStateName::Sent,
-            Self::Dead { .. } => ReplyStateName::Dead,
-        }
-    }
-
     /// Whether the lane is done with it.
     #[must_use]
     pub fn settled(&self) -> bool {
@@ -131,100 +89,15 @@ impl ReplyState {
     }
 }
 
-impl ReplyStateName {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sending => "sending",
-            Self::Sent => "sent",
-            Self::Dead => "dead",
-        }
+state_names!(
+    /// A reply's state without its data.
+    ReplyStateName of ReplyState {
+        Queued => "queued",
+        Sending => "sending",
+        Sent => "sent",
+        Dead => "dead",
     }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Queued, Self::Sending, Self::Sent, Self::Dead]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-    }
-}
-
-/// What we owe the source of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ack {
-    /// When it is due.
-    pub mode: AckMode,
-    /// Whether it was given.
-    pub state: AckState,
-}
-
-/// When the source is told that a message is finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AckMode {
-    /// Never: taking the message in was the receipt.
-    None,
-    /// As soon as it is on our disk.
-    OnCustody,
-    /// After the last reply has its receipt.
-    AfterReply,
-}
-
-/// Whether an ack was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AckState {
-    /// Nothing is owed.
-    NotNeeded,
-    /// Owed.
-    Due,
-    /// Given.
-    Given,
-    /// The source will not take it; nothing more is tried.
-    Refused,
-}
-
-impl AckMode {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::OnCustody => "on_custody",
-            Self::AfterReply => "after_reply",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::None, Self::OnCustody, Self::AfterReply]
-            .into_iter()
-            .find(|mode| mode.as_str() == word)
-    }
-}
-
-impl AckState {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotNeeded => "not_needed",
-            Self::Due => "due",
-            Self::Given => "given",
-            Self::Refused => "refused",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::NotNeeded, Self::Due, Self::Given, Self::Refused]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-    }
-}
+);
 
 /// Cuts an answer into pieces of at most `max_chars`, at a line end where one is near.
 #[must_use]

@@ -4,6 +4,7 @@
 //! decide what is in the rules, what a decision leads to in [`crate::step`].
 
 use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -37,8 +38,10 @@ pub struct Request {
     pub digest: EffectDigest,
     /// The whole payload as Codex sent it.
     pub payload: String,
-    /// What an accept must say beside yes; read from the payload by whoever knows its form.
+    /// What an accept must say beside yes.
     pub wants: Wants,
+    /// Answers must not be shown, logged or kept.
+    pub secret_answer: bool,
     /// Who may decide.
     pub deciders: Deciders,
     /// How far it is.
@@ -50,7 +53,7 @@ pub struct Request {
     /// Whether those who may decide were told a second time.
     pub reminded: bool,
     /// How often Codex asked again after it was decided, and was told once more.
-    pub told_again: u32,
+    pub resends: u32,
 }
 
 impl Request {
@@ -87,12 +90,7 @@ impl EffectDigest {
         hash.update(kind.as_str());
         hash.update([0]);
         hash.update(shown);
-        Self(
-            hash.finalize()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        )
+        Self(HEXLOWER.encode(&hash.finalize()))
     }
 
     /// One that was stored.
@@ -127,24 +125,10 @@ pub enum Deciders {
     Sender,
 }
 
-impl Deciders {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Sender => "sender",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Owner, Self::Sender]
-            .into_iter()
-            .find(|deciders| deciders.as_str() == word)
-    }
-}
+words!(Deciders {
+    Owner => "owner",
+    Sender => "sender",
+});
 
 /// What an accept must say, so that no surface offers what Codex would not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,26 +143,14 @@ pub enum Wants {
     Form,
 }
 
+words!(Wants {
+    Approval => "approval",
+    Visit => "visit",
+    Text => "text",
+    Form => "form",
+});
+
 impl Wants {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approval => "approval",
-            Self::Visit => "visit",
-            Self::Text => "text",
-            Self::Form => "form",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Approval, Self::Visit, Self::Text, Self::Form]
-            .into_iter()
-            .find(|wants| wants.as_str() == word)
-    }
-
     /// Whether yes or no is all there is to say.
     #[must_use]
     pub fn is_bare(self) -> bool {
@@ -252,58 +224,25 @@ pub enum RequestState {
     /// Decided while it was orphaned, and not used yet.
     Granted(Verdict),
     /// It is not asked any more.
-    Withdrawn {
-        /// Why.
-        why: String,
-    },
+    Withdrawn { why: String },
 }
 
-/// A state without its data: for guards and storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestStateName {
-    /// See [`RequestState::Open`].
-    Open,
-    /// See [`RequestState::Orphaned`].
-    Orphaned,
-    /// See [`RequestState::Decided`].
-    Decided,
-    /// See [`RequestState::Granted`].
-    Granted,
-    /// See [`RequestState::Withdrawn`].
-    Withdrawn,
-}
-
-impl RequestStateName {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Orphaned => "orphaned",
-            Self::Decided => "decided",
-            Self::Granted => "granted",
-            Self::Withdrawn => "withdrawn",
-        }
+state_names!(
+    /// A state without its data: for guards and storage.
+    RequestStateName of RequestState {
+        Open => "open",
+        Orphaned => "orphaned",
+        Decided => "decided",
+        Granted => "granted",
+        Withdrawn => "withdrawn",
     }
-}
+);
 
 impl RequestState {
     /// The stored word.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         self.name().as_str()
-    }
-
-    /// The state without its data.
-    #[must_use]
-    pub fn name(&self) -> RequestStateName {
-        match self {
-            Self::Open => RequestStateName::Open,
-            Self::Orphaned => RequestStateName::Orphaned,
-            Self::Decided(_) => RequestStateName::Decided,
-            Self::Granted(_) => RequestStateName::Granted,
-            Self::Withdrawn { .. } => RequestStateName::Withdrawn,
-        }
     }
 
     /// Whether it has a deadline that still matters: it waits, or its grant may be used.
@@ -345,7 +284,6 @@ pub struct Verdict {
     pub by: DecidedBy,
     /// From where: a surface, a rule, the deadline or a grant.
     pub via: String,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -446,34 +384,14 @@ pub enum Decision {
     Cancel,
 }
 
+words!(Decision {
+    Accept => "accept",
+    AcceptForSession => "acceptForSession",
+    Decline => "decline",
+    Cancel => "cancel",
+});
+
 impl Decision {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Accept,
-        Self::AcceptForSession,
-        Self::Decline,
-        Self::Cancel,
-    ];
-
-    /// The word that people write and that is stored.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accept => "accept",
-            Self::AcceptForSession => "acceptForSession",
-            Self::Decline => "decline",
-            Self::Cancel => "cancel",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|decision| decision.as_str() == word)
-    }
-
     /// Whether it lets Codex do what it asked for.
     #[must_use]
     pub fn accepts(self) -> bool {

@@ -6,6 +6,7 @@ use super::{
     ApprovalPolicy, ChannelId, ConversationId, ExternalId, MessageId, RequestId, Sandbox, TaskId,
     Timestamp,
 };
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// One task.
@@ -72,8 +73,7 @@ impl AskedDigest {
                 }
             }
         }
-        let sum = hash.finalize();
-        Self(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(HEXLOWER.encode(&hash.finalize()))
     }
 
     /// One that was stored.

@@ -37,7 +37,6 @@ pub struct Turn {
     pub started_at: Timestamp,
     /// When we saw its end.
     pub ended_at: Option<Timestamp>,
-    /// What it cost.
     pub usage: Usage,
 }
 
@@ -54,26 +53,12 @@ pub enum TurnState {
     Lost,
 }
 
-impl TurnState {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Begun => "begun",
-            Self::Attached => "attached",
-            Self::Ended => "ended",
-            Self::Lost => "lost",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Begun, Self::Attached, Self::Ended, Self::Lost]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-    }
-}
+words!(TurnState {
+    Begun => "begun",
+    Attached => "attached",
+    Ended => "ended",
+    Lost => "lost",
+});
 
 /// What follows when a turn is cut after it may have changed something. A turn that can't write is simply run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,17 +76,11 @@ pub enum CutPolicy {
     Bury,
 }
 
-impl CutPolicy {
-    /// The word in configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Continue => "continue",
-            Self::Ask => "ask",
-            Self::Bury => "bury",
-        }
-    }
-}
+words!(CutPolicy {
+    Continue => "continue",
+    Ask => "ask",
+    Bury => "bury",
+});
 
 /// Tokens of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

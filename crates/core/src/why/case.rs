@@ -3,14 +3,12 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Ack, AckMode, AckState, Message, MessageId, MessageState, Reply, Request, StateName,
-    Subscription, SubscriptionState, Turn,
+    Message, MessageId, MessageState, Reply, Request, Subscription, SubscriptionState, Turn,
 };
 
 /// Everything that `why` looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The message.
     pub message: Message,
     /// The turn of its newest attempt.
     pub turn: Option<Turn>,
@@ -20,8 +18,6 @@ pub struct Case {
     pub behind: Option<Box<Message>>,
     /// Messages whose texts were given to its turn.
     pub followers: Vec<MessageId>,
-    /// What is owed to its source.
-    pub ack: Option<Ack>,
     /// The reply of an earlier message that its own replies wait for.
     pub lane: Option<Box<Reply>>,
     /// What keeps the scheduler from claiming it, beside its own hold.
@@ -79,27 +75,12 @@ impl Case {
             given_up,
             turn: rows.turn(message_id, message.life.attempt)?,
             followers: followers.into_iter().map(|m| m.message_id).collect(),
-            ack: rows.ack(message_id)?,
             lane: lane(rows, &message, &replies)?,
             behind,
             kept,
             replies,
             message,
         }))
-    }
-
-    /// Whether its source could be told something now that it was not told yet.
-    pub(super) fn owes_ack(&self) -> bool {
-        let state = self.message.life.state.name();
-        let over = state.finished() || state == StateName::Replied;
-        match self.ack {
-            Some(ack) if ack.state == AckState::Due => match ack.mode {
-                AckMode::None => false,
-                AckMode::OnCustody => true,
-                AckMode::AfterReply => over,
-            },
-            Some(_) | None => false,
-        }
     }
 }
 
@@ -114,7 +95,6 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
         | MessageState::Parked { .. }
         | MessageState::Answered
         | MessageState::Sending
-        | MessageState::Replied
         | MessageState::Done
         | MessageState::Dead { .. }
         | MessageState::Cancelled { .. } => false,

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::value::{
-    Ack, AckMode, AckState, Class, ConversationId, Failure, Hold, MessageId, ReplyKey, ReplyKind,
-    Seq, StateName, TurnId,
+    Class, ConversationId, Failure, Hold, MessageId, ReplyKey, ReplyKind, Seq, StateName, TurnId,
 };
 use std::collections::BTreeSet;
 
@@ -17,7 +16,6 @@ fn case(state: MessageState) -> Case {
         replies: Vec::new(),
         behind: None,
         followers: Vec::new(),
-        ack: None,
         lane: None,
         kept: None,
         asked: Vec::new(),
@@ -134,11 +132,6 @@ fn later() -> Vec<Said> {
             MessageState::Sending,
             "it is answered; 0 of 0 replies are delivered",
             "the platform's receipt for the reply is awaited",
-        ),
-        (
-            MessageState::Replied,
-            "the reply was delivered",
-            "the source is told that the message is finished",
         ),
         (
             MessageState::Done,
@@ -307,31 +300,6 @@ fn explains_reply_blocked_by_earlier_reply() {
     assert_eq!(why.next, "the reply is sent again in 5 s (after 3 tries)");
 }
 
-/// In which states the source is owed something, by its mode, and what is said then.
-#[test]
-fn an_ack_that_is_owed_is_told() {
-    let ends = |state: StateName| state.finished() || state == StateName::Replied;
-    let mut told = 0;
-    for (state, mode) in every_state().into_iter().flat_map(|state| {
-        [AckMode::OnCustody, AckMode::AfterReply].map(|mode| (state.clone(), mode))
-    }) {
-        let name = state.name();
-        for ack in [AckState::Due, AckState::Given, AckState::Refused] {
-            let mut case = case(state.clone());
-            case.ack = Some(Ack { mode, state: ack });
-            let why = explain(&case, Timestamp(0));
-            let owed = ack == AckState::Due && (mode == AckMode::OnCustody || ends(name));
-            assert_eq!(
-                why.next.ends_with("the source is told"),
-                owed,
-                "{name:?} {mode:?} {why:?}"
-            );
-            told += u32::from(owed);
-        }
-    }
-    assert_eq!(told, 13 + 4);
-}
-
 #[test]
 fn explains_texts_added_to_a_turn() {
     let mut leader = case(MessageState::Running {
@@ -343,36 +311,6 @@ fn explains_texts_added_to_a_turn() {
         why.now,
         "attempt 2: Codex works on it (turn u); its turn was also given the text of m2, m3"
     );
-}
-
-/// One of each; a new state without a place here does not compile.
-fn every_state() -> Vec<MessageState> {
-    let reason = || "because".to_owned();
-    StateName::ALL
-        .into_iter()
-        .map(|name| match name {
-            StateName::Received => MessageState::Received { hold: None },
-            StateName::Claimed => MessageState::Claimed,
-            StateName::Starting => MessageState::Starting,
-            StateName::Running => MessageState::Running {
-                turn_id: TurnId::new("u"),
-            },
-            StateName::Unclear => MessageState::Unclear { hold: None },
-            StateName::Steered => MessageState::Steered {
-                leader: MessageId::new("first"),
-            },
-            StateName::Parked => MessageState::Parked {
-                until: Timestamp(1),
-                reason: reason(),
-            },
-            StateName::Answered => MessageState::Answered,
-            StateName::Sending => MessageState::Sending,
-            StateName::Replied => MessageState::Replied,
-            StateName::Done => MessageState::Done,
-            StateName::Dead => MessageState::Dead { reason: reason() },
-            StateName::Cancelled => MessageState::Cancelled { reason: reason() },
-        })
-        .collect()
 }
 
 #[test]

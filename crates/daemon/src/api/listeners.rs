@@ -1,7 +1,6 @@
 //! The listeners of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
 //! it (`listen`).
 
-use crate::api::descriptors;
 use crate::api::service::DaemonService;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
@@ -12,6 +11,8 @@ use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
 use bridge_front::{BridgeService, LocalProgram, Scope};
 use bridge_host::peer::{Ours, PeerProcess, PeerProgram};
 use bridge_store::SqliteLedger;
+use data_encoding::HEXLOWER;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -65,7 +66,7 @@ impl Listeners {
             local,
             bar,
             tcp,
-            descriptors: descriptors::raise(),
+            descriptors: raise_descriptor_limit(),
         })
     }
 
@@ -136,7 +137,7 @@ fn bar(run_dir: PathBuf) -> Bar {
     })
 }
 
-/// What hides its file and has our name may be anything, and is never told as a person.
+/// What hides its file and has our name may be anything, and never counts as a person.
 fn local_program(program: PeerProgram) -> LocalProgram {
     match (program.ours, program.has_terminal) {
         (Ours::ByFile, true) => LocalProgram::OwnAtTerminal,
@@ -195,8 +196,7 @@ fn remove(path: &Path) {
 pub(crate) fn random_token() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
-    Ok(format!("{TOKEN_PREFIX}{}", hex.collect::<String>()))
+    Ok(format!("{TOKEN_PREFIX}{}", HEXLOWER.encode(&bytes)))
 }
 
 /// Removes the owner's token as earlier versions kept it. Its value has no row, so it is accepted nowhere.
@@ -241,6 +241,27 @@ fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     write().with_context(|| format!("write {}", path.display()))
 }
 
+/// Enough for all connections with room to spare. Not more: what Codex runs inherits it, and some programs close every
+/// descriptor up to the limit one by one.
+const DESCRIPTORS_WANTED: u64 = 4096;
+/// Taken as the limit where it can't be read; the least that systems give.
+const DESCRIPTORS_UNKNOWN: u64 = 256;
+
+/// Raises the soft limit of file descriptors and returns the limit that holds then.
+fn raise_descriptor_limit() -> usize {
+    let limit = match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, hard)) => {
+            let wanted = hard.min(DESCRIPTORS_WANTED).max(soft);
+            match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
+                Ok(()) => wanted,
+                Err(_) => soft,
+            }
+        }
+        Err(_) => DESCRIPTORS_UNKNOWN,
+    };
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,7 +277,7 @@ mod tests {
 
     #[test]
     fn f2_a_hidden_program_is_no_person() {
-        let told = |ours, has_terminal| {
+        let program = |ours, has_terminal| {
             let name = "codex-bridge".to_owned();
             local_program(PeerProgram {
                 name,
@@ -264,11 +285,11 @@ mod tests {
                 has_terminal,
             })
         };
-        assert_eq!(told(Ours::ByFile, true), LocalProgram::OwnAtTerminal);
-        assert_eq!(told(Ours::ByName, true), LocalProgram::OwnAlone);
-        assert_eq!(told(Ours::ByName, false), LocalProgram::OwnAlone);
+        assert_eq!(program(Ours::ByFile, true), LocalProgram::OwnAtTerminal);
+        assert_eq!(program(Ours::ByName, true), LocalProgram::OwnAlone);
+        assert_eq!(program(Ours::ByName, false), LocalProgram::OwnAlone);
         let other = LocalProgram::Other("codex-bridge".to_owned());
-        assert_eq!(told(Ours::No, true), other);
+        assert_eq!(program(Ours::No, true), other);
     }
 
     #[test]

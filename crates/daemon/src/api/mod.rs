@@ -1,7 +1,5 @@
 //! The daemon as the fronts see it: the service behind every API, its listeners, and reloading the configuration.
 
-mod descriptors;
 pub(crate) mod listeners;
 pub(crate) mod reload;
 pub(crate) mod service;
-mod stop_sender;

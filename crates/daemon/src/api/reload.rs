@@ -187,7 +187,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             refused.into_iter().collect()
         });
         // More may be claimed now.
-        self.wake.notify_one();
+        self.turns.wake();
         view
     }
 }

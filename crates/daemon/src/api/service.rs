@@ -3,29 +3,29 @@
 use crate::Daemon;
 use crate::api::listeners;
 use crate::process::ids;
-use crate::redaction::agent::RedactingAgent;
-use crate::turn::approvals::misfit;
+use crate::redaction::RedactingAgent;
 use bridge_channel::a2a;
-use bridge_channel::local::{self, Inbound};
+use bridge_channel::local;
 use bridge_channel::molecule::ChannelHealth;
-use bridge_channel::{Activity, Arrival, Assigned, Channels, Inbox, Page, Standing};
-use bridge_core::limits::BACKLOG_MAX;
+use bridge_channel::{Activity, Arrival, Channels, Inbox, Page, Standing};
+use bridge_core::channels;
+use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard,
-    InputAccepted, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken,
-    TaskAnswered, TokenAdded, Transition, UseToken,
+    Claim, Decide, DecideOutcome, DecideRefusal, Extras, InputAccepted, MidTurn, Receive,
+    ReceivePage, Received, StopCause, StopSender, TaskAnswered, Transition,
 };
 use bridge_core::value::{
     Actor, Attachment, ChannelId, ExternalId, MessageId, Subscription, Task, TaskId, TaskInput,
-    Tier, Timestamp,
+    Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, Health, Hub, LedgerView, NewAnswer, NewMessage,
-    NewTask, NewTaskInput, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest,
-    Stopped, SubmitError, Submitted, TaskBegun,
+    A2aProfile, BridgeService, Caller, ChannelView, Health, Hub, LedgerView, NewAnswer, NewTask,
+    NewTaskInput, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest, Stopped,
+    SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
+use bridge_host::answer_error;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// The daemon with Codex behind it.
 pub(crate) type CodexDaemon<L> = Daemon<L, RedactingAgent<CodexAgent<L>>, Channels>;
 
-/// A handle for the fronts and the channels: the door that everything comes in through.
+/// A handle for the fronts and the channels: everything comes in through it.
 pub(crate) struct DaemonService<L> {
     pub(crate) daemon: Arc<CodexDaemon<L>>,
     /// Asked before anything is taken in.
@@ -69,18 +69,6 @@ impl<L: Ledger> DaemonService<L> {
             gauge,
             file,
         }
-    }
-
-    /// Commits on a task of its own: a caller that goes away after the commit must not take what follows with it.
-    pub(crate) async fn commit<T: Transition>(
-        &self,
-        transition: T,
-    ) -> Result<T::Outcome, LedgerError> {
-        let daemon = Arc::clone(&self.daemon);
-        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
-        committed.map_err(|_| LedgerError::Unavailable {
-            what: "the daemon is stopping".to_owned(),
-        })?
     }
 
     /// Whether one more may come in. What is in already is known by its key, however closed the door is.
@@ -125,14 +113,24 @@ impl<L: Ledger> DaemonService<L> {
             // Files are put into the working directory before a turn, and a running one takes text only.
             false => MidTurn::Queue,
         };
-        let assigned = Assigned {
+        Receive {
             message_id,
             workdir: settings.workdir(arrival.tier, &conversation_id),
             conversation_id,
+            extras: Extras {
+                storage: settings.storage(&arrival.channel, &arrival.sender, arrival.tier),
+                ..arrival.extras
+            },
+            channel: arrival.channel,
+            external_key: arrival.conversation,
+            external_id: arrival.external_id,
+            kind: arrival.kind,
+            sender: arrival.sender,
+            tier: arrival.tier,
+            body: arrival.body,
             mid_turn,
-            storage: settings.storage(&arrival.channel, &arrival.sender, arrival.tier),
-        };
-        arrival.receive(assigned)
+            verdict: arrival.verdict,
+        }
     }
 }
 
@@ -161,27 +159,6 @@ impl<L: Ledger> DaemonService<L> {
         } else {
             Err(SubmitError::OtherBody)
         }
-    }
-}
-
-/// What a caller's text is on the local channel. Whoever can make tokens is the owner; holders of other tokens have
-/// conversations and keys of their own, so that they can neither speak in the owner's nor find out the owner's keys.
-fn inbound(message: NewMessage) -> Inbound {
-    let NewMessage {
-        text,
-        conversation,
-        key,
-        from,
-    } = message;
-    let conversation = conversation.unwrap_or_else(|| local::DEFAULT_CONVERSATION.to_owned());
-    let owner = from.may(Scope::Admin);
-    Inbound {
-        text,
-        conversation,
-        external_id: key,
-        holder: (!owner).then(|| from.name.clone()),
-        sender: from.name,
-        tier: if owner { Tier::Owner } else { Tier::Tool },
     }
 }
 
@@ -242,7 +219,7 @@ impl<L: Ledger> Inbox for DaemonService<L> {
     }
 
     async fn activity(&self, channel: &ChannelId) -> Activity {
-        self.daemon.activity(channel)
+        self.daemon.turns.running.activity(channel)
     }
 }
 
@@ -263,13 +240,28 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         &self.daemon.hub
     }
 
-    async fn submit(&self, message: NewMessage) -> Result<Submitted, SubmitError> {
+    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+        // On a task of its own: a caller that goes away after the commit must not take the effects with it.
+        let daemon = Arc::clone(&self.daemon);
+        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
+        committed.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
+    async fn submit(
+        &self,
+        message: SubmitRequest,
+        key: &str,
+        from: Caller,
+    ) -> Result<Submitted, SubmitError> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
-        let inbound = inbound(message);
-        let arrival =
-            local::arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        let is_owner = from.may(Scope::Admin);
+        let conversation = message.conversation.as_deref();
+        let arrival = local::arrive(message.text, conversation, key, from.name, is_owner)
+            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         let (text, key) = (arrival.body.clone(), arrival.conversation.clone());
         let received = match self.admit(&arrival).await.map_err(closed)? {
             Some(known) => Received::Duplicate(known),
@@ -303,26 +295,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         Some(size(file).ok()?.saturating_add(size(&wal).unwrap_or(0)))
     }
 
-    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
-        self.commit(Cancel { message_id, by }).await
-    }
-
     async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         self.stop_all_of(stop, by).await
-    }
-
-    async fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> Result<RedriveOutcome, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Redrive { message_id, by }).await
-    }
-
-    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Discard { message_id, by }).await
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -330,8 +304,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let ledger = &self.daemon.ledger;
         let asked = ledger.read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
-        let misfit = waits.and_then(|request| misfit(&request, &decide.verdict));
-        match misfit {
+        let error = waits.and_then(|request| answer_error(&request, &decide.verdict));
+        match error {
             Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
             None => self.commit(decide).await,
         }
@@ -349,20 +323,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         Some(token)
     }
 
-    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
-        self.commit(token).await
-    }
-
     fn steps(&self) -> Vec<(&'static str, u64)> {
-        self.daemon.tally.counts()
+        self.daemon.counters.counts()
     }
 
     fn task_panics(&self) -> u64 {
@@ -422,10 +384,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         let key = a2a::conversation_key(&from.name, context);
         (ChannelId::new(a2a::CHANNEL), key)
-    }
-
-    async fn reserve_sequence(&self, id: &TaskId, more: u32) -> Result<Option<u64>, LedgerError> {
-        self.reserve_numbers(id, more).await
     }
 
     async fn put_push(&self, push: Subscription, by: &str) -> Result<PushPut, LedgerError> {
@@ -510,5 +468,45 @@ fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
         log_bytes: vitals.log_bytes,
         last_commit_ms: vitals.last_commit.and_then(milliseconds),
         closed,
+    }
+}
+
+/// More batches than this never wait: a sender that goes on sending meanwhile does not keep this going.
+const BATCHES_MAX: u32 = BACKLOG_MAX / STOP_MAX + 1;
+
+impl<L: Ledger> DaemonService<L> {
+    /// Stops everything of one sender, batch by batch, on a task of its own: a caller that hangs up stops nothing halfway.
+    async fn stop_all_of(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
+        let service = self.clone();
+        let first = StopSender {
+            sender: stop.sender,
+            channels: match (stop.channel, stop.cause) {
+                (Some(channel), _) => vec![channel],
+                (None, StopCause::Revoked) => channels::OF_TOKENS.map(ChannelId::new).to_vec(),
+                (None, StopCause::Operator) => Vec::new(),
+            },
+            by,
+            cause: stop.cause,
+            after: None,
+        };
+        let stopped = tokio::spawn(async move { service.stop_batches(first).await }).await;
+        stopped.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
+    async fn stop_batches(&self, mut stop: StopSender) -> Result<Stopped, LedgerError> {
+        let mut stopped = Stopped::default();
+        for _ in 0..BATCHES_MAX {
+            let batch = self.commit(stop.clone()).await?;
+            stopped.cancelled = stopped.cancelled.saturating_add(batch.cancelled);
+            stopped.running.extend(batch.running);
+            stopped.joined.extend(batch.joined);
+            stop.after = match batch.next {
+                Some(next) => Some(next),
+                None => break,
+            };
+        }
+        Ok(stopped)
     }
 }

@@ -248,7 +248,7 @@ fn refuse_names(names: &[&str]) -> Vec<(usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::read;
+    use super::super::parse::read;
     use super::*;
 
     fn judge(text: &str) -> Vec<String> {

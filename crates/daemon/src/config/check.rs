@@ -79,7 +79,7 @@ fn rows(loaded: &Loaded) -> Vec<Row> {
             key,
         }
     };
-    let keys = schema::shape().keys_of(&values);
+    let keys = schema::file_schema().keys_of(&values);
     keys.into_iter().map(row).collect()
 }
 
@@ -87,7 +87,7 @@ fn rows(loaded: &Loaded) -> Vec<Row> {
 pub fn differing(one: &Config, other: &Config) -> Vec<String> {
     let values = |config: &Config| serde_json::to_value(config).unwrap_or_default();
     let (one, other) = (values(one), values(other));
-    let shape = schema::shape();
+    let shape = schema::file_schema();
     let mut keys = shape.keys_of(&one);
     keys.extend(shape.keys_of(&other));
     let at = |value: &Value, key: &str| {
@@ -195,7 +195,7 @@ mod tests {
         assert!(line("log.level = \"debug\" ").ends_with("# CODEX_BRIDGE_LOG"));
         assert!(line("codex.bin (not set) ").ends_with("# default"));
         let values = serde_json::to_value(&loaded.config).unwrap();
-        let keys = schema::shape().keys_of(&values).len();
+        let keys = schema::file_schema().keys_of(&values).len();
         assert_eq!(text.lines().count(), 1 + keys);
     }
 

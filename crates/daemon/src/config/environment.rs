@@ -4,7 +4,7 @@
 //! Secrets among the variables never reach a debug print: only names do.
 
 use super::keys::Config;
-use bridge_codex::wire::account::Secret;
+use bridge_host::Secret;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const PLATFORM_PREFIX: &str = "MOLECULE_";
 /// Our directory below the user's base directories.
 const OURS: &str = "codex-bridge";
 
-/// Why a place can't be told from the environment.
+/// Why a place can't be read from the environment.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
     #[error(
@@ -61,7 +61,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// The variables by which a service manager says what it wants to be told, and where.
+/// The variables by which a service manager asks for notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceManagerVars<'a> {
     /// `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
@@ -184,7 +184,6 @@ impl Environment {
         }
     }
 
-    /// What a service manager wants to be told, and where.
     pub fn service_manager(&self) -> ServiceManagerVars<'_> {
         ServiceManagerVars {
             socket: self.get("NOTIFY_SOCKET"),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Problems that are told at once; a file with more is mended in two steps.
+/// Problems that are reported at once; a file with more is mended in two steps.
 pub(super) const PROBLEMS_MAX: usize = 20;
 
 /// Why there is no configuration to work with.

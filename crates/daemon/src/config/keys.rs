@@ -1,12 +1,10 @@
 //! Every key of `codex-bridge.toml`, with its default and its bounds.
 //!
 //! The doc comments are what an operator reads: they become the descriptions of the JSON Schema. What the
-//! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
+//! file says about them together (a directory that must exist, say) is judged in [`super::validate`].
 
 use super::a2a::A2aConfig;
-use super::exec::ExecConfig;
 use super::http::HttpConfig;
-use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
@@ -62,8 +60,6 @@ pub struct Config {
     pub molecule: MoleculeConfig,
     /// Files that come with messages and go with answers.
     pub files: FilesConfig,
-    /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
-    pub loopback: LoopbackConfig,
     /// The HTTP API over TCP, for holders of a token.
     pub http: HttpConfig,
     /// Other agents that call this one, and those that it may call, over A2A.
@@ -355,6 +351,45 @@ impl Config {
     /// Whether the commands of any tier run without a sandbox.
     pub(super) fn has_unsandboxed_tier(&self) -> bool {
         self.tiers.sandboxes().contains(&Sandbox::DangerFullAccess)
+    }
+}
+
+/// Turns over `codex exec`: a process for every turn. It can't be steered, asks nobody and is stopped by its end; what
+/// leaves the sandbox fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecConfig {
+    /// Conversations that run over `codex exec`, by their key, on any channel. A `*` at the end stands for whatever
+    /// follows. A channel as a whole has a key `transport`.
+    pub conversations: Vec<String>,
+    /// How long one run may take, in seconds, before it is ended with everything it started.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub timeout_secs: u64,
+}
+
+impl Default for ExecConfig {
+    fn default() -> Self {
+        Self {
+            conversations: Vec::new(),
+            timeout_secs: 600,
+        }
+    }
+}
+
+impl Config {
+    /// Whether anything runs over `codex exec`.
+    pub(super) fn uses_exec(&self) -> bool {
+        !self.exec.conversations.is_empty() || self.molecule.uses_exec()
+    }
+}
+
+impl ExecConfig {
+    /// What is wrong with the values.
+    pub(super) fn problem(&self) -> Option<String> {
+        let empty = self.conversations.iter().any(|key| key.is_empty());
+        empty.then(|| {
+            "holds an empty key; write the key of a conversation, or `*` for all".to_owned()
+        })
     }
 }
 

@@ -5,9 +5,9 @@ use super::environment::{self, Environment};
 use super::error::{ConfigError, Place, Problem};
 use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
+use super::parse::Spots;
 use super::places::Places;
-use super::shape::Spots;
-use super::{file, sense, shape};
+use super::{file, parse, validate};
 use bridge_core::value::ReadAccess;
 use std::path::{Path, PathBuf};
 
@@ -47,21 +47,21 @@ pub fn load(
         Some(found) => (Some(found.path), found.text),
         None => (None, String::new()),
     };
-    let (mut config, spots) = shape::read(&text).map_err(|problems| ConfigError::Invalid {
+    let (mut config, spots) = parse::read(&text).map_err(|problems| ConfigError::Invalid {
         file: file.clone(),
         problems,
     })?;
     let mut origins = Origins::of(spots);
     overlay(&mut config, &mut origins, environment);
     let places = places(&config, environment, state_dir);
-    let mut problems = sense::problems(&config, &origins, &places);
+    let mut problems = validate::problems(&config, &origins, &places);
     let resolved = molecule::resolve(&config.molecule, &origins, Variables::read(environment));
     problems.extend(resolved.problems);
     if !problems.is_empty() {
         problems.sort_by_key(|problem| problem.place);
         return Err(ConfigError::Invalid { file, problems });
     }
-    let mut warnings = sense::warnings(&config);
+    let mut warnings = validate::warnings(&config);
     warnings.extend(resolved.warnings);
     let loaded = Loaded {
         config,
@@ -71,7 +71,7 @@ pub fn load(
         origins,
         places,
     };
-    let problems = sense::reads_also_problems(
+    let problems = validate::reads_also_problems(
         &loaded.config,
         &loaded.origins,
         &loaded.places,
@@ -136,7 +136,7 @@ impl Loaded {
             self.origins
                 .set("tiers.owner.workdir", Place::Flag { flag });
         }
-        let problems = sense::problems(&self.config, &self.origins, &self.places);
+        let problems = validate::problems(&self.config, &self.origins, &self.places);
         if problems.is_empty() {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Loaded {
     /// Whether a channel is on whose senders may be peers.
     fn serves_peers(&self) -> bool {
         let agents = self.config.a2a.enabled && self.config.http.listen.is_some();
-        self.config.loopback.url.is_some() || !self.molecule.is_empty() || agents
+        !self.molecule.is_empty() || agents
     }
 
     /// What a directory that turns work in must not hold.

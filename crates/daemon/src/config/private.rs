@@ -5,7 +5,7 @@
 //! which is read once and closed before anything else is started.
 
 use super::environment::Environment;
-use bridge_host::again;
+use bridge_host::reexec;
 use std::ffi::OsStr;
 use std::io;
 
@@ -55,8 +55,8 @@ impl Environment {
     /// without them and returns only if that fails. To be called before there are threads, or anything else to lose.
     pub fn read_privately() -> io::Result<Self> {
         let mut environment = Self::read();
-        let marker = environment.take(again::MARKER);
-        if let Some(handed) = marker.and_then(|marker| again::receive(&marker)) {
+        let marker = environment.take(reexec::MARKER);
+        if let Some(handed) = marker.and_then(|marker| reexec::receive(&marker)) {
             environment.add(handed?);
             return Ok(environment);
         }
@@ -64,7 +64,7 @@ impl Environment {
         if private.is_empty() {
             Ok(environment)
         } else {
-            Err(again::start(&public, &private))
+            Err(reexec::start(&public, &private))
         }
     }
 }

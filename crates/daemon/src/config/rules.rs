@@ -5,7 +5,7 @@
 use super::error::Problem;
 use super::keys::{Config, DAY_SECS};
 use super::load::Origins;
-use bridge_core::rules::{Place, Policy, Prefix, Rule, Ruling, is_approval};
+use bridge_core::rules::{Place, Policy, Prefix, Rule, RuleDecision, is_approval};
 use bridge_core::value::{Deciders, RequestKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ pub struct RuleConfig {
     #[serde(default)]
     pub path: Vec<String>,
     /// What happens.
-    pub then: Ruling,
+    pub then: RuleDecision,
     /// Who decides where somebody is asked. Without it what is usual for the tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Deciders")]
@@ -160,7 +160,7 @@ impl RuleConfig {
     fn problems(&self) -> Vec<(&'static str, String)> {
         let mut found = self.unreadable();
         let mut say = |key: &'static str, what: &str| found.push((key, what.to_owned()));
-        let allows = self.then == Ruling::Allow;
+        let allows = self.then == RuleDecision::Allow;
         if allows && self.is_for_peers() && !self.even_peers {
             say(
                 "then",
@@ -232,7 +232,7 @@ impl RuleConfig {
     /// What an operator should know at every start.
     fn warnings(&self) -> Vec<String> {
         let name = &self.name;
-        if self.then != Ruling::Allow {
+        if self.then != RuleDecision::Allow {
             return Vec::new();
         }
         let covers =
@@ -305,7 +305,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::shape::read;
+    use crate::config::parse::read;
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();
@@ -423,7 +423,7 @@ mod tests {
                     path = ['/x']\nthen = 'ask'\nwho = 'owner'\n";
         let policy = read(text).unwrap().0.policy();
         let rule = &policy.rules[0];
-        assert_eq!((rule.name.as_str(), rule.then), ("push", Ruling::Ask));
+        assert_eq!((rule.name.as_str(), rule.then), ("push", RuleDecision::Ask));
         assert_eq!(
             (rule.tiers.as_slice(), rule.kinds.as_slice()),
             (&[Tier::Tool][..], &[RequestKind::Command][..])

@@ -1,4 +1,4 @@
-//! The JSON Schema of the configuration, generated from [`Config`], and the same as [`Shape`]s that a file
+//! The JSON Schema of the configuration, generated from [`Config`], and the same as [`KeySchema`]s that a file
 //! is held against. One source: what an editor says about a file is what we say about it.
 
 use super::keys::Config;
@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 /// What may stand at a place of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum KeySchema {
     /// A table with these keys and no others.
-    Table(BTreeMap<String, Shape>),
+    Table(BTreeMap<String, KeySchema>),
     /// One of these words.
     Word(Vec<String>),
     /// Text; not empty where that would mean nothing.
@@ -24,7 +24,7 @@ pub(super) enum Shape {
     /// A list of some of these words.
     Words(Vec<String>),
     /// Any number of tables with these keys and no others.
-    Tables(BTreeMap<String, Shape>),
+    Tables(BTreeMap<String, KeySchema>),
     /// Something the schema can say and no key of ours is; left to serde.
     Other,
 }
@@ -37,39 +37,39 @@ pub(super) fn schema() -> Value {
     schema.to_value()
 }
 
-/// The shape of the whole file.
-pub(super) fn shape() -> Shape {
-    shape_of(&schema())
+/// What the whole file may hold.
+pub(super) fn file_schema() -> KeySchema {
+    key_schema(&schema())
 }
 
-fn shape_of(schema: &Value) -> Shape {
+fn key_schema(schema: &Value) -> KeySchema {
     if let Some(Value::Object(properties)) = schema.get("properties") {
         let table = properties
             .iter()
-            .map(|(key, schema)| (key.clone(), shape_of(schema)));
-        return Shape::Table(table.collect());
+            .map(|(key, schema)| (key.clone(), key_schema(schema)));
+        return KeySchema::Table(table.collect());
     }
     if let Some(words) = words(schema) {
-        return Shape::Word(words);
+        return KeySchema::Word(words);
     }
     match schema.get("type").and_then(Value::as_str) {
-        Some("string") => Shape::Text {
+        Some("string") => KeySchema::Text {
             may_be_empty: schema.get("minLength").is_none(),
         },
-        Some("integer") => Shape::Number {
+        Some("integer") => KeySchema::Number {
             min: bound(schema, "minimum").unwrap_or(i128::MIN),
             max: bound(schema, "maximum").unwrap_or(i128::MAX),
         },
-        Some("boolean") => Shape::Flag,
+        Some("boolean") => KeySchema::Flag,
         Some("array") if schema.pointer("/items/type") == Some(&Value::from("string")) => {
-            Shape::Texts
+            KeySchema::Texts
         }
-        Some("array") => match schema.get("items").map(shape_of) {
-            Some(Shape::Table(keys)) => Shape::Tables(keys),
-            Some(Shape::Word(words)) => Shape::Words(words),
-            Some(_) | None => Shape::Other,
+        Some("array") => match schema.get("items").map(key_schema) {
+            Some(KeySchema::Table(keys)) => KeySchema::Tables(keys),
+            Some(KeySchema::Word(words)) => KeySchema::Words(words),
+            Some(_) | None => KeySchema::Other,
         },
-        Some(_) | None => Shape::Other,
+        Some(_) | None => KeySchema::Other,
     }
 }
 
@@ -83,7 +83,7 @@ fn bound(schema: &Value, name: &str) -> Option<i128> {
     schema.get(name)?.as_i64().map(i128::from)
 }
 
-impl Shape {
+impl KeySchema {
     /// The dotted names of all keys at or below this place that hold a value.
     pub(super) fn keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
@@ -109,8 +109,8 @@ impl Shape {
     }
 }
 
-impl Shape {
-    /// As [`Shape::keys`], for these values: each table of a list has its number.
+impl KeySchema {
+    /// As [`KeySchema::keys`], for these values: each table of a list has its number.
     pub(super) fn keys_of(&self, value: &Value) -> Vec<String> {
         let mut keys = Vec::new();
         self.collect_of("", Some(value), &mut keys);
@@ -156,9 +156,9 @@ pub(super) fn join(path: &str, key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn leaves(shape: &Shape, found: &mut Vec<Shape>) {
+    fn leaves(shape: &KeySchema, found: &mut Vec<KeySchema>) {
         match shape {
-            Shape::Table(table) | Shape::Tables(table) => {
+            KeySchema::Table(table) | KeySchema::Tables(table) => {
                 table.values().for_each(|shape| leaves(shape, found));
             }
             other => found.push(other.clone()),
@@ -166,30 +166,30 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_a_checked_shape() {
+    fn every_key_has_a_checked_file_schema() {
         let mut found = Vec::new();
-        leaves(&shape(), &mut found);
-        assert!(!found.contains(&Shape::Other), "{found:?}");
-        assert_eq!(found.len(), shape().keys().len());
+        leaves(&file_schema(), &mut found);
+        assert!(!found.contains(&KeySchema::Other), "{found:?}");
+        assert_eq!(found.len(), file_schema().keys().len());
     }
 
     #[test]
     fn bounds_and_words_come_from_the_fields() {
-        let Shape::Table(root) = shape() else {
+        let KeySchema::Table(root) = file_schema() else {
             panic!("the root is a table")
         };
-        let Shape::Table(daemon) = &root["daemon"] else {
+        let KeySchema::Table(daemon) = &root["daemon"] else {
             panic!("[daemon] is a table")
         };
-        assert_eq!(daemon["turns_max"], Shape::Number { min: 1, max: 512 });
-        let Shape::Table(codex) = &root["codex"] else {
+        assert_eq!(daemon["turns_max"], KeySchema::Number { min: 1, max: 512 });
+        let KeySchema::Table(codex) = &root["codex"] else {
             panic!("[codex] is a table")
         };
         let words = ["auto", "socket", "stdio"].map(str::to_owned).to_vec();
-        assert_eq!(codex["transport"], Shape::Word(words));
+        assert_eq!(codex["transport"], KeySchema::Word(words));
         assert_eq!(
             codex["bin"],
-            Shape::Text {
+            KeySchema::Text {
                 may_be_empty: false
             }
         );

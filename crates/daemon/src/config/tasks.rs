@@ -1,4 +1,4 @@
-//! The keys of `[tasks]` and `[notify]`: where tasks of callers may work, and who may be told that one is finished.
+//! The keys of `[tasks]` and `[notify]`: where tasks of callers may work, and who may be notified that one is finished.
 //!
 //! A secret is never a key: the file may be readable by others and ends up in repositories.
 
@@ -155,7 +155,7 @@ fn refuse_directory(directory: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::read;
+    use super::super::parse::read;
     use super::*;
 
     fn judge(text: &str) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use super::check::schema_text;
 use super::environment::Environment;
-use super::schema::shape;
-use super::{Config, Loaded, load, shape as form};
+use super::schema::file_schema;
+use super::{Config, Loaded, load, parse as form};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn the_example_shows_the_defaults() {
 fn example_lists_exactly_the_known_keys() {
     let (_, spots) = form::read(&uncommented(|_| true)).unwrap();
     let shown: BTreeSet<String> = spots.into_keys().map(unnumbered).collect();
-    let known: BTreeSet<String> = shape().keys().into_iter().collect();
+    let known: BTreeSet<String> = file_schema().keys().into_iter().collect();
     assert_eq!(shown, known);
 }
 

@@ -1,6 +1,6 @@
 //! The keys of `[tiers]`: what senders may do, by who they are. The same keys for every tier, with other defaults.
 //!
-//! What they become for a turn is in the daemon's settings; what must not stand together is judged in `sense`.
+//! What they become for a turn is in the daemon's settings; what must not stand together is judged in `validate`.
 
 use bridge_core::budget::DayBudget;
 use bridge_core::limits;

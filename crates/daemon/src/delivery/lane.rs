@@ -1,17 +1,16 @@
 //! The reply lanes: one per conversation, strictly in order, each reply's intent on disk before it is sent.
 
 use crate::Daemon;
+use crate::process::clock::until_due;
 use crate::process::ids::{jitter, now};
 use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
 use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp, Twin};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longest sleep: machines sleep too, and rows are the truth.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How long a look at a lane may take: long questions of others may be before it.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Pause after the ledger failed under a lane.
@@ -21,16 +20,53 @@ const TWIN_LOOKS_MAX: u32 = 8;
 /// How far a platform's clock may be off when it says that a reply was shown.
 const TWIN_SLACK_MS: i64 = 10_000;
 
-impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Works on a lane, unless somebody does already; then that one looks once more.
-    pub(crate) fn deliver(self: &Arc<Self>, conversation_id: ConversationId) {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(again) = lanes.get_mut(&conversation_id) {
+/// Lanes that a task works on; `true` when another look was asked for meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes(Mutex<HashMap<ConversationId, bool>>);
+
+impl Lanes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a lane; `false` when another task has it, which then looks once more.
+    fn enter(&self, id: &ConversationId) -> bool {
+        let mut lanes = self.lock();
+        if let Some(again) = lanes.get_mut(id) {
             *again = true;
+            return false;
+        }
+        lanes.insert(id.clone(), false);
+        true
+    }
+
+    /// Gives the lane up; `false` when another look was asked for meanwhile.
+    fn leave(&self, id: &ConversationId) -> bool {
+        let mut lanes = self.lock();
+        match lanes.get_mut(id) {
+            Some(again) if *again => {
+                *again = false;
+                false
+            }
+            Some(_) | None => {
+                lanes.remove(id);
+                true
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Works on a lane, unless a task does already.
+    pub(crate) fn deliver(self: &Arc<Self>, conversation_id: ConversationId) {
+        if !self.lanes.enter(&conversation_id) {
             return;
         }
-        lanes.insert(conversation_id.clone(), false);
-        drop(lanes);
         let daemon = Arc::clone(self);
         self.spawn_for(conversation_id.clone(), async move {
             let entry = LaneEntry {
@@ -46,7 +82,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         loop {
             let pause_until = match self.send_next(conversation_id).await {
                 Ok(Next::Sent) => continue,
-                Ok(Next::Empty) if self.leave(conversation_id) => return,
+                Ok(Next::Empty) if self.lanes.leave(conversation_id) => return,
                 Ok(Next::Empty) => continue,
                 Ok(Next::Later(at)) => at,
                 Err(error) => {
@@ -54,25 +90,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     now().plus_ms(FAULT_PAUSE_MS)
                 }
             };
-            let ms = u64::try_from(pause_until.since_ms(now()).max(1)).unwrap_or(1);
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(ms).min(SLEEP_MAX)) => {}
+                () = until_due(Some(pause_until)) => {}
                 () = self.stopping.cancelled() => return,
-            }
-        }
-    }
-
-    /// Gives the lane up; `false` when somebody asked for another look meanwhile.
-    fn leave(&self, conversation_id: &ConversationId) -> bool {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        match lanes.get_mut(conversation_id) {
-            Some(again) if *again => {
-                *again = false;
-                false
-            }
-            Some(_) | None => {
-                lanes.remove(conversation_id);
-                true
             }
         }
     }
@@ -114,7 +134,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Approach::Probe => match self.look_for(message, reply).await {
                 Ok(Probe::Present { receipt }) => Ok(receipt),
                 Ok(Probe::Absent) => self.sink.send(message, reply).await,
-                Err(fault) => Err(still_in_doubt(fault)),
+                Err(fault) => Err(still_ambiguous(fault)),
             },
             Approach::GiveUp(failure) => Err(SinkFault { failure }),
         }
@@ -195,7 +215,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 /// The entry of a lane in the registry, given back when its task panics: otherwise nothing of the conversation would be
 /// delivered until the next start.
 struct LaneEntry<'a> {
-    lanes: &'a Mutex<HashMap<ConversationId, bool>>,
+    lanes: &'a Lanes,
     conversation_id: &'a ConversationId,
 }
 
@@ -208,13 +228,12 @@ impl LaneEntry<'_> {
 
 impl Drop for LaneEntry<'_> {
     fn drop(&mut self) {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.remove(self.conversation_id);
+        self.lanes.lock().remove(self.conversation_id);
     }
 }
 
-/// A look that failed tells nothing: the next try must look again, whatever kept this one from it.
-fn still_in_doubt(fault: SinkFault) -> SinkFault {
+/// A probe that failed proves nothing: the next try must probe again, whatever the reason.
+fn still_ambiguous(fault: SinkFault) -> SinkFault {
     SinkFault {
         failure: Failure {
             class: Class::Ambiguous,

@@ -8,7 +8,7 @@ use bridge_front::{NewFile, SubmitError};
 /// What a file is called that has no name.
 const NAMELESS: &str = "file";
 
-/// Keeps the files of a message, all or none: whoever sent them still has them and is told at once.
+/// Keeps the files of a message, all or none: the sender still has them and learns it at once.
 pub(crate) async fn keep(
     file_store: FileStore,
     files: Vec<NewFile>,

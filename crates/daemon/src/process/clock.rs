@@ -7,7 +7,10 @@ use bridge_core::value::Timestamp;
 #[cfg(not(test))]
 use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Longest sleep of a loop that waits for something due.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
@@ -43,6 +46,13 @@ pub(crate) fn now() -> Timestamp {
     CLOCK
         .get_or_init(|| Clock::start(wall_ms(), None, steady_ms()))
         .at(steady_ms())
+}
+
+/// Sleeps until this clock reaches `due`, for [`SLEEP_MAX`] at most: a wake-up may be lost, rows are not.
+pub(crate) async fn until_due(due: Option<Timestamp>) {
+    let ms = due.map(|due| u64::try_from(due.since_ms(now())).unwrap_or(0).max(1));
+    let sleep = ms.map_or(SLEEP_MAX, Duration::from_millis);
+    tokio::time::sleep(sleep.min(SLEEP_MAX)).await;
 }
 
 fn wall_ms() -> i64 {

@@ -82,7 +82,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     let then = "what it worked on is taken up again after a pause";
                     let pause = daemon.count_panic(&subject, panic.as_ref(), then);
                     tokio::select! {
-                        () = tokio::time::sleep(pause) => daemon.doubt.notify_one(),
+                        () = tokio::time::sleep(pause) => daemon.turns.recheck(),
                         () = daemon.stopping.cancelled() => {}
                     }
                 }

@@ -14,7 +14,7 @@ const LOGIN_FILE: &str = "auth.json";
 /// Largest such file that is read; real ones have a few thousand bytes.
 const LOGIN_FILE_MAX_BYTES: u64 = 256 * 1024;
 
-/// Values of one source that stay secret after it told others; Codex has three at a time. A login that was refreshed is
+/// Values of one source that stay secret after it changed them; Codex has three at a time. A login that was refreshed is
 /// good for a while yet, and a turn may have read it before.
 const FORMER_MAX: usize = 12;
 
@@ -37,8 +37,8 @@ pub(crate) struct SecretRegistry {
 /// What the values amount to, so that it is put together only when they change.
 #[derive(Default)]
 struct Made {
-    /// What each source told, oldest first.
-    told: Vec<Vec<String>>,
+    /// The values of each source, oldest first.
+    by_source: Vec<Vec<String>>,
     /// All of them at that time.
     known: Vec<String>,
     secrets: Arc<Secrets>,
@@ -77,18 +77,18 @@ impl SecretRegistry {
     pub(crate) fn secrets(&self) -> Arc<Secrets> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let Made {
-            told,
+            by_source,
             known,
             secrets,
         } = &mut *made;
-        told.resize_with(self.sources.len(), Vec::new);
+        by_source.resize_with(self.sources.len(), Vec::new);
         let mut values = self.fixed.clone();
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         values.extend(learned.iter().cloned());
         drop(learned);
-        for (source, told) in self.sources.iter().zip(told) {
-            remember(told, source());
-            values.extend_from_slice(told);
+        for (source, by_source) in self.sources.iter().zip(by_source) {
+            remember(by_source, source());
+            values.extend_from_slice(by_source);
         }
         if *known != values {
             *secrets = Arc::new(Secrets::new(&values));
@@ -98,12 +98,12 @@ impl SecretRegistry {
     }
 }
 
-/// Puts what is told now behind what was told before.
-fn remember(told: &mut Vec<String>, mut now: Vec<String>) {
-    told.retain(|value| !now.contains(value));
-    let forgotten = told.len().saturating_sub(FORMER_MAX);
-    told.drain(..forgotten);
-    told.append(&mut now);
+/// Appends the present values to the former ones.
+fn remember(by_source: &mut Vec<String>, mut now: Vec<String>) {
+    by_source.retain(|value| !now.contains(value));
+    let forgotten = by_source.len().saturating_sub(FORMER_MAX);
+    by_source.drain(..forgotten);
+    by_source.append(&mut now);
 }
 
 /// The logins that Codex keeps. They are refreshed while it runs, so the file is looked at again when it changed.
@@ -174,15 +174,15 @@ mod tests {
 
     #[test]
     fn secret_registry_bounds_former_values() {
-        let mut told = Vec::new();
+        let mut by_source = Vec::new();
         for round in 0..100 {
-            remember(&mut told, vec![format!("value-{round}")]);
-            remember(&mut told, vec![format!("value-{round}")]);
+            remember(&mut by_source, vec![format!("value-{round}")]);
+            remember(&mut by_source, vec![format!("value-{round}")]);
         }
-        assert_eq!(told.len(), FORMER_MAX + 1);
-        assert_eq!(told.last().map(String::as_str), Some("value-99"));
-        remember(&mut told, Vec::new());
-        assert!(told.contains(&"value-99".to_owned()));
+        assert_eq!(by_source.len(), FORMER_MAX + 1);
+        assert_eq!(by_source.last().map(String::as_str), Some("value-99"));
+        remember(&mut by_source, Vec::new());
+        assert!(by_source.contains(&"value-99".to_owned()));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The settings in force: the configuration, what is derived from it, and what the daemon was started with.
 
-mod exec;
-mod reads_also;
 mod tasks;
 
 use crate::a2a_tasks::A2aSettings;
@@ -10,10 +8,11 @@ use crate::notify_targets::NotifySettings;
 use crate::process::ids;
 use crate::push_client::{HttpPushClient, PushClient};
 use crate::redaction::registry::SecretRegistry;
+use crate::turn::follow::Patience;
 use crate::turn::progress::ProgressTimes;
 use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
-use bridge_core::port::{Reads, ThreadSpec};
+use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions, task_instructions};
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, MidTurn, Pace, TurnsPerSender};
@@ -98,7 +97,7 @@ impl Settings {
             secret_registry: Arc::default(),
             places: Places::default(),
             notify: NotifySettings::default(),
-            exec_channels: config.exec_channels(),
+            exec_channels: Vec::new(),
             hidden: Vec::new(),
         }
     }
@@ -170,7 +169,7 @@ impl Settings {
         milliseconds(self.config.approvals.deadline_secs.saturating_mul(1000))
     }
 
-    /// When whoever may decide an approval request is told again; `None` for never.
+    /// When a reminder of an open approval request is sent; `None` for never.
     pub(crate) fn approval_reminder_ms(&self) -> Option<i64> {
         let approvals = &self.config.approvals;
         let before_deadline = (1..approvals.deadline_secs).contains(&approvals.reminder_secs);
@@ -191,7 +190,7 @@ impl Settings {
         match access {
             ReadAccess::Disk => Reads::Disk,
             ReadAccess::Isolated => Reads::Shielded {
-                also: reads_also::still_there(&self.tier(of).reads_also),
+                also: still_there(&self.tier(of).reads_also),
                 hidden: self.hidden.clone(),
             },
         }
@@ -307,7 +306,7 @@ impl TierSettings {
         Self {
             sandbox: tier.sandbox(),
             reads: tier.reads,
-            reads_also: reads_also::real_places(&tier.reads_also),
+            reads_also: real_places(&tier.reads_also),
             approval_policy: tier.approval_policy(),
             model: tier.model.clone(),
             instructions: tier.instructions.clone(),
@@ -316,5 +315,113 @@ impl TierSettings {
             on_cut: tier.on_cut,
             mid_turn: tier.mid_turn,
         }
+    }
+}
+
+/// Whether a conversation is named by `exec.conversations` or its channel by `channels`.
+fn runs_over_exec(channels: &[String], keys: &[String], channel: &ChannelId, key: &str) -> bool {
+    let kind = channel.as_str().split(':').next().unwrap_or_default();
+    let whole = |exec: &String| exec == kind || exec == channel.as_str();
+    // A `*` at the end stands for any rest.
+    let matches = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(beginning) => key.starts_with(beginning),
+        None => key == pattern,
+    };
+    channels.iter().any(whole) || keys.iter().any(matches)
+}
+
+impl Settings {
+    #[must_use]
+    pub(crate) fn with_exec_channels(mut self, channels: impl Iterator<Item = ChannelId>) -> Self {
+        self.exec_channels
+            .extend(channels.map(|channel| channel.to_string()));
+        self
+    }
+
+    /// Which program of Codex runs the turns of a conversation.
+    pub(crate) fn transport(&self, channel: &ChannelId, key: &str) -> TurnTransport {
+        let keys = &self.config.exec.conversations;
+        if runs_over_exec(&self.exec_channels, keys, channel, key) {
+            TurnTransport::Exec
+        } else {
+            TurnTransport::AppServer
+        }
+    }
+
+    /// How long a turn may take. A run says nothing while its model writes, so its silence means nothing.
+    pub(crate) fn patience(&self, transport: TurnTransport) -> Patience {
+        match transport {
+            TurnTransport::AppServer => Patience {
+                timeout: Duration::from_secs(self.config.turn.timeout_secs),
+                idle: Duration::from_secs(self.config.turn.idle_secs),
+            },
+            TurnTransport::Exec => {
+                let timeout = Duration::from_secs(self.config.exec.timeout_secs);
+                Patience {
+                    timeout,
+                    idle: timeout.saturating_mul(2),
+                }
+            }
+        }
+    }
+
+    /// What happens to a message that arrives mid-turn. A run takes no more text, so there it waits.
+    pub(crate) fn mid_turn(&self, tier: Tier, channel: &ChannelId, key: &str) -> MidTurn {
+        match self.transport(channel, key) {
+            TurnTransport::AppServer => self.tier(tier).mid_turn,
+            TurnTransport::Exec => MidTurn::Queue,
+        }
+    }
+}
+
+/// The paths without symbolic links, taken when the configuration is read. One that is not there is granted to nobody.
+fn real_places(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let real = paths.iter().filter_map(|path| path.canonicalize().ok());
+    real.collect()
+}
+
+/// Those that are still the same place. Turns write in directories that others may read: a path that was replaced by a link since
+/// then leads where nobody granted anything.
+fn still_there(places: &[PathBuf]) -> Vec<String> {
+    let same = |place: &&PathBuf| place.canonicalize().is_ok_and(|real| real == **place);
+    let places = places.iter().filter(same);
+    places.map(|place| place.display().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn exec_matches_channel_or_conversation_key() {
+        let channels = ["molecule".to_owned()];
+        let keys = ["nightly".to_owned(), "ops/*".to_owned()];
+        let holds = |channel: &str, key: &str| {
+            runs_over_exec(&channels, &keys, &ChannelId::new(channel), key)
+        };
+        assert!(holds("molecule:ws-1", "anything"));
+        assert!(!holds("molecules", "anything"));
+        assert!(holds("local", "nightly") && holds("local", "ops/disk"));
+        assert!(!holds("local", "nightly2") && !holds("local", "op"));
+        let all = ["*".to_owned()];
+        assert!(runs_over_exec(&[], &all, &ChannelId::new("local"), "main"));
+    }
+
+    #[test]
+    fn f1_symlinked_grant_is_dropped() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for name in ["shared", "secret"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        symlink(at("shared"), at("link")).unwrap();
+        let granted = real_places(&[at("link"), at("missing")]);
+        assert_eq!(granted, [at("shared")]);
+        assert_eq!(still_there(&granted), [at("shared").display().to_string()]);
+        std::fs::remove_dir(at("shared")).unwrap();
+        symlink(at("secret"), at("shared")).unwrap();
+        assert_eq!(still_there(&granted), Vec::<String>::new());
     }
 }

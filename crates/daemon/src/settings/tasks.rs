@@ -1,4 +1,4 @@
-//! What a task may be on this machine: where it may work, whose Codex it may have, who may be told. What a task asks for
+//! What a task may be on this machine: where it may work, whose Codex it may have. What a task asks for
 //! is typed already; nothing here reads a text as a setting.
 
 use super::Settings;

@@ -6,13 +6,14 @@ use crate::config::Config;
 use bridge_core::port::{ApprovalRequest, RequestKey};
 use bridge_core::prompt::ASK_AGENT;
 use bridge_core::rules::Effect;
-use bridge_core::value::{IncarnationId, ItemId, RequestKind};
+use bridge_core::value::{IncarnationId, ItemId, RequestKind, Wants};
 use bridge_sim::PeerAgent;
 use serde_json::json;
 
 fn asks_agent(text: &str) -> ApprovalRequest {
+    let arguments = json!({"agent": "planner", "text": text});
     let payload = json!({"threadId": "t", "turnId": "u", "callId": "call", "tool": ASK_AGENT,
-        "arguments": {"agent": "planner", "text": text}});
+        "arguments": arguments});
     ApprovalRequest {
         key: RequestKey {
             incarnation: IncarnationId::new("i"),
@@ -25,6 +26,9 @@ fn asks_agent(text: &str) -> ApprovalRequest {
         shown: String::new(),
         effect: Effect::default(),
         payload: payload.to_string(),
+        wants: Wants::Approval,
+        secret_answer: false,
+        tool_arguments: Some(arguments.to_string()),
     }
 }
 

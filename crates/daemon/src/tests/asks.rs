@@ -4,10 +4,10 @@
 use super::stage::Stage;
 use bridge_core::port::{ApprovalRequest, Read, RequestKey, Responded, TurnEvent};
 use bridge_core::rules::Effect;
-use bridge_core::step::{Authority, Deaf, Decide, Unheard};
+use bridge_core::step::{AnswerUndelivered, Authority, Decide, UndeliveredReason};
 use bridge_core::value::{
     IncarnationId, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
-    RequestVerdict, Timestamp,
+    RequestVerdict, Timestamp, Wants,
 };
 use bridge_testkit::fault::{Fault, Span};
 use std::collections::BTreeSet;
@@ -33,6 +33,9 @@ fn asks(command: &str) -> ApprovalRequest {
             ..Effect::default()
         },
         payload: "{}".to_owned(),
+        wants: Wants::Approval,
+        secret_answer: false,
+        tool_arguments: None,
     }
 }
 
@@ -63,9 +66,9 @@ impl Stage {
 
     /// What the turn waits for.
     fn waits_for(&self) -> BTreeSet<RequestId> {
-        let running = self.daemon.running.lock().unwrap();
+        let running = self.daemon.turns.running.lock();
         let turn = running.get(&message()).unwrap();
-        turn.questions.open()
+        turn.requests.open()
     }
 
     async fn says(&self, request_id: RequestId, decision: RequestDecision) {
@@ -171,7 +174,7 @@ async fn decision_before_reattach_becomes_grant() {
     stage
         .until("the question", || !stage.open().is_empty())
         .await;
-    let followed = stage.daemon.running.lock().unwrap().remove(&message());
+    let followed = stage.daemon.turns.running.lock().remove(&message());
     assert!(followed.is_some());
     stage.agent.hears(Responded::Gone);
     stage.accepts().await;
@@ -188,9 +191,8 @@ async fn f5_a_secret_is_kept_until_confirmed() {
     let mut question = asks("what is the password?");
     question.method = "item/tool/requestUserInput".to_owned();
     question.kind = RequestKind::UserInput;
-    question.payload = r#"{"threadId": "t", "turnId": "u", "itemId": "i", "isBlocking": true,
-        "questions": [{"id": "q", "question": "?", "isSecret": true}]}"#
-        .to_owned();
+    question.wants = Wants::Text;
+    question.secret_answer = true;
     let name = question.key.clone();
     stage.asked(vec![question]).await;
     stage
@@ -238,19 +240,16 @@ async fn f10_stale_undelivered_report_grants_nothing() {
     stage
         .until("the second answer", || stage.agent.answers().len() == 2)
         .await;
-    assert_eq!(stage.requests()[0].told_again, 1);
-    let late = Unheard {
+    assert_eq!(stage.requests()[0].resends, 1);
+    let late = AnswerUndelivered {
         request_id,
-        because: Deaf::Cut,
-        told_again: 0,
+        because: UndeliveredReason::Cut,
+        resends: 0,
     };
     stage.daemon.insist(late.clone()).await.unwrap();
     let state = stage.requests()[0].state.clone();
     assert!(matches!(state, RequestState::Decided(_)), "{state:?}");
-    let newest = Unheard {
-        told_again: 1,
-        ..late
-    };
+    let newest = AnswerUndelivered { resends: 1, ..late };
     stage.daemon.insist(newest).await.unwrap();
     let state = stage.requests()[0].state.clone();
     assert!(matches!(state, RequestState::Granted(_)), "{state:?}");

@@ -4,7 +4,7 @@
 use super::agent::{COMMAND, Trouble};
 use super::stage::Stage;
 use crate::config::ServiceManagerVars;
-use crate::notify::Notifier;
+use crate::process::service_manager::Notifier;
 use bridge_channel::Activity;
 use bridge_core::value::{ChannelId, SenderKind};
 use std::ffi::OsStr;
@@ -34,12 +34,18 @@ async fn long_turn_sends_periodic_progress() {
         turns: 1,
         current: Some(COMMAND.to_owned()),
     };
-    assert_eq!(stage.daemon.activity(&channel), busy);
+    assert_eq!(stage.daemon.turns.running.activity(&channel), busy);
     let elsewhere = ChannelId::new("elsewhere");
-    assert_eq!(stage.daemon.activity(&elsewhere), Activity::default());
+    assert_eq!(
+        stage.daemon.turns.running.activity(&elsewhere),
+        Activity::default()
+    );
     stage.done("slow").await;
     assert_eq!(stage.platform.hints(), [line(3), line(8), line(13)]);
-    assert_eq!(stage.daemon.activity(&channel), Activity::default());
+    assert_eq!(
+        stage.daemon.turns.running.activity(&channel),
+        Activity::default()
+    );
     stage.shown("quick").await;
     stage.done("quick").await;
     assert_eq!(stage.platform.hints().len(), 3);

@@ -17,8 +17,8 @@ impl Stage {
         assert!(self.reaches(SOON, done).await, "{:?}", self.state("one"));
         assert_eq!(self.daemon.panics.total(), panics);
         assert_eq!(self.platform.visible(), ["one"]);
-        assert!(self.daemon.running.lock().unwrap().is_empty());
-        assert!(self.daemon.lanes.lock().unwrap().is_empty());
+        assert!(self.daemon.turns.running.lock().is_empty());
+        assert!(self.daemon.lanes.is_empty());
     }
 }
 

@@ -1,4 +1,4 @@
-//! A platform that takes replies and acks, refuses them, or leaves its outcome open, as a test says.
+//! A platform that takes replies, refuses them, or leaves its outcome open, as a test says.
 
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::value::{Class, Failure, Message, Reply, Twin};
@@ -24,12 +24,10 @@ pub(super) enum Mood {
 struct Known {
     moods: VecDeque<Mood>,
     refuses_until: Option<Instant>,
-    refuses_acks: u32,
     probeable: bool,
     /// By key, in the order they became visible.
     seen: Vec<(String, String)>,
     receipts: BTreeMap<String, String>,
-    acks: Vec<String>,
     hints: Vec<String>,
     sends: u32,
     probes: u32,
@@ -52,10 +50,6 @@ impl ScriptedPlatform {
         self.known().refuses_until = Some(Instant::now() + time);
     }
 
-    pub(super) fn refuse_acks(&self, times: u32) {
-        self.known().refuses_acks = times;
-    }
-
     pub(super) fn probeable(&self) {
         self.known().probeable = true;
     }
@@ -64,11 +58,6 @@ impl ScriptedPlatform {
     pub(super) fn visible(&self) -> Vec<String> {
         let known = self.known();
         known.seen.iter().map(|(_, text)| text.clone()).collect()
-    }
-
-    /// Messages that were acknowledged, by their text.
-    pub(super) fn acks(&self) -> Vec<String> {
-        self.known().acks.clone()
     }
 
     /// Lines about long turns.
@@ -161,16 +150,6 @@ impl Sink for ScriptedPlatform {
             },
             None => Probe::Absent,
         })
-    }
-
-    async fn acknowledge(&self, message: &Message) -> Result<(), SinkFault> {
-        let mut known = self.known();
-        if known.refuses_acks > 0 {
-            known.refuses_acks -= 1;
-            return Err(fault(Class::Transient));
-        }
-        known.acks.push(message.body.clone());
-        Ok(())
     }
 
     async fn hint(&self, _message: &Message, text: &str) -> Result<(), SinkFault> {

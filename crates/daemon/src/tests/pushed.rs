@@ -14,9 +14,8 @@ use bridge_core::step::{
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::task_events::FROM_NOW;
 use bridge_core::value::{
-    AckMode, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, PushTarget,
-    SenderKind, StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, Tier,
-    Timestamp,
+    ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, PushTarget, SenderKind,
+    StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::PushPut;
 use bridge_front::a2a::pushed;
@@ -150,7 +149,6 @@ impl Stage {
             sender: "ann".to_owned(),
             tier: Tier::Peer,
             body: name.to_owned(),
-            ack: AckMode::None,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: Extras::default(),

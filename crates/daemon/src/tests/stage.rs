@@ -9,7 +9,7 @@ use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_core::port::{LedgerError, Read};
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, StateName, Tier,
+    BootId, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, StateName, Tier,
 };
 use bridge_testkit::MemoryLedger;
 use bridge_testkit::fault::FaultLedger;
@@ -82,7 +82,6 @@ impl Stage {
             while daemon.recover().await.is_err() {
                 pause().await;
             }
-            tokio::spawn(Arc::clone(&daemon).acks());
             tokio::spawn(Arc::clone(&daemon).rescue());
             daemon.schedule().await;
         });
@@ -119,7 +118,6 @@ impl Stage {
             sender: "ann".to_owned(),
             tier: Tier::Owner,
             body: text.to_owned(),
-            ack: AckMode::AfterReply,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: bridge_core::step::Extras::default(),
@@ -165,7 +163,7 @@ impl Stage {
         assert!(self.reaches(PATIENCE, reached).await, "waited for {what}");
     }
 
-    /// Waits until a message is finished and acknowledged.
+    /// Waits until a message is finished.
     pub(super) async fn done(&self, text: &str) {
         let what = format!("the end of {text:?}");
         self.until(&what, || self.state(text) == Some(StateName::Done))

@@ -15,9 +15,9 @@ use bridge_core::step::{
 use bridge_core::task::A2aState;
 use bridge_core::task_events::{TaskEvent, Timeline, What};
 use bridge_core::value::{
-    AckMode, ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Failure,
-    MessageId, ReadAccess, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, Task,
-    TaskId, TaskStart, TaskTerms, Tier, Timestamp,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId,
+    ReadAccess, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, Task, TaskId,
+    TaskStart, TaskTerms, Tier, Timestamp,
 };
 use bridge_front::{Notified, Steering};
 use bridge_testkit::fault::{Fault, Span};
@@ -58,7 +58,6 @@ impl Stage {
             sender: "ann".to_owned(),
             tier: Tier::Tool,
             body: name.to_owned(),
-            ack: AckMode::None,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: Extras::default(),

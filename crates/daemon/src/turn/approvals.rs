@@ -1,57 +1,54 @@
-//! What Codex asks while a turn runs, from the question to the answer: judged by the rules, written down, told to
-//! Codex once it is decided. What a decision means is the core's; here it only reaches who must hear it.
+//! The approval requests of a running turn: judged by the rules, written down, and answered to Codex once they are
+//! decided. What a decision means is the core's; here it only reaches Codex.
 
 use crate::Daemon;
 use crate::process::ids::{now, request_id};
 use crate::turn::follow::Followed;
-use crate::turn::wants::wants;
-use bridge_codex::rpc::RawId;
-use bridge_codex::wire::ServerRequest;
-use bridge_codex::wire::values::GrantScope;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
 };
-use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::rules::{Case, RuleDecision, RuleEvaluation};
 use bridge_core::show;
-use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
-use bridge_core::value::{
-    Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
-    RequestKind, RequestState, RequestVerdict, Timestamp, Wants,
+use bridge_core::step::{
+    AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, ExpireOutcome, ExpireRequests, Resolve,
+    UndeliveredReason,
 };
-use bridge_front::wants_secret;
-use serde_json::Value;
+use bridge_core::value::{
+    Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
+    RequestState, RequestVerdict, Timestamp,
+};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Questions whose time has come that are settled in one go; the rest is due at once.
+/// OpenRequests whose time has come that are settled in one go; the rest is due at once.
 const TEND_MAX: usize = 100;
 /// How soon open questions are looked at again when the ledger failed.
 const TEND_PAUSE_MS: i64 = 1_000;
 
-/// The questions of one turn.
+/// The approval requests of one turn.
 #[derive(Debug)]
-pub(crate) struct Questions {
-    /// Those that a person has not decided yet: while there are any, no clock of the turn runs.
+pub(crate) struct OpenRequests {
+    /// Those that nobody decided yet: while there are any, no clock of the turn runs.
     open: watch::Sender<BTreeSet<RequestId>>,
-    /// Held from the look at the rows until `open` is what they say: no older look counts after a newer one.
+    /// Serialises refreshes of `open`, so a stale read never overwrites a newer one.
     looking: tokio::sync::Mutex<()>,
-    /// Those that Codex asked while we listened; after a restart it asks again, a moment after the turn is found.
-    heard: Mutex<BTreeSet<RequestId>>,
+    /// Those that Codex sent to this process; after a restart it sends them again, a moment after the turn is found.
+    received: Mutex<BTreeSet<RequestId>>,
 }
 
-impl Questions {
-    /// Those of a turn that waits for these; the receiver hears of every change.
+impl OpenRequests {
+    /// The requests of a turn that waits for `open`; the receiver sees every change.
     pub(crate) fn new(open: BTreeSet<RequestId>) -> (Self, watch::Receiver<BTreeSet<RequestId>>) {
         let (open, changes) = watch::channel(open);
-        let questions = Self {
+        let requests = Self {
             open,
             looking: tokio::sync::Mutex::default(),
-            heard: Mutex::default(),
+            received: Mutex::default(),
         };
-        (questions, changes)
+        (requests, changes)
     }
 
     /// What the turn waits for.
@@ -60,8 +57,8 @@ impl Questions {
         self.open.borrow().clone()
     }
 
-    fn heard(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn received(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,57 +71,55 @@ pub(crate) struct AskedBefore {
     pub(crate) open: BTreeSet<RequestId>,
 }
 
-/// One time that Codex is told what was decided.
+/// One attempt to give Codex a decision.
 #[derive(Clone, Debug)]
-struct Telling {
+struct ResponseAttempt {
     request_id: RequestId,
-    told_again: u32,
+    resends: u32,
 }
 
-/// Who listens to the turn of a question that Codex does not seem to ask.
-enum Listening {
-    /// It was heard, so it is really gone.
-    Heard,
-    /// The turn was found and is followed; when it asks again, it is told.
+/// What it means that Codex does not know a request.
+enum Unknown {
+    /// It was received here, so it is really gone.
+    Gone,
+    /// The turn was found again and is followed; it is answered when Codex sends the request again.
     NotYet,
-    /// The turn is found, or about to be, and not followed yet: the decision holds until it asks again.
-    Nobody,
+    /// The turn is not followed yet: the decision holds until the request comes again.
+    NotFollowed,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Codex asks. The question is on disk before anybody hears of it.
+    /// Codex asks. The request is on disk before anybody sees it.
     pub(crate) async fn asked(self: &Arc<Self>, turn: &Followed, asked: ApprovalRequest) {
         if self.called(turn, &asked).await {
             return;
         }
-        let message_id = &turn.message_id;
+        let message_id = turn.message_id();
         let to = asked.key.clone();
-        let ask = match self.question(message_id, asked).await {
-            Some(ask) => ask,
-            None if self.halt.is_cancelled() => return,
-            None => return self.decline(&to, message_id).await,
-        };
-        match self.insist(ask).await {
+        match self
+            .insist(self.request_row(&turn.claimed.message, asked))
+            .await
+        {
             Some(AskOutcome::Waits { request_id }) => {
                 tracing::info!(%message_id, %request_id, "codex asks, and waits for a decision");
-                if let Some(questions) = self.questions_of(message_id) {
-                    questions.heard().insert(request_id);
+                if let Some(requests) = self.requests_of(message_id) {
+                    requests.received().insert(request_id);
                 }
             }
             Some(AskOutcome::Answer {
                 request_id,
                 verdict,
-                told_again,
+                resends,
             }) => {
                 tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.as_str(), "codex asks, and is answered");
-                let telling = Telling {
+                let attempt = ResponseAttempt {
                     request_id,
-                    told_again,
+                    resends,
                 };
-                let heard = self.tell_at_once(&to, &telling, &verdict).await;
-                if heard == Some(Responded::Disconnected) {
-                    // A person's word that was kept for this question is kept for the next one like it.
-                    self.unheard(telling, Deaf::Cut).await;
+                let responded = self.respond_at_once(&to, &attempt, &verdict).await;
+                if responded == Some(Responded::Disconnected) {
+                    // A person's decision that was kept for this request is kept for the next one like it.
+                    self.not_delivered(attempt, UndeliveredReason::Cut).await;
                 }
             }
             None if self.halt.is_cancelled() => {}
@@ -133,17 +128,27 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.look_at_open(message_id).await;
     }
 
-    /// The question as a row, with what the rules say to it.
-    async fn question(&self, message_id: &MessageId, asked: ApprovalRequest) -> Option<Ask> {
-        let message = self.asker(message_id).await?;
-        let judgement = self.judge(&message, &asked);
+    /// The request as a row, with what the rules say to it.
+    fn request_row(&self, message: &Message, asked: ApprovalRequest) -> Ask {
+        let judgement = self.settings().policy.judge(Case {
+            tier: message.tier,
+            kind: &asked.kind,
+            effect: &asked.effect,
+        });
         let at = now();
         let at_once = at_once(&judgement, at);
         let deadline = self.settings().approval_deadline_ms();
         let shown = show::question(&asked.kind, &asked.shown);
-        let mut request = Request {
+        // A chat keeps everything that is written in it, so a secret is not asked for there.
+        let is_secret = asked.kind == RequestKind::UserInput && asked.secret_answer;
+        let deciders = if is_secret {
+            Deciders::Owner
+        } else {
+            judgement.who
+        };
+        let request = Request {
             request_id: request_id(),
-            message_id: message_id.clone(),
+            message_id: message.message_id.clone(),
             attempt: message.life.attempt,
             incarnation: asked.key.incarnation,
             rpc_id: asked.key.rpc_id,
@@ -154,43 +159,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             kind: asked.kind,
             shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
-            wants: Wants::Form,
-            deciders: judgement.who,
+            wants: asked.wants,
+            secret_answer: asked.secret_answer,
+            deciders,
             state: RequestState::Open,
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
-            told_again: 0,
+            resends: 0,
         };
-        request.wants = wants(&request.kind, &request.method, &asked.payload);
-        if request.kind == RequestKind::UserInput && wants_secret(&request) {
-            // What is written in a chat stays there.
-            request.deciders = Deciders::Owner;
-        }
-        Some(Ask { request, at_once })
-    }
-
-    /// The message whose turn asks. A ledger that can't be read for a while is no reason for a no.
-    async fn asker(&self, message_id: &MessageId) -> Option<Message> {
-        for tries in 0_u32.. {
-            let error = match self.load(message_id).await {
-                Ok(found) => return found.map(|(message, _)| message),
-                Err(error) => error,
-            };
-            tracing::error!(%error, %message_id, "the message of a question can't be read");
-            if error.class() != Class::Transient || !self.pause(tries).await {
-                return None;
-            }
-        }
-        None
-    }
-
-    fn judge(&self, message: &Message, asked: &ApprovalRequest) -> Judgement {
-        self.settings().policy.judge(Case {
-            tier: message.tier,
-            kind: &asked.kind,
-            effect: &asked.effect,
-        })
+        Ask { request, at_once }
     }
 
     /// The rows can't take the question: its message is over.
@@ -201,46 +179,47 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Codex is told what was decided before.
-    async fn tell_at_once(
+    /// Gives Codex a decision that was made before it asked.
+    async fn respond_at_once(
         self: &Arc<Self>,
         to: &RequestKey,
-        telling: &Telling,
+        attempt: &ResponseAttempt,
         verdict: &RequestVerdict,
     ) -> Option<Responded> {
-        let request_id = &telling.request_id;
-        let heard = self.agent.respond(to, verdict).await;
-        let heard = heard
+        let request_id = &attempt.request_id;
+        let responded = self.agent.respond(to, verdict).await;
+        let responded = responded
             .inspect_err(|error| {
                 tracing::warn!(%error, %request_id, "an answer could not be given to codex");
             })
             .ok()?;
-        match &heard {
+        match &responded {
             Responded::Gone => self.forget_secret(request_id).await,
             Responded::Invalid { why } => {
                 let why = why.clone();
-                self.unheard(telling.clone(), Deaf::Unfit { why }).await;
+                self.not_delivered(attempt.clone(), UndeliveredReason::Unfit { why })
+                    .await;
             }
             Responded::Delivered | Responded::Disconnected => {}
         }
-        Some(heard)
+        Some(responded)
     }
 
-    async fn unheard(self: &Arc<Self>, telling: Telling, because: Deaf) {
-        let Telling {
+    async fn not_delivered(self: &Arc<Self>, attempt: ResponseAttempt, because: UndeliveredReason) {
+        let ResponseAttempt {
             request_id,
-            told_again,
-        } = telling;
+            resends,
+        } = attempt;
         tracing::info!(%request_id, ?because, "codex did not take a decision");
-        self.settle(Unheard {
+        self.settle(AnswerUndelivered {
             request_id,
             because,
-            told_again,
+            resends,
         })
         .await;
     }
 
-    /// Tells Codex what was decided. A decision that does not reach it is not lost: while it lives it asks again.
+    /// Gives Codex a decision. One that does not reach it is not lost: as long as Codex lives it asks again.
     pub(crate) async fn answer(self: Arc<Self>, request_id: RequestId) {
         let Some((request, verdict)) = self.decided(&request_id).await else {
             return;
@@ -254,25 +233,25 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             {
                 None
             }
-            Ok(Responded::Gone) => match self.listening(&request) {
-                Listening::Heard => Some(Deaf::Gone),
-                Listening::NotYet => None,
-                Listening::Nobody => Some(Deaf::Cut),
+            Ok(Responded::Gone) => match self.unknown(&request) {
+                Unknown::Gone => Some(UndeliveredReason::Gone),
+                Unknown::NotYet => None,
+                Unknown::NotFollowed => Some(UndeliveredReason::Cut),
             },
-            Ok(Responded::Disconnected) => Some(Deaf::Cut),
-            Ok(Responded::Invalid { why }) => Some(Deaf::Unfit { why }),
+            Ok(Responded::Disconnected) => Some(UndeliveredReason::Cut),
+            Ok(Responded::Invalid { why }) => Some(UndeliveredReason::Unfit { why }),
             Err(error) => {
                 tracing::warn!(%error, %request_id, "a decision could not be given to codex");
                 None
             }
         };
         if let Some(because) = because {
-            let told_again = request.told_again;
-            let telling = Telling {
+            let resends = request.resends;
+            let attempt = ResponseAttempt {
                 request_id,
-                told_again,
+                resends,
             };
-            self.unheard(telling, because).await;
+            self.not_delivered(attempt, because).await;
         }
         self.look_at_open(&request.message_id).await;
     }
@@ -283,7 +262,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(request) => request?,
             Err(error) => {
                 tracing::error!(%error, %request_id, "a decision can't be read");
-                self.doubt.notify_one();
+                self.turns.recheck();
                 return None;
             }
         };
@@ -306,7 +285,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Codex has our answer: a secret one is forgotten now.
     pub(crate) async fn confirmed(self: &Arc<Self>, turn: &Followed, asked: RequestKey) {
-        let message_id = turn.message_id.clone();
+        let message_id = turn.message_id().clone();
         let RequestKey {
             incarnation,
             rpc_id,
@@ -334,7 +313,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for request in requests {
             if holds_secret(&request) {
                 let request_id = request.request_id;
-                self.settle(Told { request_id }).await;
+                self.settle(AnswerDelivered { request_id }).await;
             }
         }
     }
@@ -345,32 +324,32 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return;
         }
         let resolve = Resolve {
-            message_id: turn.message_id.clone(),
+            message_id: turn.message_id().clone(),
             incarnation: asked.incarnation,
             rpc_id: asked.rpc_id,
         };
         let _settled = self.insist(resolve).await;
-        self.look_at_open(&turn.message_id).await;
+        self.look_at_open(turn.message_id()).await;
     }
 
     /// The questions of a turn that is followed now.
-    fn questions_of(&self, message_id: &MessageId) -> Option<Arc<Questions>> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+    fn requests_of(&self, message_id: &MessageId) -> Option<Arc<OpenRequests>> {
+        let running = self.turns.running.lock();
         running
             .get(message_id)
-            .map(|running| Arc::clone(&running.questions))
+            .map(|turn| Arc::clone(&turn.requests))
     }
 
     /// The rows alone say what a turn waits for; they are looked at after every change of them.
     async fn look_at_open(&self, message_id: &MessageId) {
-        let Some(questions) = self.questions_of(message_id) else {
+        let Some(requests) = self.requests_of(message_id) else {
             return;
         };
-        let _one_at_a_time = questions.looking.lock().await;
+        let _one_at_a_time = requests.looking.lock().await;
         match self.standings(message_id).await {
             Ok(standings) => {
                 let waits_for = open(&standings);
-                questions.open.send_if_modified(|open| {
+                requests.open.send_if_modified(|open| {
                     let changed = *open != waits_for;
                     *open = waits_for;
                     changed
@@ -378,7 +357,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             Err(error) => {
                 tracing::error!(%error, %message_id, "what a turn waits for can't be read");
-                self.doubt.notify_one();
+                self.turns.recheck();
             }
         }
     }
@@ -396,40 +375,40 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Whether Codex can be believed that it does not ask this.
-    fn listening(&self, request: &Request) -> Listening {
-        match self.questions_of(&request.message_id) {
-            Some(questions) if questions.heard().contains(&request.request_id) => Listening::Heard,
-            Some(_) => Listening::NotYet,
-            None => Listening::Nobody,
+    fn unknown(&self, request: &Request) -> Unknown {
+        match self.requests_of(&request.message_id) {
+            Some(requests) if requests.received().contains(&request.request_id) => Unknown::Gone,
+            Some(_) => Unknown::NotYet,
+            None => Unknown::NotFollowed,
         }
     }
 
     /// The questions of a turn that is followed again: time spent waiting for a person does not count.
     pub(crate) async fn asked_before(&self, turn: &Followed) -> AskedBefore {
-        match self.standings(&turn.message_id).await {
+        match self.standings(turn.message_id()).await {
             Ok(standings) => AskedBefore {
                 waited: waited(&standings, now()),
                 open: open(&standings),
             },
             Err(error) => {
-                tracing::warn!(%error, message_id = %turn.message_id, "what a turn asked before can't be read");
+                tracing::warn!(%error, message_id = %turn.message_id(), "what a turn asked before can't be read");
                 AskedBefore::default()
             }
         }
     }
 
-    /// Settles the questions whose time has come; tells when the next one is due.
+    /// Settles the requests whose time has come; returns when the next one is due.
     pub(crate) async fn tend(self: &Arc<Self>) -> Option<Timestamp> {
         for _ in 0..TEND_MAX {
-            let tend = Tend {
+            let tend = ExpireRequests {
                 now: now(),
                 reminder_ms: self.settings().approval_reminder_ms(),
             };
             match self.commit(tend).await {
-                Ok(Tended::Did(request_id)) => {
+                Ok(ExpireOutcome::Did(request_id)) => {
                     tracing::info!(%request_id, "a question of codex was not decided in time, or is told of again");
                 }
-                Ok(Tended::Idle { next_due }) => return next_due,
+                Ok(ExpireOutcome::Idle { next_due }) => return next_due,
                 Err(error) => {
                     tracing::error!(%error, "open questions can't be looked at");
                     return Some(now().plus_ms(TEND_PAUSE_MS));
@@ -439,12 +418,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Some(now())
     }
 
-    /// What the ledger's failure may have swallowed: decisions of running turns that Codex was not told.
+    /// Gives running turns the decisions that a failure of the ledger may have swallowed.
     pub(crate) async fn answer_again(self: &Arc<Self>) -> Result<(), LedgerError> {
-        let running: Vec<MessageId> = {
-            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            running.keys().cloned().collect()
-        };
+        let running: Vec<_> = self.turns.running.lock().keys().cloned().collect();
         for message_id in running {
             for standing in self.standings(&message_id).await? {
                 if let RequestState::Decided(verdict) = &standing.state {
@@ -453,12 +429,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         rpc_id: standing.rpc_id,
                         item_id: standing.item_id,
                     };
-                    let telling = Telling {
+                    let attempt = ResponseAttempt {
                         request_id: standing.request_id,
-                        told_again: standing.told_again,
+                        resends: standing.resends,
                     };
-                    // It may have been told before: what does not reach it now is no grant.
-                    self.tell_at_once(&to, &telling, verdict).await;
+                    // Codex may have it already: what does not reach it now is no grant.
+                    self.respond_at_once(&to, &attempt, verdict).await;
                 }
             }
             self.look_at_open(&message_id).await;
@@ -468,11 +444,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 /// What the rules decide without a person.
-fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
+fn at_once(judgement: &RuleEvaluation, at: Timestamp) -> Option<RequestVerdict> {
     let decision = match judgement.ruling {
-        Ruling::Ask => return None,
-        Ruling::Allow => RequestDecision::Accept,
-        Ruling::Deny => RequestDecision::Decline,
+        RuleDecision::Ask => return None,
+        RuleDecision::Allow => RequestDecision::Accept,
+        RuleDecision::Deny => RequestDecision::Decline,
     };
     let via = match &judgement.because {
         Some(rule) => format!("rule {rule}"),
@@ -484,7 +460,7 @@ fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
 /// Whether its answer is a secret that is still kept.
 fn holds_secret(request: &Request) -> bool {
     match &request.state {
-        RequestState::Decided(verdict) => verdict.answers.is_some() && wants_secret(request),
+        RequestState::Decided(verdict) => verdict.answers.is_some() && request.secret_answer,
         RequestState::Open
         | RequestState::Orphaned
         | RequestState::Granted(_)
@@ -526,28 +502,6 @@ fn waited(standings: &[Standing], now: Timestamp) -> Duration {
         until = until.max(to);
     }
     Duration::from_millis(u64::try_from(all).unwrap_or(0))
-}
-
-/// Why a decision does not fit its question, as far as the row tells.
-pub(crate) fn misfit(request: &Request, verdict: &RequestVerdict) -> Option<String> {
-    let scope = match verdict.decision {
-        RequestDecision::Accept => GrantScope::Turn,
-        RequestDecision::AcceptForSession => GrantScope::Session,
-        RequestDecision::Decline | RequestDecision::Cancel => return None,
-    };
-    let params: Value = serde_json::from_str(&request.payload).ok()?;
-    let asked = ServerRequest::parse(RawId::Integer(0), request.method.clone(), params);
-    let answers = match verdict
-        .answers
-        .as_deref()
-        .map(serde_json::from_str::<Value>)
-    {
-        None => None,
-        Some(Ok(answers)) => Some(answers),
-        Some(Err(error)) => return Some(format!("the answers are not JSON ({error})")),
-    };
-    let answers = answers.as_ref().filter(|answers| !answers.is_null());
-    asked.accept_with(answers, &scope).err()
 }
 
 #[cfg(test)]

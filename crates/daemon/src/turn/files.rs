@@ -4,16 +4,13 @@
 //! All of it is work on disks, done where it blocks nobody.
 
 use crate::Daemon;
+use crate::turn::Claimed;
 use bridge_channel::files::{Aside, Gathered, Outbox, PlaceError, place};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TurnHistory, TurnStatus};
 use bridge_core::value::{Attachment, Class, Conversation, Failure, Message, MessageId};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
-
-/// Old files that one sweep looks at; where there are more, each sweep begins at another place.
-const SWEEP_MAX: usize = 50_000;
 
 /// What an answer takes along, and where it lay.
 #[derive(Debug, Default)]
@@ -28,7 +25,7 @@ impl Parcel {
     }
 
     /// The answer, with what could not be sent.
-    pub(crate) fn told(&self, answer: Option<String>) -> Option<String> {
+    pub(crate) fn complete(&self, answer: Option<String>) -> Option<String> {
         match (answer, self.gathered.not_sent.as_str()) {
             (answer, "") => answer,
             (Some(answer), not_sent) => Some(format!("{answer}\n\n{not_sent}")),
@@ -65,11 +62,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// What the answer of a message takes along. An answer is never kept back by its files: what can't be read is
     /// said in it.
-    pub(crate) async fn gather(&self, message_id: &MessageId) -> Parcel {
-        match self.try_gather(message_id).await {
+    pub(crate) async fn gather(&self, claimed: &Claimed) -> Parcel {
+        match self.try_gather(claimed).await {
             Ok(parcel) => parcel,
             Err(failure) => {
                 let reason = crate::term::escape_line(&failure.reason).into_owned();
+                let message_id = &claimed.message.message_id;
                 tracing::warn!(%message_id, reason, "an outbox could not be looked into");
                 Parcel::default()
             }
@@ -77,7 +75,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// The same for a turn that ended while nobody watched, if it has its answer.
-    pub(crate) async fn harvest(&self, message_id: &MessageId, found: &mut TurnHistory) -> Parcel {
+    pub(crate) async fn harvest(&self, claimed: &Claimed, found: &mut TurnHistory) -> Parcel {
         let TurnHistory::Turn(finding) = found else {
             return Parcel::default();
         };
@@ -89,21 +87,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if !answered {
             return Parcel::default();
         }
-        let parcel = self.gather(message_id).await;
-        finding.answer = parcel.told(finding.answer.take());
+        let parcel = self.gather(claimed).await;
+        finding.answer = parcel.complete(finding.answer.take());
         parcel
     }
 
-    async fn try_gather(&self, message_id: &MessageId) -> Result<Parcel, Failure> {
-        let loaded = self.load(message_id).await.map_err(of_ledger)?;
-        let Some((message, conversation)) = loaded else {
-            return Ok(Parcel::default());
-        };
+    async fn try_gather(&self, claimed: &Claimed) -> Result<Parcel, Failure> {
+        let (message, conversation) = (&claimed.message, &claimed.conversation);
         if !self.settings().tier(message.tier).sandbox.can_write() {
             return Ok(Parcel::default());
         }
         let outbox = Outbox::new(&conversation.workdir, &conversation.conversation_id);
-        let (looked, id, attempt) = (outbox.clone(), message_id.clone(), message.life.attempt);
+        let (looked, id, attempt) = (
+            outbox.clone(),
+            message.message_id.clone(),
+            message.life.attempt,
+        );
         let aside = match blocking(move || looked.set_aside(&id, attempt)).await? {
             Ok(aside) if aside.is_empty() => return Ok(Parcel::default()),
             Ok(aside) => aside,
@@ -159,44 +158,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tracing::warn!(%error, %message_id, "files that were taken along are still in the outbox");
         }
     }
-
-    /// Removes copies that no row names.
-    pub(crate) async fn sweep_files(&self) {
-        match self.try_sweep_files().await {
-            Ok(0) => {}
-            Ok(swept) => tracing::info!(swept, "files that no message names any more were removed"),
-            Err(failure) => {
-                tracing::error!(reason = %failure.reason, "old files could not be removed");
-            }
-        }
-    }
-
-    async fn try_sweep_files(&self) -> Result<usize, Failure> {
-        let now = SystemTime::now();
-        let file_store = self.settings().file_store.clone();
-        let old = blocking(move || file_store.old(now, SWEEP_MAX)).await?;
-        let old = old.map_err(|error| of_disk(&error))?;
-        if old.is_empty() {
-            return Ok(0);
-        }
-        let unnamed = self
-            .ledger
-            .read(move |rows| rows.unnamed_files(&old))
-            .await
-            .map_err(of_ledger)?;
-        let file_store = self.settings().file_store.clone();
-        let swept = blocking(move || {
-            unnamed.iter().try_fold(0, |swept, path| {
-                file_store
-                    .sweep(Path::new(path), now)
-                    .map(|gone| swept + usize::from(gone))
-            })
-        });
-        swept.await?.map_err(|error| of_disk(&error))
-    }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -215,11 +179,11 @@ fn untold(error: &io::Error) -> Parcel {
     }
 }
 
-fn of_disk(error: &io::Error) -> Failure {
+pub(crate) fn of_disk(error: &io::Error) -> Failure {
     Failure::new(Class::Transient, error.to_string())
 }
 
-fn of_ledger(error: LedgerError) -> Failure {
+pub(crate) fn of_ledger(error: LedgerError) -> Failure {
     Failure::new(error.class(), error.to_string())
 }
 
@@ -246,8 +210,8 @@ mod tests {
             workdir: "/work/c1".to_owned(),
             created_at: Timestamp(0),
         };
-        let told = |tier| settings.thread_spec(tier, &conversation).instructions;
-        assert!(told(Tier::Owner).contains("/work/c1/outbox/c1 (make it"));
-        assert!(!told(Tier::Peer).contains("outbox"));
+        let instructions = |tier| settings.thread_spec(tier, &conversation).instructions;
+        assert!(instructions(Tier::Owner).contains("/work/c1/outbox/c1 (make it"));
+        assert!(!instructions(Tier::Peer).contains("outbox"));
     }
 }

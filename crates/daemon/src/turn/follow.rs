@@ -3,42 +3,47 @@
 
 use crate::Daemon;
 use crate::process::ids::now;
-use crate::turn::activity::Doing;
+use crate::turn::Claimed;
 use crate::turn::agents::Calls;
-use crate::turn::approvals::{AskedBefore, Questions};
+use crate::turn::approvals::{AskedBefore, OpenRequests};
 use crate::turn::progress::Progress;
+use crate::turn::running::RunningTurn;
 use crate::turn::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::port::{
     Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
-use bridge_core::step::{Answered, Lose, Name, Note, Suspend};
+use bridge_core::step::{Answered, Fail, Lose, Name, Note, Suspend};
 use bridge_core::value::{
-    ChannelId, Class, ClientId, EventKind, Failure, MessageId, ThreadId, Timestamp, TurnId,
+    Class, ClientId, EventKind, Failure, MessageId, ThreadId, Timestamp, TurnId,
 };
 use bridge_front::Live;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A turn that is followed to its end.
 pub(crate) struct Followed {
-    pub(crate) message_id: MessageId,
+    pub(crate) claimed: Arc<Claimed>,
     pub(crate) thread: ThreadId,
     pub(crate) turn_id: TurnId,
     /// When its intent was written down.
     pub(crate) started_at: Timestamp,
     /// How long it may take.
     pub(crate) patience: Patience,
-    /// Whether it ran before we followed it: a command may be at work of which nothing will be heard for long.
+    /// Whether it ran before we followed it: a command may be at work that is silent for long.
     pub(crate) attached: bool,
-    /// What its end must say: which texts it was given before we followed it.
-    pub(crate) heard: Vec<ClientId>,
+    /// The texts that it was given before we followed it; its answer answers them too.
+    pub(crate) received: Vec<ClientId>,
     /// What it asks other agents.
     pub(crate) calls: Arc<Calls>,
 }
 
 impl Followed {
+    pub(crate) fn message_id(&self) -> &MessageId {
+        &self.claimed.message.message_id
+    }
+
     fn timed_out(&self) -> Failure {
         let timeout = self.patience.timeout.as_secs();
         Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
@@ -61,21 +66,6 @@ pub(crate) struct Patience {
     pub(crate) idle: Duration,
 }
 
-/// A turn that runs now, for whoever wants it to end.
-#[derive(Clone, Debug)]
-pub(crate) struct Running {
-    pub(crate) thread: ThreadId,
-    pub(crate) turn_id: TurnId,
-    /// Set when a person stopped it.
-    pub(crate) stop: CancellationToken,
-    /// What it asked.
-    pub(crate) questions: Arc<Questions>,
-    /// Whose platform may show what it does; not known before its row was read.
-    pub(crate) channel: Option<ChannelId>,
-    /// The newest thing it began.
-    pub(crate) doing: Option<Doing>,
-}
-
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
         let before = if turn.attached {
@@ -83,15 +73,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         } else {
             AskedBefore::default()
         };
-        let (questions, mut asked) = Questions::new(before.open);
-        let questions = Arc::new(questions);
+        let (requests, mut asked) = OpenRequests::new(before.open);
+        let requests = Arc::new(requests);
         let mut entry = RunningEntry {
             daemon: self,
             turn: &turn,
-            questions: Arc::clone(&questions),
+            requests: Arc::clone(&requests),
             ended: false,
         };
-        let stop = self.note_running(&turn, questions).await;
+        let stop = self.register(&turn, requests).await;
         let gone = gone_since(turn.started_at);
         let left = turn.time_left(before.waited);
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
@@ -110,8 +100,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     continue;
                 }
                 () = tokio::time::sleep_until(progress.wake()), if !ending => {
-                    progress.told(Instant::now());
-                    self.tell_progress(&turn.message_id, turn.started_at);
+                    progress.shown(Instant::now());
+                    self.tell_progress(&turn);
                     continue;
                 }
                 () = stop.cancelled(), if !ending => {
@@ -126,13 +116,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
                 () = self.halt.cancelled() => break,
             };
-            watchdog.heard(&event, Instant::now());
-            self.note_doing(&turn.message_id, &event);
+            watchdog.observe(&event, Instant::now());
+            self.turns.running.note(turn.message_id(), &event);
             let ended = matches!(event, TurnEvent::Ended(_));
             let lost = matches!(event, TurnEvent::Lost { .. });
             if lost {
                 // Before anybody looks for it.
-                self.adrift.keep(&turn.message_id, &turn.calls);
+                self.turns.detached.keep(turn.message_id(), &turn.calls);
             }
             self.news(&turn, event, watchdog.cause()).await;
             if ended {
@@ -148,7 +138,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// A silent Codex is asked whether it is there; a turn that does not end when it is interrupted takes its
     /// Codex with it, and its stream ends as lost.
     async fn do_duty(&self, turn: &Followed, duty: Option<Duty>, cause: Option<Cause>) {
-        let message_id = &turn.message_id;
+        let message_id = turn.message_id();
         match duty {
             None => {}
             Some(Duty::Probe) => {
@@ -178,46 +168,35 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn interrupt_turn(&self, turn: &Followed) {
         if let Err(error) = self.agent.interrupt(&turn.thread, &turn.turn_id).await {
-            let message_id = &turn.message_id;
+            let message_id = turn.message_id();
             tracing::warn!(%error, %message_id, "the interrupt failed");
         }
     }
 
-    /// Registers the turn first and reads the row then, so that no stop falls between the two.
-    async fn note_running(&self, turn: &Followed, questions: Arc<Questions>) -> CancellationToken {
+    /// Registers the turn first and reads its row then, so that no stop falls between the two.
+    async fn register(&self, turn: &Followed, requests: Arc<OpenRequests>) -> CancellationToken {
         let stop = CancellationToken::new();
-        let running = Running {
+        let running = RunningTurn {
             thread: turn.thread.clone(),
             turn_id: turn.turn_id.clone(),
             stop: stop.clone(),
-            questions,
-            channel: None,
+            requests,
+            channel: turn.claimed.message.channel.clone(),
             doing: None,
         };
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(turn.message_id.clone(), running);
-        let stopped = match self.load(&turn.message_id).await {
-            Ok(Some((message, _))) => {
-                self.note_channel(&message);
-                message.life.stop.is_some()
-            }
-            Ok(None) => false,
-            Err(_) => {
-                // Whether it was stopped is looked up again when the ledger can be read.
-                self.doubt.notify_one();
-                false
-            }
-        };
-        if stopped {
-            stop.cancel();
+        let id = turn.message_id().clone();
+        self.turns.running.lock().insert(id.clone(), running);
+        match self.ledger.read(move |rows| rows.message(&id)).await {
+            Ok(Some(message)) if message.life.stop.is_some() => stop.cancel(),
+            Ok(_) => {}
+            // Whether it was stopped is looked up again when the ledger can be read.
+            Err(_) => self.turns.recheck(),
         }
         stop
     }
 
     async fn news(self: &Arc<Self>, turn: &Followed, event: TurnEvent, cause: Option<Cause>) {
-        let message_id = &turn.message_id;
+        let message_id = turn.message_id();
         match event {
             TurnEvent::Alive => {}
             TurnEvent::Item(item) => self.item(message_id, item).await,
@@ -284,21 +263,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {
-        let message_id = &turn.message_id;
+        let message_id = turn.message_id();
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
                 tracing::debug!(target: TRACE, at = "ended", %message_id);
-                let (parcel, reply_max_chars) =
-                    tokio::join!(self.gather(message_id), self.reply_max_chars(message_id));
+                let parcel = self.gather(&turn.claimed).await;
                 let answered = Answered {
                     attachments: parcel.files(),
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
-                    text: parcel.told(answer),
-                    heard: [turn.heard.as_slice(), &end.received].concat(),
+                    text: parcel.complete(answer),
+                    received: [turn.received.as_slice(), &end.received].concat(),
                     usage: end.usage,
-                    reply_max_chars,
+                    reply_max_chars: self.reply_max_chars(&turn.claimed),
                 };
                 self.settle(answered).await;
                 tracing::debug!(target: TRACE, at = "answered", %message_id);
@@ -318,8 +296,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Failure::new(Class::Transient, "the turn was interrupted at Codex")
             }),
         };
-        self.fail(message_id.clone(), failure, end.touched, end.usage)
-            .await;
+        self.settle(Fail {
+            message_id: message_id.clone(),
+            failure,
+            touched: end.touched,
+            usage: end.usage,
+            on_cut: self.on_cut(&turn.claimed),
+            pace: self.settings().pace(),
+        })
+        .await;
     }
 }
 
@@ -328,24 +313,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 struct RunningEntry<'a, L: Ledger, A: Agent, S: Sink> {
     daemon: &'a Daemon<L, A, S>,
     turn: &'a Followed,
-    questions: Arc<Questions>,
+    requests: Arc<OpenRequests>,
     ended: bool,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Drop for RunningEntry<'_, L, A, S> {
     fn drop(&mut self) {
-        let (daemon, message_id) = (self.daemon, &self.turn.message_id);
+        let (daemon, message_id) = (self.daemon, self.turn.message_id());
         if !self.ended {
-            daemon.adrift.keep(message_id, &self.turn.calls);
+            daemon.turns.detached.keep(message_id, &self.turn.calls);
         }
-        daemon.hub.hush(message_id);
-        let running = daemon.running.lock();
-        let mut running = running.unwrap_or_else(PoisonError::into_inner);
-        // A lost turn may be followed by another task already.
-        let ours = |turn: &Running| Arc::ptr_eq(&turn.questions, &self.questions);
-        if running.get(message_id).is_some_and(ours) {
-            running.remove(message_id);
-        }
+        daemon.hub.clear_text(message_id);
+        daemon.turns.running.remove(message_id, &self.requests);
     }
 }
 

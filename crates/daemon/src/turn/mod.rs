@@ -1,6 +1,8 @@
 //! The life of a turn: claimed, started, followed to its end, and found again when its end was not seen.
+//!
+//! [`Turns`] owns what these tasks share. Rows are the truth; everything here is lost with the process and rebuilt by
+//! [`recover`].
 
-pub(crate) mod activity;
 pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod files;
@@ -8,9 +10,78 @@ pub(crate) mod follow;
 pub(crate) mod progress;
 mod reconcile;
 mod recover;
-pub(crate) mod rescue;
+mod running;
 mod schedule;
-pub(crate) mod steer;
-mod wants;
 mod watchdog;
 mod work;
+
+pub(crate) use self::running::RunningTurns;
+
+use self::agents::DetachedCalls;
+use self::recover::InFlight;
+use bridge_core::value::{Conversation, ConversationId, Message};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+/// What the tasks of all turns share.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// Wakes the scheduler.
+    wake: Notify,
+    /// Rounds of the scheduler so far. Each commits through the ledger's writer, so a count that moves says that the
+    /// scheduler, the writer and the runtime's timers live.
+    rounds: AtomicU64,
+    /// The ledger failed under a transition, which may be committed all the same: rows in flight are rechecked.
+    recheck: Notify,
+    pub(crate) running: RunningTurns,
+    in_flight: InFlight,
+    detached: DetachedCalls,
+    steering: SteerOrder,
+}
+
+impl Turns {
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    /// Has rows in flight that no task works on taken up again.
+    pub(crate) fn recheck(&self) {
+        self.recheck.notify_one();
+    }
+
+    /// Waits until nobody else gives a text to the running turn of this conversation.
+    pub(crate) async fn steer_order(&self, id: ConversationId) -> OwnedMutexGuard<()> {
+        self.steering.wait(id).await
+    }
+}
+
+/// The rows of a claimed message, read once and carried through its turn. Only `message.life` changes meanwhile: what
+/// depends on it, such as a stop, is read again.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) message: Message,
+    pub(crate) conversation: Conversation,
+}
+
+/// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
+/// that does not answer holds up its own conversation only.
+#[derive(Debug, Default)]
+struct SteerOrder(Mutex<HashMap<ConversationId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl SteerOrder {
+    async fn wait(&self, id: ConversationId) -> OwnedMutexGuard<()> {
+        let one = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody holds or waits for are forgotten.
+            all.retain(|_, one| Arc::strong_count(one) > 1);
+            Arc::clone(all.entry(id).or_default())
+        };
+        one.lock_owned().await
+    }
+}

@@ -5,9 +5,10 @@
 
 use crate::Daemon;
 use crate::process::ids::now;
+use crate::turn::follow::Followed;
 use bridge_core::deadline::after;
-use bridge_core::port::{Agent, Ledger, Sink};
-use bridge_core::value::{Message, MessageId, RequestState, SenderKind, Timestamp};
+use bridge_core::port::{Agent, Ledger, Sink, Standing};
+use bridge_core::value::{RequestState, SenderKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,7 +18,7 @@ const HINT_PATIENCE: Duration = Duration::from_secs(10);
 /// Farther away than any turn can last.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// How often the chat is told of a long turn.
+/// When a chat is shown what a long turn does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgressTimes {
     /// After how long for the first time; `None` is never.
@@ -62,22 +63,29 @@ impl Progress {
     }
 
     /// The line is being written; the next one is due later.
-    pub(crate) fn told(&mut self, now: Instant) {
+    pub(crate) fn shown(&mut self, now: Instant) {
         self.next = after(now, self.every);
     }
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Says in the chat what a turn does, beside it.
-    pub(crate) fn tell_progress(self: &Arc<Self>, message_id: &MessageId, started_at: Timestamp) {
-        let (daemon, message_id) = (Arc::clone(self), message_id.clone());
+    /// Shows in the chat what a turn does, beside it: only where a person waits, and not while they are asked something.
+    pub(crate) fn tell_progress(self: &Arc<Self>, turn: &Followed) {
+        let (daemon, claimed) = (Arc::clone(self), Arc::clone(&turn.claimed));
+        if claimed.message.kind == SenderKind::Agent {
+            return;
+        }
+        let line = self.progress_line(turn);
         self.tasks.spawn(async move {
-            let line = daemon.progress_line(&message_id, started_at);
-            let Some(message) = daemon.who_waits(&message_id).await else {
+            let message_id = &claimed.message.message_id;
+            let id = message_id.clone();
+            let requests = daemon.ledger.read(move |rows| rows.standings(&id)).await;
+            let is_open = |request: &Standing| request.state == RequestState::Open;
+            if !requests.is_ok_and(|requests| !requests.iter().any(is_open)) {
                 return;
-            };
-            let told = tokio::time::timeout(HINT_PATIENCE, daemon.sink.hint(&message, &line)).await;
-            match told {
+            }
+            let hint = daemon.sink.hint(&claimed.message, &line);
+            match tokio::time::timeout(HINT_PATIENCE, hint).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, %message_id, "a line about a long turn was not shown"),
                 Err(_) => tracing::debug!(%message_id, "the platform took too long for a line about a long turn"),
@@ -85,28 +93,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         });
     }
 
-    /// The message, if a person waits for its answer and is not asked anything.
-    async fn who_waits(&self, message_id: &MessageId) -> Option<Message> {
-        let id = message_id.clone();
-        let read = self
-            .ledger
-            .read(move |rows| Ok((rows.message(&id)?, rows.standings(&id)?)))
-            .await;
-        let (message, standings) = read.ok()?;
-        let asked = standings
-            .iter()
-            .any(|standing| standing.state == RequestState::Open);
-        let message = message.filter(|message| match message.kind {
-            SenderKind::Person => true,
-            SenderKind::Agent => false,
-        });
-        message.filter(|_| !asked)
-    }
-
-    fn progress_line(&self, message_id: &MessageId, started_at: Timestamp) -> String {
-        // The nearest minute: a line that is due after three is not told as two for a millisecond.
-        let minutes = now().since_ms(started_at).max(0).saturating_add(30_000) / 60_000;
-        let doing = self.doing(message_id);
+    fn progress_line(&self, turn: &Followed) -> String {
+        // The nearest minute: a line that is due after three must not say two for a millisecond.
+        let minutes = now()
+            .since_ms(turn.started_at)
+            .max(0)
+            .saturating_add(30_000)
+            / 60_000;
+        let doing = self.turns.running.doing(turn.message_id());
         format!("Still working, {minutes} min so far: {doing}")
     }
 }
@@ -142,7 +136,7 @@ mod tests {
         let (every, now) = (Duration::from_secs(u64::MAX), Instant::now());
         let after = Some(every);
         let mut f10 = Progress::new(ProgressTimes { after, every }, Duration::ZERO, now);
-        f10.told(now);
+        f10.shown(now);
         assert!(f10.wake() > now + NEVER / 2);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::Daemon;
 use crate::process::ids::{jitter, now};
+use crate::turn::Claimed;
 use crate::turn::follow::Followed;
 use bridge_core::limits;
 use bridge_core::port::{
@@ -10,7 +11,7 @@ use bridge_core::port::{
 };
 use bridge_core::prompt::turn_text;
 use bridge_core::retry::backoff_ms;
-use bridge_core::step::{Blind, Reconcile};
+use bridge_core::step::{DeferReconcile, Reconcile};
 use bridge_core::value::{Failure, MessageId, StateName, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ const LOOK_PAUSE_MAX_MS: i64 = 15_000;
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Looks until it has seen; the row stays `unclear` as long as that takes.
     pub(crate) async fn reconcile(self: Arc<Self>, message_id: MessageId) {
+        let _in_flight = self.turns.in_flight.enter(&message_id);
         for tries in 0_u32.. {
             let Err(failure) = self.look(&message_id).await else {
                 return;
@@ -33,7 +35,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 LOOK_PAUSE_MAX_MS,
                 jitter(),
             );
-            self.settle(Blind {
+            self.settle(DeferReconcile {
                 message_id: message_id.clone(),
                 failure,
                 until: now().plus_ms(pause),
@@ -48,13 +50,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), Failure> {
         let lost = self.lost_turn(message_id).await?;
-        let Some((lost, started_at)) = lost else {
-            self.adrift.over(message_id);
+        let Some((claimed, lost, started_at)) = lost else {
+            self.turns.detached.over(message_id);
             return Ok(());
         };
         let looked = self.agent.look_up(&lost).await;
         let TurnLookup { mut found, stream } = looked.map_err(|fault| fault.failure)?;
-        let parcel = self.harvest(message_id, &mut found).await;
+        let parcel = self.harvest(&claimed, &mut found).await;
         let running = match &found {
             TurnHistory::Turn(finding) => Some((finding.turn_id.clone(), finding.received.clone())),
             TurnHistory::Absent | TurnHistory::Foreign | TurnHistory::Unreadable { .. } => None,
@@ -65,30 +67,30 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 found,
                 boot_id: self.settings().boot_id.clone(),
                 attachments: parcel.files(),
-                reply_max_chars: self.reply_max_chars(message_id).await,
-                on_cut: self.on_cut(message_id).await,
+                reply_max_chars: self.reply_max_chars(&claimed),
+                on_cut: self.on_cut(&claimed),
                 pace: self.settings().pace(),
             })
             .await;
         self.let_go(message_id, parcel).await;
         match (decided, stream, running) {
-            (Ok(true), Some(stream), Some((turn_id, heard))) => {
+            (Ok(true), Some(stream), Some((turn_id, received))) => {
                 let followed = Followed {
-                    message_id: message_id.clone(),
+                    claimed,
                     thread: lost.turn.thread,
                     turn_id,
                     started_at,
                     // A run of `codex exec` is never found running: it ends with whoever followed it.
                     patience: self.settings().patience(TurnTransport::AppServer),
                     attached: true,
-                    heard,
-                    calls: self.adrift.found(message_id),
+                    received,
+                    calls: self.turns.detached.found(message_id),
                 };
                 self.follow(followed, stream).await;
                 Ok(())
             }
             (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => {
-                self.adrift.over(message_id);
+                self.turns.detached.over(message_id);
                 self.forget_secrets_of(message_id).await;
                 Ok(())
             }
@@ -99,31 +101,33 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn lost_turn(
         self: &Arc<Self>,
         message_id: &MessageId,
-    ) -> Result<Option<(LostTurn, Timestamp)>, Failure> {
+    ) -> Result<Option<(Arc<Claimed>, LostTurn, Timestamp)>, Failure> {
         let loaded = self.load(message_id).await.map_err(ledger_failure)?;
-        let Some((message, conversation)) = loaded else {
+        let Some(claimed) = loaded else {
             return Ok(None);
         };
+        let message = &claimed.message;
         if message.life.state.name() != StateName::Unclear {
             return Ok(None);
         }
         let (id, attempt) = (message_id.clone(), message.life.attempt);
         let turn = self.ledger.read(move |rows| rows.turn(&id, attempt)).await;
         let turn = turn.map_err(ledger_failure)?;
-        let spec = self.spec_of(&message, &conversation).await?;
+        let spec = self.spec_of(message, &claimed.conversation).await?;
+        let text = turn_text(message, &[]);
         Ok(turn.map(|turn| {
             let lost = LostTurn {
                 turn: TurnSpec {
                     thread: turn.thread,
                     spec,
                     client_id: turn.client_id,
-                    text: turn_text(&message, &[]),
+                    text,
                     images: Vec::new(),
                 },
                 after_turn: turn.after_turn,
                 incarnation: turn.incarnation,
             };
-            (lost, turn.started_at)
+            (claimed, lost, turn.started_at)
         }))
     }
 }

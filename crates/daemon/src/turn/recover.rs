@@ -1,12 +1,59 @@
-//! The start after any end: every unfinished row is brought to a state from which it goes on, and every action
-//! that a crash may have swallowed is generated again from rows.
+//! Taking rows up again: all unfinished ones at a start, and after the ledger failed those that no task works on.
+//!
+//! Every row is brought to a state from which it goes on, and every action that a crash may have swallowed is
+//! generated again from rows.
 
 use crate::Daemon;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Resume, regenerate};
 use bridge_core::value::{Message, MessageId, StateName};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Between a failure and the first look, and between two looks: a row whose task is only about to start is no orphan.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How many tasks work on each message: a lost turn is looked at by a second task before the first has ended.
+#[derive(Debug, Default)]
+pub(super) struct InFlight(Mutex<HashMap<MessageId, usize>>);
+
+/// One task that works on a message, as long as it lives.
+pub(super) struct InFlightGuard<'a> {
+    in_flight: &'a InFlight,
+    message_id: MessageId,
+}
+
+impl InFlight {
+    fn lock(&self) -> MutexGuard<'_, HashMap<MessageId, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn enter(&self, message_id: &MessageId) -> InFlightGuard<'_> {
+        *self.lock().entry(message_id.clone()).or_default() += 1;
+        InFlightGuard {
+            in_flight: self,
+            message_id: message_id.clone(),
+        }
+    }
+
+    fn contains(&self, message_id: &MessageId) -> bool {
+        self.lock().contains_key(message_id)
+    }
+}
+
+impl Drop for InFlightGuard<'_> {
+    fn drop(&mut self) {
+        let mut tasks = self.in_flight.lock();
+        if let Some(count) = tasks.get_mut(&self.message_id) {
+            *count -= 1;
+            if *count == 0 {
+                tasks.remove(&self.message_id);
+            }
+        }
+    }
+}
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<usize, LedgerError> {
@@ -20,7 +67,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         }
         self.reopen_lanes().await?;
-        self.ack_wake.notify_one();
         Ok(found)
     }
 
@@ -68,5 +114,57 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.deliver(conversation_id);
             }
         }
+    }
+
+    /// Takes up what a failure of the ledger left: a transition may be committed with nobody to do what it asks for.
+    pub(crate) async fn rescue(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.turns.recheck.notified() => {}
+            }
+            while let Err(error) = self.take_up_orphans().await {
+                tracing::error!(%error, "what the ledger's failure left can't be seen yet");
+                if self.stopping.is_cancelled() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn take_up_orphans(self: &Arc<Self>) -> Result<(), LedgerError> {
+        tokio::time::sleep(PAUSE).await;
+        let before = self.orphans().await?;
+        if !before.is_empty() {
+            tokio::time::sleep(PAUSE).await;
+            for message in self.orphans().await? {
+                let message_id = &message.message_id;
+                if before.iter().any(|known| known.message_id == *message_id) {
+                    tracing::warn!(%message_id, "a message that the ledger's failure left is taken up again");
+                    self.resume(message).await?;
+                }
+            }
+        }
+        self.answer_again().await?;
+        self.reopen_lanes().await?;
+        self.turns.wake();
+        Ok(())
+    }
+
+    /// Messages in flight that no task works on. A stop that was swallowed is given again on the way.
+    async fn orphans(&self) -> Result<Vec<Message>, LedgerError> {
+        let mut orphans = Vec::new();
+        let mut after = None;
+        while let Some((page, last)) = self.unfinished(after).await? {
+            after = Some(last);
+            for message in page.iter().filter(|message| message.life.stop.is_some()) {
+                self.turns.running.interrupt(&message.message_id);
+            }
+            orphans.extend(page.into_iter().filter(|message| {
+                message.life.state.name().in_flight()
+                    && !self.turns.in_flight.contains(&message.message_id)
+            }));
+        }
+        Ok(orphans)
     }
 }

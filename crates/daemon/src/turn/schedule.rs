@@ -1,18 +1,16 @@
 //! The scheduler's loop: claim while something can be claimed, then sleep until woken or until something is due.
 
 use crate::Daemon;
-use crate::process::ids::now;
+use crate::process::clock::{now, until_due};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TRACE};
 use bridge_core::step::{ClaimOutcome, Claims};
 use bridge_core::value::Timestamp;
 use futures_util::future::join_all;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-/// Longest sleep: clocks jump, and rows are the truth.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Pause after the ledger failed.
-const FAULT_PAUSE: Duration = Duration::from_secs(1);
+const FAULT_PAUSE_MS: i64 = 1_000;
 
 /// What a round of claims leaves the scheduler to do.
 enum Round {
@@ -31,22 +29,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let mut claims = Claims::default();
         while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
             let round = self.claim(claims.now()).await;
-            self.pulse.round();
+            self.turns.rounds.fetch_add(1, Ordering::Relaxed);
             claims.round(matches!(round, Round::Again));
-            let sleep = match round {
+            let due = match round {
                 Round::Again => continue,
                 Round::Rest { next_due } => {
-                    let question = self.tend().await;
-                    until([next_due, question].into_iter().flatten().min())
+                    let request_due = self.tend().await;
+                    next_due.into_iter().chain(request_due).min()
                 }
-                Round::Pause => FAULT_PAUSE,
+                Round::Pause => Some(now().plus_ms(FAULT_PAUSE_MS)),
                 Round::Fenced => return self.fenced.cancel(),
             };
             tokio::select! {
                 () = self.stopping.cancelled() => return,
                 () = self.damaged.cancelled() => return,
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = self.turns.wake.notified() => {}
+                () = until_due(due) => {}
             }
         }
     }
@@ -77,12 +75,4 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
         round
     }
-}
-
-fn until(due: Option<Timestamp>) -> Duration {
-    let Some(due) = due else {
-        return SLEEP_MAX;
-    };
-    let ms = due.since_ms(now()).max(1);
-    Duration::from_millis(u64::try_from(ms).unwrap_or(1)).min(SLEEP_MAX)
 }

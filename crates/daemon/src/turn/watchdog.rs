@@ -1,4 +1,4 @@
-//! When a running turn has had enough: its time is used up, or nothing was heard of it for too long.
+//! When a running turn has had enough: its time is used up, or it was silent for too long.
 //!
 //! Decides only; who interrupts and ends is `follow`. The idle clock stands still while a command runs, because a
 //! long build says nothing for a long time. A command whose approval request Codex has not settled does not run yet.
@@ -50,7 +50,7 @@ enum Stage {
 pub(crate) enum Cause {
     /// Its time was used up.
     Timeout,
-    /// Nothing was heard of it.
+    /// It was silent.
     Silence,
     /// A person stopped it.
     Stopped,
@@ -94,7 +94,7 @@ impl Watchdog {
         }
     }
 
-    /// The turn ran before it was watched: until its first item is heard, a command may be at work.
+    /// The turn ran before it was watched: until its first item arrives, a command may be at work.
     pub(crate) fn know_nothing(&mut self) {
         self.unknown = true;
     }
@@ -114,8 +114,8 @@ impl Watchdog {
         at_work && self.unsettled.is_empty()
     }
 
-    /// Something was heard of the turn.
-    pub(crate) fn heard(&mut self, event: &TurnEvent, now: Instant) {
+    /// Takes an event of the turn in.
+    pub(crate) fn observe(&mut self, event: &TurnEvent, now: Instant) {
         self.last_sign = now;
         match event {
             TurnEvent::Item(item) => {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use bridge_core::port::{ApprovalRequest, ItemNote};
     use bridge_core::rules::Effect;
-    use bridge_core::value::IncarnationId;
+    use bridge_core::value::{IncarnationId, Wants};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -217,7 +217,7 @@ mod tests {
     fn silence_is_probed_and_ends_the_turn() {
         let start = Instant::now();
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
-        dog.heard(&TurnEvent::Alive, start + 200 * SECOND);
+        dog.observe(&TurnEvent::Alive, start + 200 * SECOND);
         assert_eq!(dog.due(start + 499 * SECOND), None);
         assert_eq!(dog.due(start + 500 * SECOND), Some(Duty::Probe));
         assert_eq!(dog.cause(), Some(Cause::Silence));
@@ -229,7 +229,7 @@ mod tests {
     fn silent_command_runs_until_turn_timeout() {
         let start = Instant::now();
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
-        dog.heard(&command("a", false), start);
+        dog.observe(&command("a", false), start);
         assert_eq!(dog.due(start + 1_799 * SECOND), None);
         assert_eq!(dog.due(start + 1_800 * SECOND), Some(Duty::Interrupt));
         assert_eq!(dog.cause(), Some(Cause::Timeout));
@@ -239,8 +239,8 @@ mod tests {
     fn idle_timer_resumes_after_command_ends() {
         let start = Instant::now();
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
-        dog.heard(&command("a", false), start);
-        dog.heard(&command("a", true), start + 1_000 * SECOND);
+        dog.observe(&command("a", false), start);
+        dog.observe(&command("a", true), start + 1_000 * SECOND);
         assert_eq!(dog.wake(), start + 1_300 * SECOND);
         assert_eq!(dog.due(start + 1_300 * SECOND), Some(Duty::Probe));
     }
@@ -251,7 +251,7 @@ mod tests {
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
         dog.know_nothing();
         assert_eq!(dog.due(start + 1_000 * SECOND), None);
-        dog.heard(&command("a", true), start + 1_000 * SECOND);
+        dog.observe(&command("a", true), start + 1_000 * SECOND);
         assert_eq!(dog.due(start + 1_300 * SECOND), Some(Duty::Probe));
     }
 
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(dog.due(start + 5_000 * SECOND), None);
         dog.person(false, start + 5_100 * SECOND);
         assert_eq!(dog.due(start + 5_399 * SECOND), None);
-        dog.heard(&command("a", false), start + 5_399 * SECOND);
+        dog.observe(&command("a", false), start + 5_399 * SECOND);
         assert_eq!(dog.due(start + 6_799 * SECOND), None);
         assert_eq!(dog.due(start + 6_800 * SECOND), Some(Duty::Interrupt));
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
@@ -282,6 +282,9 @@ mod tests {
             shown: String::new(),
             effect: Effect::default(),
             payload: "{}".to_owned(),
+            wants: Wants::Approval,
+            secret_answer: false,
+            tool_arguments: None,
         })
     }
 
@@ -298,17 +301,17 @@ mod tests {
     fn f5_an_unconfirmed_command_does_not_run() {
         let start = Instant::now();
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
-        dog.heard(&command("a", false), start);
-        dog.heard(&asks("a", RequestKind::Command), start);
+        dog.observe(&command("a", false), start);
+        dog.observe(&asks("a", RequestKind::Command), start);
         dog.person(true, start);
         dog.person(false, start + 600 * SECOND);
         assert_eq!(dog.wake(), start + 900 * SECOND);
-        dog.heard(&TurnEvent::Confirmed(named("a")), start + 700 * SECOND);
+        dog.observe(&TurnEvent::Confirmed(named("a")), start + 700 * SECOND);
         assert_eq!(dog.due(start + 1_500 * SECOND), None, "now it runs");
 
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
         dog.know_nothing();
-        dog.heard(&asks("a", RequestKind::Command), start);
+        dog.observe(&asks("a", RequestKind::Command), start);
         assert_eq!(dog.due(start + 300 * SECOND), Some(Duty::Probe));
     }
 
@@ -321,14 +324,14 @@ mod tests {
             command("a", true),
         ] {
             let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
-            dog.heard(&command("b", false), start);
-            dog.heard(&asks("a", RequestKind::Command), start);
-            dog.heard(&settled, start);
+            dog.observe(&command("b", false), start);
+            dog.observe(&asks("a", RequestKind::Command), start);
+            dog.observe(&settled, start);
             assert_eq!(dog.wake(), start + 1_800 * SECOND, "{settled:?}");
         }
         let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
-        dog.heard(&command("call", false), start);
-        dog.heard(&asks("call", RequestKind::ToolCall), start);
+        dog.observe(&command("call", false), start);
+        dog.observe(&asks("call", RequestKind::ToolCall), start);
         assert_eq!(dog.due(start + 301 * SECOND), None, "we work on it");
     }
 

@@ -2,6 +2,7 @@
 
 use crate::Daemon;
 use crate::process::ids::now;
+use crate::turn::Claimed;
 use crate::turn::follow::Followed;
 use bridge_core::limits::RECAP_EXCHANGES;
 use bridge_core::port::{
@@ -20,24 +21,24 @@ use std::sync::Arc;
 
 /// Why a claimed message did not become a followed turn.
 #[derive(Debug)]
-enum Setback {
+enum WorkError {
     Agent(Failure),
     Ledger(LedgerError),
 }
 
-impl From<AgentError> for Setback {
+impl From<AgentError> for WorkError {
     fn from(fault: AgentError) -> Self {
         Self::Agent(fault.failure)
     }
 }
 
-impl From<Failure> for Setback {
+impl From<Failure> for WorkError {
     fn from(failure: Failure) -> Self {
         Self::Agent(failure)
     }
 }
 
-impl From<LedgerError> for Setback {
+impl From<LedgerError> for WorkError {
     fn from(error: LedgerError) -> Self {
         Self::Ledger(error)
     }
@@ -45,51 +46,43 @@ impl From<LedgerError> for Setback {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn work(self: Arc<Self>, message_id: MessageId) {
-        let failure = match self.try_work(&message_id).await {
-            Ok(()) => return,
-            Err(Setback::Agent(failure)) => failure,
-            Err(Setback::Ledger(error)) => {
-                tracing::error!(%error, %message_id, "the ledger failed under a message");
-                Failure::new(Class::Transient, error.to_string())
-            }
+        let _in_flight = self.turns.in_flight.enter(&message_id);
+        let (claimed, failure) = match self.load(&message_id).await {
+            Ok(None) => return,
+            Ok(Some(claimed)) => match self.try_work(&claimed).await {
+                Ok(()) => return,
+                Err(WorkError::Agent(failure)) => (Some(claimed), failure),
+                Err(WorkError::Ledger(error)) => {
+                    (Some(claimed), ledger_failed(&message_id, &error))
+                }
+            },
+            Err(error) => (None, ledger_failed(&message_id, &error)),
         };
         tracing::info!(%message_id, class = failure.class.as_str(), reason = %crate::term::escape_line(&failure.reason), "a message could not be worked on");
         if self.stopping.is_cancelled() && failure.class != Class::Ambiguous {
             return self.settle(Suspend { message_id }).await;
         }
-        self.fail(message_id, failure, false, Usage::default())
-            .await;
-    }
-
-    pub(crate) async fn fail(
-        self: &Arc<Self>,
-        message_id: MessageId,
-        failure: Failure,
-        touched: bool,
-        usage: Usage,
-    ) {
-        let on_cut = self.on_cut(&message_id).await;
         self.settle(Fail {
             message_id,
             failure,
-            touched,
-            usage,
-            on_cut,
+            touched: false,
+            usage: Usage::default(),
+            // Whose message it is could not be read: asking is right for everybody.
+            on_cut: claimed.map_or(CutPolicy::Ask, |claimed| self.on_cut(&claimed)),
             pace: self.settings().pace(),
         })
         .await;
     }
 
-    async fn try_work(self: &Arc<Self>, message_id: &MessageId) -> Result<(), Setback> {
-        let Some((message, conversation)) = self.load(message_id).await? else {
-            return Ok(());
-        };
-        let spec = self.spec_of(&message, &conversation).await?;
-        make_workdir(&conversation)?;
-        self.place_files(&message, &conversation).await?;
+    async fn try_work(self: &Arc<Self>, claimed: &Arc<Claimed>) -> Result<(), WorkError> {
+        let (message, conversation) = (&claimed.message, &claimed.conversation);
+        let message_id = &message.message_id;
+        let spec = self.spec_of(message, conversation).await?;
+        make_workdir(conversation)?;
+        self.place_files(message, conversation).await?;
         let home = spec.codex_home.as_deref();
         self.agent.ready(home).await?;
-        let thread = self.thread_of(&message, &conversation, &spec).await?;
+        let thread = self.thread_of(message, conversation, &spec).await?;
         // Codex may have been started again meanwhile: the life that has the thread is the one that counts.
         let ready = self.agent.ready(home).await?;
         let incarnation = match spec.transport {
@@ -101,7 +94,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::debug!(target: TRACE, at = "ready", %message_id);
         let patience = self.settings().patience(spec.transport);
         let started_at = now();
-        let recap = self.recap(&message, &conversation, &thread).await?;
+        let recap = self.recap(message, conversation, &thread).await?;
         let begun = self
             .commit(Begin {
                 message_id: message_id.clone(),
@@ -119,8 +112,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             thread: thread.clone(),
             spec,
             client_id,
-            text: turn_text(&message, &recap),
-            images: images(&message),
+            text: turn_text(message, &recap),
+            images: images(message),
         };
         tracing::debug!(target: TRACE, at = "begun", %message_id);
         let started = self.agent.start_turn(&turn).await?;
@@ -132,23 +125,24 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         .await;
         tracing::debug!(target: TRACE, at = "attached", %message_id);
         let followed = Followed {
-            message_id: message_id.clone(),
+            claimed: Arc::clone(claimed),
             thread,
             turn_id: started.turn_id,
             started_at,
             patience,
             attached: false,
-            heard: Vec::new(),
+            received: Vec::new(),
             calls: Arc::default(),
         };
         self.follow(followed, started.stream).await;
         Ok(())
     }
 
+    /// The rows of a message; `None` when they are gone.
     pub(crate) async fn load(
         &self,
         message_id: &MessageId,
-    ) -> Result<Option<(Message, Conversation)>, LedgerError> {
+    ) -> Result<Option<Arc<Claimed>>, LedgerError> {
         let message_id = message_id.clone();
         self.ledger
             .read(move |rows| {
@@ -156,7 +150,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     return Ok(None);
                 };
                 let conversation = rows.conversation(&message.conversation_id)?;
-                Ok(conversation.map(|conversation| (message, conversation)))
+                Ok(conversation.map(|conversation| {
+                    Arc::new(Claimed {
+                        message,
+                        conversation,
+                    })
+                }))
             })
             .await
     }
@@ -167,7 +166,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         message: &Message,
         conversation: &Conversation,
         spec: &ThreadSpec,
-    ) -> Result<ThreadId, Setback> {
+    ) -> Result<ThreadId, WorkError> {
         if let Some(thread) = &conversation.thread {
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
@@ -202,7 +201,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         .await
     }
 
-    /// What a thread without a kept turn must be told of an older conversation: it does not know it.
+    /// Earlier exchanges for a thread that has no kept turn and so does not know the conversation.
     async fn recap(
         &self,
         message: &Message,
@@ -229,20 +228,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// What follows a cut of this message's work, by who sent it.
-    pub(crate) async fn on_cut(&self, message_id: &MessageId) -> CutPolicy {
-        match self.load(message_id).await {
-            Ok(Some((message, _))) => self.settings().tier(message.tier).on_cut,
-            Ok(None) | Err(_) => CutPolicy::Ask,
-        }
+    pub(super) fn on_cut(&self, claimed: &Claimed) -> CutPolicy {
+        self.settings().tier(claimed.message.tier).on_cut
     }
 
     /// The longest reply that the message's channel takes.
-    pub(crate) async fn reply_max_chars(&self, message_id: &MessageId) -> Option<usize> {
-        match self.load(message_id).await {
-            Ok(Some((message, _))) => self.sink.traits(&message).max_chars,
-            Ok(None) | Err(_) => None,
-        }
+    pub(super) fn reply_max_chars(&self, claimed: &Claimed) -> Option<usize> {
+        self.sink.traits(&claimed.message).max_chars
     }
+}
+
+fn ledger_failed(message_id: &MessageId, error: &LedgerError) -> Failure {
+    tracing::error!(%error, %message_id, "the ledger failed under a message");
+    Failure::new(Class::Transient, error.to_string())
 }
 
 /// The files of a message that the model is shown.
@@ -251,7 +249,7 @@ fn images(message: &Message) -> Vec<String> {
     images.map(|file| file.path.clone()).collect()
 }
 
-fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {
+fn make_workdir(conversation: &Conversation) -> Result<(), WorkError> {
     let workdir = Path::new(&conversation.workdir);
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -262,6 +260,6 @@ fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {
                 "the working directory {} can't be made: {error}",
                 workdir.display()
             );
-            Setback::Agent(Failure::new(Class::Config, reason))
+            WorkError::Agent(Failure::new(Class::Config, reason))
         })
 }

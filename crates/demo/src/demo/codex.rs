@@ -2,9 +2,9 @@
 //! with npm. Never a global installation; `run` never installs anything.
 
 use anyhow::Context;
-use bridge_codex::version::{PINNED, Version};
 use bridge_daemon::config::Environment;
 use bridge_daemon::term::{Paint, escape_line};
+use bridge_host::version::{PINNED, Version};
 use bridge_host::{binary, install};
 use std::path::{Path, PathBuf};
 

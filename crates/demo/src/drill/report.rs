@@ -295,9 +295,6 @@ fn promises(verdict: &Verdict) -> Vec<Line> {
         broken("asked_again", "model asked after the answer", |v| {
             matches!(v, Violation::AskedAgain { .. })
         }),
-        broken("acked_early", "acknowledged before the reply", |v| {
-            matches!(v, Violation::AckedEarly { .. })
-        }),
     ]
 }
 

@@ -7,7 +7,7 @@ use bridge_core::value::ProcessStamp;
 use bridge_daemon::term;
 use bridge_host::own::{Orphans, OwnChild, OwnOptions, kill_now};
 use bridge_host::process;
-use bridge_sim::Memory;
+use bridge_sim::SinkKind;
 use bridge_sim::drill::{Scene, Stage};
 use std::fs::OpenOptions;
 use std::io;
@@ -24,12 +24,18 @@ const GONE_PAUSE: Duration = Duration::from_millis(20);
 const GONE_LOOKS: u32 = 3;
 
 /// Variables that would make the private daemon somebody else's.
-const NOT_FOR_THE_DAEMON: [&str; 5] = [
+const NOT_FOR_THE_DAEMON: [&str; 11] = [
     "CODEX_BRIDGE_CODEX_BIN",
     "CODEX_BRIDGE_STATE_DIR",
     "CODEX_CHANNEL_MOLECULE_STATE_DIR",
     "CODEX_HOME",
+    "MOLECULE_ORG_ID",
+    "MOLECULE_WORKSPACES",
+    "MOLECULE_WORKSPACE_TOKEN",
+    "MOLECULE_WORKSPACE_TOKEN_FILE",
     "OPENAI_API_KEY",
+    "PLATFORM_URL",
+    "WORKSPACE_ID",
 ];
 
 #[derive(Debug)]
@@ -49,11 +55,11 @@ impl OwnStage {
         let directory = tempfile::Builder::new()
             .prefix("codex-bridge-drill-")
             .tempdir()?;
-        let memory = match args.sink {
-            DrillSink::Idempotent => Memory::Idempotent,
-            DrillSink::Probeable => Memory::Probeable,
+        let kind = match args.sink {
+            DrillSink::Idempotent => SinkKind::Idempotent,
+            DrillSink::Probeable => SinkKind::Probeable,
         };
-        let scene = Scene::set(memory, seed)
+        let scene = Scene::set(kind, seed)
             .await
             .context("start the model and the platform")?;
         let mut stage = Self {
@@ -78,22 +84,19 @@ impl OwnStage {
             DrillTransport::Socket => "socket",
             DrillTransport::Stdio => "stdio",
         };
-        let sink = match args.sink {
-            DrillSink::Idempotent => "idempotent",
-            DrillSink::Probeable => "probeable",
-        };
         let quoted = |path: &Path| serde_json::Value::from(path.display().to_string()).to_string();
         // What is restarted a hundred times on purpose needs a wider limit and shorter pauses, and few turns at a
-        // time, or on a small machine each would last from one kill to the next. Nothing else differs from an
+        // time, or on a small machine each would last from one kill to the next. Peers may do here what owners may. A
+        // chat is told nothing of what a turn does: what is seen there is counted. Nothing else differs from an
         // ordinary daemon.
         let config = format!(
             "[daemon]\nturns_max = 2\nturns_reserved = 0\nturns_per_sender = 2\ndrain_secs = 10\n\n\
              [codex]\nbin = {bin}\nhome = {home}\ntransport = \"{transport}\"\nlinger_secs = 60\nrestarts_per_minute = 600\n\n\
-             [turn]\nbackoff_base_ms = 100\nconfig_probe_secs = 1\ntimeout_secs = 60\n\n\
-             [loopback]\nurl = \"{url}\"\nsink = \"{sink}\"\nack = \"after_reply\"\ntier = \"owner\"\n",
+             [turn]\nbackoff_base_ms = 100\nconfig_probe_secs = 1\ntimeout_secs = 60\nprogress_after_secs = 0\n\n\
+             [tiers.peer]\nprofile = \"workspace-agent\"\nreads = \"disk\"\n\n{platform}",
             bin = quoted(codex),
             home = quoted(&self.path().join("home")),
-            url = scene.platform.url(),
+            platform = scene.talks.settings(self.path(), "")?,
         );
         std::fs::write(self.path().join("codex-bridge.toml"), config)?;
         Ok(())

@@ -1,24 +1,23 @@
-//! What every call has beside its request: made from the connection and its headers.
+//! Builds the context of a call from its connection and headers.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::ops::Call;
-use super::{extension, hear, rest, speak};
-use crate::api::{BodyShare, Context, Gone, Seat};
+use super::{extension, negotiate, parse, rest};
+use crate::api::{BodyShare, Context, Gone, StreamPermit};
 use crate::{BridgeService, Caller, Via};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
 impl<D: BridgeService> Call<D> {
-    /// A call with this head.
-    pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, Fault> {
+    pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, A2aError> {
         let profile = context.service.a2a();
         if !profile.enabled {
             return Err(rest::off());
         }
         Ok(Self {
-            version: speak::version(&head.headers, &head.uri)?,
-            base: speak::base(&profile, &head.headers, &head.uri),
+            version: negotiate::version(&head.headers, &head.uri)?,
+            base: negotiate::base(&profile, &head.headers, &head.uri),
             key: key(&head.headers)?,
             after: after(&head.headers),
             gone: head
@@ -34,26 +33,26 @@ impl<D: BridgeService> Call<D> {
         })
     }
 
-    /// A place among those whose connection is kept open.
-    pub(super) fn sit(&self) -> Result<Seat, Fault> {
-        self.context.sit(&self.caller).ok_or_else(|| {
+    /// A permit for a connection that stays open.
+    pub(super) fn stream_permit(&self) -> Result<StreamPermit, A2aError> {
+        self.context.stream_permit(&self.caller).ok_or_else(|| {
             let why = "too many calls wait or stream already; nothing was done, ask again later";
-            Fault::unavailable(why)
+            A2aError::unavailable(why)
         })
     }
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+fn key(headers: &HeaderMap) -> Result<Option<String>, A2aError> {
     let mut keys = headers.get_all("idempotency-key").iter();
     match (keys.next(), keys.next()) {
         (None, _) => Ok(None),
-        (Some(key), None) => hear::key(key.to_str().ok(), "Idempotency-Key").map(Some),
-        (Some(_), Some(_)) => Err(Fault::invalid("Idempotency-Key", "is given twice")),
+        (Some(key), None) => parse::key(key.to_str().ok(), "Idempotency-Key").map(Some),
+        (Some(_), Some(_)) => Err(A2aError::invalid("Idempotency-Key", "is given twice")),
     }
 }
 
-/// The last event that a subscriber has. It counts for whoever asks for our way to go on alone: everybody else is
-/// promised the task first, and libraries send this header by themselves.
+/// The last event that a subscriber has. Used only with our resume extension: the specification promises the whole task
+/// first to everybody else, and SSE libraries send this header by themselves.
 fn after(headers: &HeaderMap) -> Option<u64> {
     let mut asked = headers.get_all("a2a-extensions").iter();
     let resumes = asked.any(|asked| {

@@ -1,6 +1,6 @@
-//! The agent card: who we are, where and how we are spoken to. One document for clients of 1.0 and 0.3.
+//! The agent card, one document for clients of 1.0 and 0.3.
 
-use super::speak::Version;
+use super::negotiate::ProtocolVersion;
 use super::{extension, legacy};
 use crate::{A2aAuth, A2aProfile, A2aSkill, Caller};
 use a2a::{
@@ -8,14 +8,15 @@ use a2a::{
     SecurityScheme,
 };
 use bridge_core::value::Timestamp;
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How long a client may keep the card without asking again.
+/// `max-age` of the card.
 pub(crate) const MAX_AGE_SECONDS: u32 = 60;
-/// Cards by the name we were reached by whose age is remembered.
+/// Base URLs whose card's age is remembered.
 const REMEMBERED_MAX: usize = 16;
 
 const SCHEME: &str = "token";
@@ -24,18 +25,18 @@ const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 const ANYTHING: &str = "*/*";
 
-/// What everybody may see. Who says that it speaks 1.0 gets a card of 1.0; everybody else one that clients of 0.3 can
-/// read as well: who says nothing is one of them (specification 3.6.2).
-pub(crate) fn public(profile: &A2aProfile, base: &str, version: Version) -> Value {
+/// The public card. Clients that name 1.0 get a card of 1.0; all others get one that clients of 0.3 can read as well
+/// (specification 3.6.2).
+pub(crate) fn public(profile: &A2aProfile, base: &str, version: ProtocolVersion) -> Value {
     let mut card = document(card(profile, base));
     match version {
-        Version::V1 => {}
-        Version::V03 => legacy::beside(&mut card),
+        ProtocolVersion::V1 => {}
+        ProtocolVersion::V03 => legacy::beside(&mut card),
     }
     card
 }
 
-/// What a caller that we know is shown: also as whom we know it.
+/// The extended card, which names the caller.
 pub(crate) fn extended(profile: &A2aProfile, base: &str, caller: &Caller) -> Value {
     let mut card = card(profile, base);
     card.description = format!(
@@ -107,23 +108,18 @@ fn skill(skill: &A2aSkill) -> AgentSkill {
     }
 }
 
-/// Names this content.
+/// ETag of the content.
 pub(crate) fn etag(content: &str) -> String {
     let hash = Sha256::digest(content);
-    let hex: String = hash
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("\"{hex}\"")
+    format!("\"{}\"", HEXLOWER.encode(&hash[..16]))
 }
 
-/// Since when each card is what it is: it changes with the configuration.
+/// Last change of each card, which follows the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Ages(Mutex<HashMap<String, (String, Timestamp)>>);
 
 impl Ages {
-    /// Since when the card at `base` has this tag.
+    /// When the card at `base` got this tag.
     pub(crate) fn since(&self, base: &str, etag: &str, now: Timestamp) -> Timestamp {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED_MAX && !known.contains_key(base) {
@@ -145,7 +141,7 @@ mod tests {
 
     #[test]
     fn card_serves_both_protocol_versions() {
-        let card = public(&A2aProfile::default(), "http://h", Version::V03);
+        let card = public(&A2aProfile::default(), "http://h", ProtocolVersion::V03);
         let read: AgentCard = serde_json::from_value(card.clone()).unwrap();
         assert_eq!(read.supported_interfaces.len(), 3);
         assert_eq!(read.supported_interfaces[1].protocol_binding, "HTTP+JSON");
@@ -163,7 +159,7 @@ mod tests {
             auth: A2aAuth::None,
             ..A2aProfile::default()
         };
-        let card = public(&profile, "http://h", Version::V1);
+        let card = public(&profile, "http://h", ProtocolVersion::V1);
         assert!(card.get("securitySchemes").is_none());
         assert!(card.get("securityRequirements").is_none());
         assert!(card.get("url").is_none(), "who speaks 1.0 is not shown 0.3");

@@ -1,26 +1,25 @@
-//! The names of what we add to A2A: extension URIs and metadata keys. Nothing here is required of a client.
+//! Our extensions of A2A: URIs and metadata keys. None is required of a client.
 
 use a2a::AgentExtension;
 
-/// Sending twice with the same key is sending once. The key is in the message's metadata under this name, or in the
-/// header `Idempotency-Key`.
+/// Idempotent sending. The key is in the message's metadata under this name, or in the header `Idempotency-Key`.
 pub(crate) const IDEMPOTENCY: &str =
     "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#idempotency";
-/// A question of Codex that a task waits for is a data part whose metadata names this.
+/// An open question of Codex is a data part whose metadata names this.
 pub(crate) const QUESTIONS: &str =
     "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#questions";
-/// How many agents answered each other before this message.
+/// Number of agents that answered each other before this message.
 pub(crate) const HOPS: &str =
     "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#hops";
-/// Whoever asks for this and names the last event that it has is told what came behind it, and no snapshot.
+/// A subscriber that asks for this and names its last event gets the events after it instead of a snapshot.
 pub(crate) const RESUME: &str =
     "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#resume";
 
-/// Where the hop count is in a message's metadata; the same name on every channel between agents.
+/// Metadata key of the hop count; the same on every channel between agents.
 pub(crate) const HOPS_KEY: &str = "codex_bridge_hops";
-/// Where a stream event has its number, in its metadata.
+/// Metadata key of an event's sequence number.
 pub(crate) const SEQUENCE_KEY: &str = "codex-bridge/sequence";
-/// Where a part of an answer names the extension that its data follows.
+/// Metadata key of the extension that a data part follows.
 pub(crate) const EXTENSION_KEY: &str = "codex-bridge/extension";
 
 /// The extensions as the card declares them.

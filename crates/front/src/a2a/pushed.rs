@@ -1,5 +1,4 @@
-//! What is pushed to the owner of a task, as it looks on the wire: an event of the stream in 1.0, the task itself in
-//! 0.3. Long or not, files are named by their addresses: a receiver that wants them asks for them.
+//! Bodies of push notifications: a stream event in 1.0, the task in 0.3. Files are always links.
 
 use super::{legacy, task};
 use a2a::{
@@ -13,7 +12,7 @@ use bridge_core::value::{Attachment, MessageId};
 use chrono::DateTime;
 use serde_json::{Value, json};
 
-/// The body of one push. `base` is where this server is reached, if it knows that.
+/// The body of one push. `base` is the public URL of this server, if known.
 #[must_use]
 pub fn pushed(base: Option<&str>, delivery: &EventDelivery) -> Value {
     let view = &delivery.timeline.view;
@@ -63,7 +62,7 @@ fn status(view: &TaskSnapshot, what: &What) -> TaskStatus {
             state: task::state(*state),
             ..task::status(view)
         },
-        // How it ended is told next, and once.
+        // The final state is pushed next, once.
         What::Answered(message_id) => {
             let of = |one: &&TaskMessage| one.message.message_id == *message_id;
             let answer = view.messages.iter().find(of);
@@ -126,7 +125,7 @@ fn artifact(base: Option<&str>, view: &TaskSnapshot, one: &TaskMessage) -> Optio
     })
 }
 
-/// Files have no address where this server does not know its own: they are named, and the task has them.
+/// Lists files without links, for a server that does not know its public URL.
 fn unaddressed(files: &[Attachment]) -> Option<Part> {
     let named: Vec<Value> = files
         .iter()
@@ -134,10 +133,10 @@ fn unaddressed(files: &[Attachment]) -> Option<Part> {
             json!({"filename": file.name, "mediaType": file.media_type, "bytes": file.bytes})
         })
         .collect();
-    let told = json!({
+    let listed = json!({
         "files": named,
         "note": "get the task for what is in them: this server does not know its public address",
     });
-    let part = Part::data(told).with_media_type("application/json");
+    let part = Part::data(listed).with_media_type("application/json");
     (!files.is_empty()).then_some(part)
 }

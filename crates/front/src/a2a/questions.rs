@@ -1,11 +1,10 @@
-//! A message on a task that waits for an answer to a question of Codex: it becomes the decision, if it fits.
+//! Turns a message to a task that waits for an answer into the decision, if it fits.
 //!
-//! Who may decide what is the core's word; a peer answers questions to the user and nothing else. What may not be kept
-//! is not in the history either.
+//! The core decides who may answer; a peer may answer only questions to the user. Secret answers are not stored in the
+//! history.
 
-use super::fault::Fault;
-use super::hear::Heard;
-use crate::request::wants_secret;
+use super::error::A2aError;
+use super::parse::ParsedMessage;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
 use bridge_core::port::Ledger;
@@ -14,50 +13,50 @@ use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::{Request, RequestDecision, RequestState, TaskInput, TaskInputKind};
 use serde_json::{Map, Value};
 
-/// Stands in the history for an answer that may not be kept.
+/// Replaces a secret answer in the history.
 const NOT_KEPT: &str = "(an answer that is not kept)";
-/// What says which question a data part answers, how it is decided, and with what.
+/// Fields of a data part: the request, the decision, and the answers.
 const REQUEST_ID: &str = "requestId";
 const DECISION: &str = "decision";
 const ANSWERS: &str = "answers";
 const NAMED: [&str; 3] = [REQUEST_ID, DECISION, ANSWERS];
 
-/// What a message was to the question that its task waits for.
+/// Result of using a message as an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// Nothing is asked that its sender may answer: it is an ordinary message, or the repeat of one.
+pub(crate) enum AnswerResult {
+    /// Not an answer: there is no request that its sender may decide, or it repeats an earlier message.
     NotAsked,
-    /// Codex has it, or gets it when it asks again.
+    /// Accepted; Codex has it, or gets it when it asks again.
     Yes,
-    /// It does not fit; nothing was stored, and the task still waits.
+    /// Refused; nothing was stored, and the task still waits.
     No {
-        /// Why, and what would.
+        /// Why, and what would fit.
         why: String,
     },
 }
 
-/// Answers the question that a task waits for with a message of its owner; under `key` a repeat is known again.
+/// Answers the open request of a task with a message of its owner. `key` identifies a repeated message.
 pub(crate) async fn answer<D: BridgeService>(
     service: &D,
     caller: &Caller,
     view: &TaskSnapshot,
-    heard: &Heard,
+    parsed: &ParsedMessage,
     key: Option<&str>,
-) -> Result<Answered, Fault> {
+) -> Result<AnswerResult, A2aError> {
     if let Some(key) = key
         && let Some(word) = service
             .repeated_input(caller, &view.task.task_id, key)
             .await?
     {
-        return repeated(&word, heard);
+        return repeated(&word, parsed);
     }
     let Some(asked) = view.question().filter(|asked| asked.theirs) else {
-        return unasked(service, caller, view, heard).await;
+        return unasked(service, caller, view, parsed).await;
     };
     let request = asked.request;
-    let said = match Said::read(request, heard) {
+    let said = match ParsedAnswer::read(request, parsed) {
         Ok(said) => said,
-        Err(why) => return Ok(Answered::No { why }),
+        Err(why) => return Ok(AnswerResult::No { why }),
     };
     let answer = NewAnswer {
         from: caller.clone(),
@@ -66,46 +65,52 @@ pub(crate) async fn answer<D: BridgeService>(
         request_id: request.request_id.clone(),
         decision: said.decision,
         answers: said.answers.map(|answers| answers.to_string()),
-        client_message_id: heard.client_message_id.clone(),
+        client_message_id: parsed.client_message_id.clone(),
         key: key.map(str::to_owned),
-        original: kept(request, heard)?,
+        original: kept(request, parsed)?,
     };
     match service.answer_task(answer).await? {
-        TaskAnswered::Known(word) => repeated(&word, heard),
-        TaskAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => Ok(Answered::Yes),
-        TaskAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, heard),
+        TaskAnswered::Known(word) => repeated(&word, parsed),
+        TaskAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => {
+            Ok(AnswerResult::Yes)
+        }
+        TaskAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, parsed),
     }
 }
 
-/// What is to be made of an answer that does not count.
-fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<Answered, Fault> {
+/// Handles an answer that the core refused.
+fn refused(
+    refusal: DecideRefusal,
+    request: &Request,
+    parsed: &ParsedMessage,
+) -> Result<AnswerResult, A2aError> {
     match refusal {
-        DecideRefusal::Unfit { why } => Ok(Answered::No { why }),
-        DecideRefusal::NotYours { who } => Err(Fault::unsupported(format!(
+        DecideRefusal::Unfit { why } => Ok(AnswerResult::No { why }),
+        DecideRefusal::NotYours { who } => Err(A2aError::unsupported(format!(
             "only {who} may decide what is asked; nothing was stored"
         ))),
-        // Somebody was faster, or it is not asked any more: what was said is for the turn that follows, unless it can
-        // only have been an answer.
+        // Somebody was faster, or the request is gone: the message goes to the next turn, unless it can only have been an
+        // answer.
         DecideRefusal::Decided { .. }
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
         | DecideRefusal::Unknown => {
-            if wants_secret(request) || is_decision(heard) {
+            if request.secret_answer || is_decision(parsed) {
                 Err(late())
             } else {
-                Ok(Answered::NotAsked)
+                Ok(AnswerResult::NotAsked)
             }
         }
     }
 }
 
-/// A key that was here before must mean the same word. What became a message is told by the ledger, which has its text.
-fn repeated(word: &TaskInput, heard: &Heard) -> Result<Answered, Fault> {
+/// A repeated key must carry the same answer. Repeats of messages are checked by the ledger, which has their text.
+fn repeated(word: &TaskInput, parsed: &ParsedMessage) -> Result<AnswerResult, A2aError> {
     match word.kind {
-        TaskInputKind::Message(_) | TaskInputKind::End => Ok(Answered::NotAsked),
+        TaskInputKind::Message(_) | TaskInputKind::End => Ok(AnswerResult::NotAsked),
         TaskInputKind::Answer(_) => {
-            if says_the_same(word, heard) {
-                Ok(Answered::Yes)
+            if says_the_same(word, parsed) {
+                Ok(AnswerResult::Yes)
             } else {
                 Err(SubmitError::OtherBody.into())
             }
@@ -113,24 +118,24 @@ fn repeated(word: &TaskInput, heard: &Heard) -> Result<Answered, Fault> {
     }
 }
 
-fn says_the_same(word: &TaskInput, heard: &Heard) -> bool {
+fn says_the_same(word: &TaskInput, parsed: &ParsedMessage) -> bool {
     let Ok(before) = serde_json::from_str::<Message>(&word.original) else {
         return true;
     };
-    before.parts == heard.message.parts || before.parts == not_kept()
+    before.parts == parsed.message.parts || before.parts == not_kept()
 }
 
-/// What is said where nothing is asked of its sender is a message, unless it is the answer to what was asked before.
+/// Without an open request the message is an ordinary one, unless it answers an earlier request.
 async fn unasked<D: BridgeService>(
     service: &D,
     caller: &Caller,
     view: &TaskSnapshot,
-    heard: &Heard,
-) -> Result<Answered, Fault> {
+    parsed: &ParsedMessage,
+) -> Result<AnswerResult, A2aError> {
     if view.now().state.terminal() {
-        return Ok(Answered::NotAsked);
+        return Ok(AnswerResult::NotAsked);
     }
-    if is_decision(heard) {
+    if is_decision(parsed) {
         return Err(late());
     }
     let open = |one: &&TaskMessage| one.message.life.state.name().awaits_answer();
@@ -149,11 +154,11 @@ async fn unasked<D: BridgeService>(
     if theirs.last().is_some_and(|last| missed(last, &caller.name)) {
         Err(late())
     } else {
-        Ok(Answered::NotAsked)
+        Ok(AnswerResult::NotAsked)
     }
 }
 
-/// Whether a secret was asked for and did not come from them: what they say now may be it.
+/// Whether an earlier request wanted a secret that the sender did not give: this message may contain it.
 fn missed(request: &Request, who: &str) -> bool {
     let answered = match &request.state {
         RequestState::Decided(verdict) | RequestState::Granted(verdict) => {
@@ -161,19 +166,19 @@ fn missed(request: &Request, who: &str) -> bool {
         }
         RequestState::Open | RequestState::Orphaned | RequestState::Withdrawn { .. } => false,
     };
-    wants_secret(request) && !answered
+    request.secret_answer && !answered
 }
 
-fn late() -> Fault {
-    Fault::unsupported(
+fn late() -> A2aError {
+    A2aError::unsupported(
         "Codex does not ask that any more, or not you; nothing was stored. What is no answer goes into a new task of \
          the same context",
     )
 }
 
-/// Whether it can be nothing but the answer to a question.
-fn is_decision(heard: &Heard) -> bool {
-    heard.message.parts.iter().filter_map(object).any(|data| {
+/// Whether the message can only be an answer.
+fn is_decision(parsed: &ParsedMessage) -> bool {
+    parsed.message.parts.iter().filter_map(object).any(|data| {
         let named = data.keys().all(|name| NAMED.contains(&name.as_str()));
         named && (data.contains_key(REQUEST_ID) || data.contains_key(DECISION))
     })
@@ -183,36 +188,36 @@ fn not_kept() -> Vec<Part> {
     vec![Part::text(NOT_KEPT)]
 }
 
-/// The message as it is kept.
-fn kept(request: &Request, heard: &Heard) -> Result<String, Fault> {
-    if !wants_secret(request) {
-        return heard.original();
+/// The stored form of the message.
+fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
+    if !request.secret_answer {
+        return parsed.original();
     }
-    let mut message = heard.message.clone();
+    let mut message = parsed.message.clone();
     message.parts = not_kept();
     message.metadata = None;
     let text = serde_json::to_string(&message);
-    text.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+    text.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
 }
 
-/// What a message says to a question.
+/// The decision in a message.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct ParsedAnswer {
     decision: RequestDecision,
     answers: Option<Value>,
 }
 
-impl Said {
-    /// Data says it in full: `{"requestId", "decision", "answers"}`, each of which may be left out, or the answers
-    /// alone. Text is the answer to one question, and never a yes or no.
-    fn read(request: &Request, heard: &Heard) -> Result<Self, String> {
-        if !heard.files.is_empty() {
+impl ParsedAnswer {
+    /// A data part is `{"requestId", "decision", "answers"}`, each optional, or the answers alone. Text answers one
+    /// question, and is never an approval.
+    fn read(request: &Request, parsed: &ParsedMessage) -> Result<Self, String> {
+        if !parsed.files.is_empty() {
             return Err("an answer takes no files".to_owned());
         }
-        let mut data = heard.message.parts.iter().filter_map(object);
+        let mut data = parsed.message.parts.iter().filter_map(object);
         match (data.next(), data.next()) {
             (Some(data), None) => Self::in_full(request, data),
-            (None, _) => Self::in_words(request, heard),
+            (None, _) => Self::in_words(request, parsed),
             (Some(_), Some(_)) => Err("it has two data parts; put the answers into one".to_owned()),
         }
     }
@@ -249,13 +254,13 @@ impl Said {
         })
     }
 
-    fn in_words(request: &Request, heard: &Heard) -> Result<Self, String> {
+    fn in_words(request: &Request, parsed: &ParsedMessage) -> Result<Self, String> {
         if request.wants.is_bare() {
             Err(wants_decision())
         } else {
             Ok(Self {
                 decision: RequestDecision::Accept,
-                answers: Some(Value::String(heard.text.trim().to_owned())),
+                answers: Some(Value::String(parsed.text.trim().to_owned())),
             })
         }
     }
@@ -281,7 +286,7 @@ fn unknown_decision(word: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::a2a::hear::hear;
+    use crate::a2a::parse::parse;
     use bridge_core::value::{
         Deciders, EffectDigest, IncarnationId, MessageId, RequestId, RequestKind, Timestamp, Wants,
     };
@@ -303,22 +308,23 @@ mod tests {
             shown: String::new(),
             payload: json!({"questions": [{"id": "color", "isSecret": false}]}).to_string(),
             wants,
+            secret_answer: false,
             deciders: Deciders::Sender,
             state: RequestState::Open,
             created_at: Timestamp(0),
             deadline: Timestamp(1),
             reminded: false,
-            told_again: 0,
+            resends: 0,
         }
     }
 
-    fn heard(parts: Value) -> Heard {
+    fn parsed(parts: Value) -> ParsedMessage {
         let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": parts});
-        hear(serde_json::from_value(message).unwrap()).unwrap()
+        parse(serde_json::from_value(message).unwrap()).unwrap()
     }
 
     fn read(wants: Wants, parts: Value) -> Result<(RequestDecision, Option<Value>), String> {
-        let said = Said::read(&request(wants), &heard(parts))?;
+        let said = ParsedAnswer::read(&request(wants), &parsed(parts))?;
         Ok((said.decision, said.answers))
     }
 
@@ -374,11 +380,11 @@ mod tests {
 
     #[test]
     fn a_secret_answer_is_in_no_history() {
-        let said = heard(json!([{"text": "hunter2"}]));
+        let said = parsed(json!([{"text": "hunter2"}]));
         let open = kept(&request(Wants::Text), &said).unwrap();
         assert!(open.contains("hunter2"));
         let secret = Request {
-            payload: json!({"questions": [{"id": "p", "isSecret": true}]}).to_string(),
+            secret_answer: true,
             ..request(Wants::Text)
         };
         let text = kept(&secret, &said).unwrap();

@@ -1,9 +1,9 @@
-//! HTTP+JSON: paths and methods become operations, faults become statuses (AIP-193).
+//! The HTTP+JSON binding: maps paths and methods to operations, and errors to statuses (AIP-193).
 
 use super::card;
-use super::fault::Fault;
+use super::error::A2aError;
+use super::negotiate::{self, ProtocolVersion};
 use super::ops::{self, Call, Done, Op};
-use super::speak::{self, Version};
 use crate::api::{Context, ProblemResponse, Who};
 use crate::{BridgeService, Caller};
 use axum::body::Body;
@@ -63,8 +63,8 @@ pub(crate) async fn act<D: BridgeService>(
         Some((id, "cancel")) => (id, Op::Cancel),
         Some((id, "subscribe")) => (id, Op::Subscribe),
         Some(_) | None => {
-            let media = speak::media(request.headers());
-            return refuse(media, &Fault::method_not_found("POST of a task"));
+            let media = negotiate::media(request.headers());
+            return refuse(media, &A2aError::method_not_found("POST of a task"));
         }
     };
     answer(context, caller, request, op, &[("id", id)]).await
@@ -116,21 +116,21 @@ pub(crate) async fn extended_card<D: BridgeService>(
     answer(context, caller, request, Op::ExtendedCard, &[]).await
 }
 
-/// A file of an answer. Whatever it is, it is never shown by a browser in our name.
+/// A file of an answer, with headers that keep browsers from rendering it.
 pub(crate) async fn file<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path((id, message, n)): Path<(String, String, usize)>,
     headers: HeaderMap,
 ) -> Response {
-    let media = speak::media(&headers);
+    let media = negotiate::media(&headers);
     if !context.service.a2a().enabled {
         return refuse(media, &off());
     }
     let found = ops::file(&context.service, &caller, (&id, &message, n)).await;
     let (file, bytes) = match found {
         Ok(found) => found,
-        Err(fault) => return refuse(media, &fault),
+        Err(error) => return refuse(media, &error),
     };
     let kind = HeaderValue::from_str(&file.media_type)
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -157,8 +157,9 @@ pub(crate) async fn public_card<D: BridgeService>(
     if !profile.enabled {
         return ProblemResponse::not_found("there is no such route").into_response();
     }
-    let base = speak::base(&profile, request.headers(), request.uri());
-    let version = speak::version(request.headers(), request.uri()).unwrap_or(Version::V03);
+    let base = negotiate::base(&profile, request.headers(), request.uri());
+    let version =
+        negotiate::version(request.headers(), request.uri()).unwrap_or(ProtocolVersion::V03);
     let content = card::public(&profile, &base, version).to_string();
     let etag = card::etag(&content);
     let which = format!("{base} {}", version.as_str());
@@ -181,12 +182,12 @@ pub(crate) async fn public_card<D: BridgeService>(
     let max_age = format!("public, max-age={}", card::MAX_AGE_SECONDS);
     let modified = DateTime::from_timestamp_millis(since.0)
         .map(|at| at.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
-    let told = [
+    let values = [
         (header::CACHE_CONTROL, Some(max_age)),
         (header::ETAG, Some(etag)),
         (header::LAST_MODIFIED, modified),
     ];
-    for (name, value) in told {
+    for (name, value) in values {
         if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
             headers.insert(name, value);
         }
@@ -202,11 +203,11 @@ async fn answer<D: BridgeService>(
     named: &[(&str, &str)],
 ) -> Response {
     let (head, body) = request.into_parts();
-    let media = speak::media(&head.headers);
+    let media = negotiate::media(&head.headers);
     match run(context, caller, head, body, op, named).await {
         Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
         Ok(Done::Events(events)) => events.respond(|event| event),
-        Err(fault) => refuse(media, &fault),
+        Err(error) => refuse(media, &error),
     }
 }
 
@@ -217,14 +218,14 @@ async fn run<D: BridgeService>(
     body: Body,
     op: Op,
     named: &[(&str, &str)],
-) -> Result<Done, Fault> {
-    let bytes = speak::body(&head, body).await?;
+) -> Result<Done, A2aError> {
+    let bytes = negotiate::body(&head, body).await?;
     let call = Call::new(context, caller, &head)?;
     match call.version {
-        Version::V1 => {}
-        Version::V03 => {
+        ProtocolVersion::V1 => {}
+        ProtocolVersion::V03 => {
             let why = "0.3, which is meant where the header A2A-Version is missing, over HTTP+JSON";
-            return Err(Fault::version(why));
+            return Err(A2aError::version(why));
         }
     }
     let mut params = if bytes.is_empty() {
@@ -239,32 +240,35 @@ async fn run<D: BridgeService>(
     ops::run(&call, op, Value::Object(params)).await
 }
 
-/// What is behind the `?`, but the version.
+/// Query parameters without the version.
 fn query(head: &Parts) -> Map<String, Value> {
-    let pairs = speak::query(&head.uri).into_iter();
+    let pairs = negotiate::query(&head.uri).into_iter();
     pairs
         .filter(|(name, _)| !name.to_ascii_lowercase().starts_with("a2a-"))
         .map(|(name, value)| (name, Value::String(value)))
         .collect()
 }
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, A2aError> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(params)) => Ok(params),
         Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err(Fault::invalid_request("the body must be a JSON object")),
-        Err(error) => Err(Fault::parse(&error.to_string())),
+        Ok(_) => Err(A2aError::invalid_request("the body must be a JSON object")),
+        Err(error) => Err(A2aError::parse(&error.to_string())),
     }
 }
 
-/// The path names what it is about; a body that names something else is a mistake.
-fn name_it(params: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), Fault> {
+/// Checks that a body names the same id as the path.
+fn name_it(params: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), A2aError> {
     let other = params
         .insert(name.to_owned(), Value::from(value))
         .filter(|other| !other.is_null() && other != "" && other != value);
     match other {
         None => Ok(()),
-        Some(_) => Err(Fault::invalid(name, "is another one than the path names")),
+        Some(_) => Err(A2aError::invalid(
+            name,
+            "is another one than the path names",
+        )),
     }
 }
 
@@ -273,9 +277,9 @@ fn json(media: &'static str, status: StatusCode, value: &Value) -> Response {
     (status, kind, value.to_string()).into_response()
 }
 
-fn refuse(media: &'static str, fault: &Fault) -> Response {
-    let mut response = json(media, fault.kind().status(), &fault.to_rest());
-    if let Some(after) = fault.retry_after() {
+fn refuse(media: &'static str, error: &A2aError) -> Response {
+    let mut response = json(media, error.kind().status(), &error.to_rest());
+    if let Some(after) = error.retry_after() {
         let seconds = after.as_secs().max(1);
         response
             .headers_mut()
@@ -284,8 +288,8 @@ fn refuse(media: &'static str, fault: &Fault) -> Response {
     response
 }
 
-pub(super) fn off() -> Fault {
-    Fault::unsupported(
+pub(super) fn off() -> A2aError {
+    A2aError::unsupported(
         "this agent does not speak A2A now: `a2a.enabled` is false in its configuration",
     )
 }

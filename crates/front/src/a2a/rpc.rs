@@ -1,9 +1,9 @@
-//! JSON-RPC 2.0: one endpoint for every operation, of 1.0 and of 0.3.
+//! The JSON-RPC 2.0 binding of 1.0 and 0.3.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::legacy;
+use super::negotiate::{self, ProtocolVersion};
 use super::ops::{self, Call, Done, Op};
-use super::speak::{self, Version};
 use crate::BridgeService;
 use crate::api::{Context, Who};
 use axum::Json;
@@ -12,23 +12,23 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-/// A request that can be answered.
-struct Asked {
+/// A parsed request.
+struct RpcRequest {
     id: Value,
     method: String,
     params: Option<Value>,
 }
 
-/// One that can't be done, and whom to tell.
-struct Unread {
+/// An error with the id of its request.
+struct RpcError {
     id: Value,
-    fault: Box<Fault>,
+    error: Box<A2aError>,
 }
 
-impl Unread {
-    fn new(id: Value, fault: Fault) -> Self {
-        let fault = Box::new(fault);
-        Self { id, fault }
+impl RpcError {
+    fn new(id: Value, error: A2aError) -> Self {
+        let error = Box::new(error);
+        Self { id, error }
     }
 }
 
@@ -38,77 +38,80 @@ pub(crate) async fn call<D: BridgeService>(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let bytes = match speak::body(&head, body).await {
+    let bytes = match negotiate::body(&head, body).await {
         Ok(bytes) => bytes,
-        Err(fault) => return refuse(Value::Null, &fault),
+        Err(error) => return refuse(Value::Null, &error),
     };
     let asked = match read(&bytes) {
         Ok(asked) => asked,
-        Err(unread) => return refuse(unread.id, &unread.fault),
+        Err(unread) => return refuse(unread.id, &unread.error),
     };
     drop(bytes);
     let id = asked.id.clone();
     let call = match Call::new(context, caller, &head) {
         Ok(call) => call,
-        Err(fault) => return refuse(id, &fault),
+        Err(error) => return refuse(id, &error),
     };
     match answer(call, asked).await {
         Ok(response) => response,
-        Err(fault) => refuse(id, &fault),
+        Err(error) => refuse(id, &error),
     }
 }
 
-/// Reads a request; what can't be read has no id to answer to.
-fn read(bytes: &[u8]) -> Result<Asked, Unread> {
+/// Parses a request. An unreadable one has no id.
+fn read(bytes: &[u8]) -> Result<RpcRequest, RpcError> {
     let unreadable =
-        |error: serde_json::Error| Unread::new(Value::Null, Fault::parse(&error.to_string()));
+        |error: serde_json::Error| RpcError::new(Value::Null, A2aError::parse(&error.to_string()));
     let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
     let Value::Object(mut body) = body else {
         let why = "the body must be one JSON-RPC request; batches are not taken";
-        return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
+        return Err(RpcError::new(Value::Null, A2aError::invalid_request(why)));
     };
-    // A2A answers everything, so a request without an id is no notification: it is answered to nobody by name.
+    // A2A has no notifications: a request without an id is answered with a null id.
     let id = match body.remove("id") {
         Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)) => id,
         None => Value::Null,
         Some(_) => {
             let why = "id must be a string or a number";
-            return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
+            return Err(RpcError::new(Value::Null, A2aError::invalid_request(why)));
         }
     };
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(Unread::new(
+        return Err(RpcError::new(
             id,
-            Fault::invalid_request("jsonrpc must be \"2.0\""),
+            A2aError::invalid_request("jsonrpc must be \"2.0\""),
         ));
     }
     match body.remove("method") {
-        Some(Value::String(method)) => Ok(Asked {
+        Some(Value::String(method)) => Ok(RpcRequest {
             id,
             method,
             params: body.remove("params"),
         }),
-        Some(_) | None => Err(Unread::new(
+        Some(_) | None => Err(RpcError::new(
             id,
-            Fault::invalid_request("method must be a string"),
+            A2aError::invalid_request("method must be a string"),
         )),
     }
 }
 
-async fn answer<D: BridgeService>(mut call: Call<D>, asked: Asked) -> Result<Response, Fault> {
-    if let Some(op) = legacy::Op::named(&asked.method) {
-        call.version = Version::V03;
+async fn answer<D: BridgeService>(
+    mut call: Call<D>,
+    asked: RpcRequest,
+) -> Result<Response, A2aError> {
+    if let Some(op) = legacy::LegacyMethod::named(&asked.method) {
+        call.version = ProtocolVersion::V03;
         return old(&call, op, asked).await;
     }
-    let op = Op::named(&asked.method).ok_or_else(|| Fault::method_not_found(&asked.method))?;
+    let op = Op::named(&asked.method).ok_or_else(|| A2aError::method_not_found(&asked.method))?;
     match call.version {
-        Version::V1 => {}
-        Version::V03 => {
+        ProtocolVersion::V1 => {}
+        ProtocolVersion::V03 => {
             let method = format!(
                 "{} in A2A 0.3, which is spoken where the header A2A-Version is missing",
                 asked.method
             );
-            return Err(Fault::method_not_found(&method));
+            return Err(A2aError::method_not_found(&method));
         }
     }
     let params = asked.params.filter(|params| !params.is_null());
@@ -120,17 +123,17 @@ async fn answer<D: BridgeService>(mut call: Call<D>, asked: Asked) -> Result<Res
     })
 }
 
-/// The same in 0.3.
+/// Calls an operation of 0.3.
 async fn old<D: BridgeService>(
     call: &Call<D>,
-    op: legacy::Op,
-    asked: Asked,
-) -> Result<Response, Fault> {
+    op: legacy::LegacyMethod,
+    asked: RpcRequest,
+) -> Result<Response, A2aError> {
     let (op, params) = legacy::params(op, asked.params).map_err(|why| wrong(why, ""))?;
     let task_id = params.get("taskId").and_then(Value::as_str);
     let task_id = task_id.unwrap_or_default().to_owned();
     let method = op.method();
-    let now = Op::named(method).ok_or_else(|| Fault::method_not_found(method))?;
+    let now = Op::named(method).ok_or_else(|| A2aError::method_not_found(method))?;
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
         Done::Value(value) => result(id, in_0_3(op, value, &task_id)?),
@@ -140,15 +143,15 @@ async fn old<D: BridgeService>(
     })
 }
 
-fn in_0_3(op: legacy::Op, value: Value, task_id: &str) -> Result<Value, Fault> {
+fn in_0_3(op: legacy::LegacyMethod, value: Value, task_id: &str) -> Result<Value, A2aError> {
     legacy::result(op, value).map_err(|why| wrong(why, task_id))
 }
 
-/// `task_id` is the task that was asked about.
-fn wrong(wrong: legacy::Wrong, task_id: &str) -> Fault {
+/// `task_id` is that of the request.
+fn wrong(wrong: legacy::Wrong, task_id: &str) -> A2aError {
     match wrong {
-        legacy::Wrong::Params(why) => Fault::invalid("params", why),
-        legacy::Wrong::NoPush => Fault::push_not_found(task_id, ""),
+        legacy::Wrong::Params(why) => A2aError::invalid("params", why),
+        legacy::Wrong::NoPush => A2aError::push_not_found(task_id, ""),
     }
 }
 
@@ -160,11 +163,11 @@ fn result(id: Value, result: Value) -> Response {
     Json(envelope(&id, result)).into_response()
 }
 
-/// Errors of JSON-RPC are answers like others, so that clients read them.
-fn refuse(id: Value, fault: &Fault) -> Response {
-    let body = json!({"jsonrpc": "2.0", "id": id, "error": fault.to_rpc()});
+/// Errors have status 200, so that clients read the body.
+fn refuse(id: Value, error: &A2aError) -> Response {
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": error.to_rpc()});
     let mut response = Json(body).into_response();
-    if let Some(after) = fault.retry_after() {
+    if let Some(after) = error.retry_after() {
         let seconds = after.as_secs().max(1);
         response
             .headers_mut()

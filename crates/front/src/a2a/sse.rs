@@ -1,10 +1,10 @@
 //! The events of a task as server-sent events, in the envelope of either binding.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::ops::Call;
-use super::stream::{From, Listener, Told};
+use super::stream::{SequencedEvent, StartAt, Subscriber};
 use crate::BridgeService;
-use crate::api::Seat;
+use crate::api::StreamPermit;
 use a2a::{StreamResponse, TaskState};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -13,55 +13,55 @@ use futures_util::stream;
 use serde_json::Value;
 use std::convert::Infallible;
 
-/// How long a stream goes on.
+/// When a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Until the task is over: whoever subscribed to a task that waits for its client waits too.
+    /// When the task is over. A subscriber stays while the task waits for its client.
     Over,
-    /// Until the task waits for its client, or is over. While it waits for its owner here, the stream stays
+    /// When the task waits for its client, or is over. While it waits for its owner here, the stream stays open
     /// (specification 7.6.1).
     Asked,
 }
 
-/// What a client is told, piece by piece.
-pub(crate) enum Events {
-    /// One event and nothing more, with its number where it has one.
+/// The events of a streaming call.
+pub(crate) enum EventStream {
+    /// A single event, with its sequence number if it has one.
     One(Option<(Option<u64>, Box<StreamResponse>)>),
-    /// Everything that happens to a task.
+    /// The stream of a task.
     Many {
-        listener: Listener,
+        subscriber: Subscriber,
         until: Until,
-        /// Ends with the token of the caller, and with the daemon.
-        seat: Seat,
+        /// Ends the stream with the caller's token and with the daemon.
+        permit: StreamPermit,
         ended: bool,
     },
 }
 
-impl Events {
-    /// One event that stands alone.
+impl EventStream {
     pub(crate) fn one(seq: Option<u64>, event: StreamResponse) -> Self {
         Self::One(Some((seq, Box::new(event))))
     }
 
-    /// The events of a task from now on, to whoever has this place: what is stored is not refused for want of one.
+    /// Subscribes to a task. The caller acquires the permit before it stores anything, so that a stored message is never
+    /// refused for lack of one.
     pub(crate) async fn of<D: BridgeService>(
         call: &Call<D>,
-        seat: Seat,
+        permit: StreamPermit,
         task_id: &TaskId,
         until: Until,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, A2aError> {
         let context = &call.context;
-        // The number of an event of some other task means nothing to a new one.
+        // A call that creates a task can't resume: its `Last-Event-ID` belongs to another stream.
         let after = call.after.filter(|_| until == Until::Over);
-        let begin = after.map_or(From::Snapshot, From::After);
-        let listener = context
-            .tellers
-            .listen(&context.service, task_id, &call.base, begin)
+        let start = after.map_or(StartAt::Snapshot, StartAt::After);
+        let subscriber = context
+            .publishers
+            .subscribe(&context.service, task_id, &call.base, start)
             .await?;
         Ok(Self::Many {
-            listener,
+            subscriber,
             until,
-            seat,
+            permit,
             ended: false,
         })
     }
@@ -73,35 +73,35 @@ impl Events {
                 Some((seq, serde_json::to_value(event).ok()?))
             }
             Self::Many {
-                listener,
+                subscriber,
                 until,
-                seat,
+                permit,
                 ended,
             } => {
                 if *ended {
                     return None;
                 }
-                let stop = seat.stop();
-                let Told { seq, event } = tokio::select! {
+                let stop = permit.stop();
+                let SequencedEvent { sequence, event } = tokio::select! {
                     () = stop.cancelled() => return None,
-                    told = listener.next() => told?,
+                    event = subscriber.next() => event?,
                 };
                 *ended = *until == Until::Asked && asks(&event);
                 let event = serde_json::to_value(event.as_ref()).ok()?;
-                Some((Some(seq), event))
+                Some((Some(sequence), event))
             }
         }
     }
 
-    /// The stream as a response; every event is put into `envelope`.
+    /// The stream as a response; `envelope` wraps each event for the binding.
     pub(crate) fn respond(self, envelope: impl Fn(Value) -> Value + Send + 'static) -> Response {
         let events = stream::unfold((self, envelope), |(mut events, envelope)| async move {
             let (seq, event) = events.next().await?;
-            let mut told = Event::default().data(envelope(event).to_string());
+            let mut sse = Event::default().data(envelope(event).to_string());
             if let Some(seq) = seq {
-                told = told.id(seq.to_string());
+                sse = sse.id(seq.to_string());
             }
-            Some((Ok::<_, Infallible>(told), (events, envelope)))
+            Some((Ok::<_, Infallible>(sse), (events, envelope)))
         });
         Sse::new(events)
             .keep_alive(KeepAlive::default())
@@ -109,7 +109,7 @@ impl Events {
     }
 }
 
-/// Whether an event says that the client must speak next.
+/// Whether an event says that the client must act next.
 fn asks(event: &StreamResponse) -> bool {
     let state = match event {
         StreamResponse::Task(task) => &task.status.state,

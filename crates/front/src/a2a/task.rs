@@ -2,7 +2,7 @@
 //! word; how that looks on the wire is here, for answers and streams alike.
 
 use super::extension;
-use super::hear::said_again;
+use super::parse::restore;
 use crate::BridgeService;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use bridge_core::outcome;
@@ -165,7 +165,7 @@ fn original(view: &TaskSnapshot, word: &TaskInput) -> Option<Message> {
         TaskInputKind::Answer(_) | TaskInputKind::End => None,
     };
     let message = match row {
-        Some(row) => said_again(message, &row.message.body),
+        Some(row) => restore(message, &row.message.body),
         None => message,
     };
     Some(Message {

@@ -1,6 +1,6 @@
-//! The rows of A2A: the public card, and everything behind `/a2a` for whoever may. The protocol is in `crate::a2a`.
+//! Route rows of A2A: the public card and everything below `/a2a`. The protocol is in `crate::a2a`.
 
-use super::route::{Access, Pace, Route, Trace};
+use super::route::{Access, CallDeadline, Route, Trace};
 use crate::BridgeService;
 use crate::a2a::{rest, rpc};
 use crate::control::Scope;
@@ -108,10 +108,10 @@ fn of_pushes<D: BridgeService>() -> Vec<Route<D>> {
     ]
 }
 
-/// It may wait or stream; its bounds are its own.
+/// A call that may wait or stream, with its own deadlines.
 fn long<D>(route: Route<D>) -> Route<D> {
     Route {
-        pace: Pace::Stream,
+        pace: CallDeadline::Stream,
         ..route
     }
 }

@@ -1,8 +1,7 @@
-//! Request bodies, read within one budget of bytes: what all callers together, and each of them, may hold in memory.
+//! Reads request bodies within a budget of memory, in total and per caller.
 //!
-//! The bytes of a body count from before the first of them is read until its request is answered, and so do the values
-//! that they become. A body of known length gets its whole room at once, so bodies that are half read never wait for
-//! each other.
+//! A body counts from before its first byte is read until its request is answered, and so do the values parsed from it.
+//! A body of known length reserves all of its memory at once, so that half-read bodies never wait for each other.
 
 mod weight;
 
@@ -24,27 +23,27 @@ use tokio::time::{Instant, timeout_at};
 /// The budget of one daemon.
 #[derive(Debug)]
 pub(super) struct BodyBudget {
-    /// Of all who hold a token.
+    /// Shared by all token holders.
     tokens: Arc<Semaphore>,
-    /// Of the owner at this machine, apart: others can't use it up.
+    /// Of the local owner, separate so that others can't use it up.
     owner: Arc<Semaphore>,
-    /// The share of each caller, while somebody uses it.
+    /// Per caller, while in use.
     shares: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// The budget that the body of one caller's request counts against.
+/// The budget of one caller's request.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyShare {
     own: Arc<Semaphore>,
-    /// What it has in common with other callers.
+    /// The budget shared with other callers.
     common: Option<Arc<Semaphore>>,
-    /// What the caller came with.
+    /// The token of the request.
     token: Option<TokenUse>,
-    /// The room of this request's body.
-    taken: Arc<Mutex<Vec<Room>>>,
+    /// Memory reserved for this request's body.
+    taken: Arc<Mutex<Vec<Reservation>>>,
 }
 
-/// Why a body was not read; nothing was done then.
+/// Why a body was not read. Nothing was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body is longer than {BODY_MAX_BYTES} bytes; nothing was done")]
@@ -67,7 +66,7 @@ pub(crate) enum BodyError {
 }
 
 impl BodyError {
-    /// When to send it again, where that helps.
+    /// When to retry, if that can help.
     pub(crate) fn retry_after(self) -> Option<Duration> {
         (self == Self::NoRoom).then_some(BODY_ROOM_DEADLINE)
     }
@@ -84,7 +83,7 @@ impl Default for BodyBudget {
 }
 
 impl BodyBudget {
-    /// The share of this caller.
+    /// The budget of this caller.
     pub(super) fn of(&self, caller: &Caller) -> BodyShare {
         if caller.grants == Grants::LocalOwner {
             return BodyShare {
@@ -111,11 +110,10 @@ impl BodyBudget {
     }
 }
 
-/// Room for some bytes of one body.
-type Room = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+/// Memory reserved for one body.
+type Reservation = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl BodyShare {
-    /// A share that nobody else uses.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         Self {
@@ -126,18 +124,18 @@ impl BodyShare {
         }
     }
 
-    /// The share of a caller that came with this token: once that is revoked, no body counts.
+    /// Ties the share to the request's token: once it is revoked, bodies are refused.
     pub(super) fn with_token(self, token: Option<TokenUse>) -> Self {
         Self { token, ..self }
     }
 
-    /// Gives the room back before the request is over: nothing of its body is in memory any more.
+    /// Releases the memory early, when nothing of the body is in memory any more.
     pub(crate) fn release(&self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.clear();
     }
 
-    /// Reads a body to its end. Its room is taken until the request is over, or the reading fails.
+    /// Reads a whole body. Its memory stays reserved until the request ends or the read fails.
     pub(crate) async fn read(&self, mut body: Body) -> Result<Bytes, BodyError> {
         let hint = body.size_hint();
         if hint.lower() > BODY_MAX_BYTES as u64 {
@@ -158,12 +156,12 @@ impl BodyShare {
                 return Err(BodyError::TooLong);
             }
             if needed > room {
-                // Of unknown length: its room doubles, so a few steps do.
+                // Unknown length: double the reservation, so that few steps suffice.
                 let wanted = (needed * 2).min(BODY_MAX_BYTES);
                 let before = Instant::now();
                 rooms.push(self.take(wanted - room).await?);
                 room = wanted;
-                // The sender is not to blame for this wait.
+                // Waiting for room does not count against the sender's deadline.
                 deadline = after(deadline, before.elapsed());
             }
             bytes.extend_from_slice(&data);
@@ -180,8 +178,9 @@ impl BodyShare {
         Ok(Bytes::from(bytes))
     }
 
-    /// Takes room from the caller's own share first: whoever has used that up waits without keeping others waiting.
-    async fn take(&self, bytes: usize) -> Result<Room, BodyError> {
+    /// Reserves from the caller's own share first, so that a caller that has used it up does not hold shared memory while
+    /// it waits.
+    async fn take(&self, bytes: usize) -> Result<Reservation, BodyError> {
         let deadline = after(Instant::now(), BODY_ROOM_DEADLINE);
         let count = u32::try_from(bytes).map_err(|_| BodyError::TooLong)?;
         let take = async |semaphore: &Arc<Semaphore>| {
@@ -200,7 +199,7 @@ impl BodyShare {
     }
 }
 
-/// The next bytes of a body; `None` at its end.
+/// The next chunk of a body; `None` at its end.
 async fn next_data(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, BodyError> {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));

@@ -1,7 +1,7 @@
-//! The open connections of one listener: how many there may be, and which one makes room for a new one.
+//! Bounds the open connections of a listener and chooses the one to close for a new one.
 //!
-//! Idle connections that never showed a valid token give way first, from the address that has most of them; then idle
-//! connections of the caller that has most. A connection with a request under way is never closed for another.
+//! Idle connections that never presented a valid token are closed first, of the address with most of them; then idle
+//! connections of the caller with most. A connection with a request in progress is never closed for another.
 
 use super::limits::{
     CONNECTION_QUIET, CONNECTIONS_PER_CALLER_DIVISOR, CONNECTIONS_UNKNOWN_DIVISOR,
@@ -16,21 +16,20 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How many connections one listener takes.
+/// Limits of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionLimits {
-    /// In all.
     pub(super) total: usize,
-    /// Idle ones of one address that never showed a valid token.
+    /// Idle connections per address without a valid token.
     pub(super) unknown_per_address: usize,
-    /// Of one caller.
+    /// Per caller.
     pub(super) per_caller: usize,
-    /// How long a new connection may wait for room before it is refused; `None` waits as long as it takes.
+    /// How long a new connection waits for room before it is refused; `None` waits without limit.
     pub(super) patience: Option<Duration>,
 }
 
 impl ConnectionLimits {
-    /// The limits of a TCP listener. Behind a proxy all connections have its address, so only the total counts there.
+    /// Limits of a TCP listener. Behind a proxy all connections have its address, so only the total applies.
     pub(super) fn tcp(total: usize, proxied: bool, patience: Duration) -> Self {
         Self {
             total,
@@ -44,7 +43,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// The limits of `api.sock`: everybody there is the owner, or is told no.
+    /// Limits of `api.sock`, which serves only the owner.
     pub(super) fn local(total: usize) -> Self {
         Self {
             total,
@@ -59,32 +58,32 @@ impl ConnectionLimits {
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     limits: ConnectionLimits,
-    open: Arc<Mutex<HashMap<u64, Entry>>>,
+    open: Arc<Mutex<HashMap<u64, ConnectionEntry>>>,
     next_id: Arc<AtomicU64>,
-    /// Told whenever a connection ends or becomes idle.
+    /// Notified when a connection ends or becomes idle.
     changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     address: Option<IpAddr>,
-    /// Whose token it showed last.
+    /// Name of the last valid token.
     caller: Option<String>,
-    /// Requests whose answer is not written yet.
+    /// Requests whose response is not written yet.
     busy: usize,
     /// When it was opened, or its last request ended.
     idle_since: Instant,
-    /// It was chosen to make room.
+    /// Cancelled when this connection has to make room.
     closing: bool,
     close: CancellationToken,
 }
 
-impl Entry {
+impl ConnectionEntry {
     fn is_idle(&self) -> bool {
         self.busy == 0 && !self.closing
     }
 
-    /// Those that count together when somebody must make room: unknown ones first.
+    /// The group it counts for when a connection has to make room; unknown callers come first.
     fn holder(&self) -> (bool, String) {
         match (&self.caller, self.address) {
             (Some(caller), _) => (true, caller.clone()),
@@ -94,21 +93,21 @@ impl Entry {
     }
 }
 
-/// Which connection makes room.
+/// The connection that makes room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Now(u64),
-    /// None is idle long enough before then.
+    /// None is idle for long enough before this time.
     NotBefore(Instant),
-    /// All have something under way.
+    /// All have a request in progress.
     None,
 }
 
-/// There is no room, and none will be soon.
+/// No room became free in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-/// One open connection; it counts until it is dropped.
+/// An open connection; uncounted when dropped.
 #[derive(Debug)]
 pub(super) struct OpenConnection {
     id: u64,
@@ -116,7 +115,7 @@ pub(super) struct OpenConnection {
     close: CancellationToken,
 }
 
-/// A request under way; the connection is idle again when its last one is dropped.
+/// A request in progress; the connection is idle when its last one is dropped.
 #[derive(Debug)]
 pub(super) struct UnderWay(Arc<OpenConnection>);
 
@@ -130,11 +129,11 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ConnectionEntry>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds room for a connection from this address, and makes some if there is none.
+    /// Waits for room for a connection from this address; closes another one if necessary.
     pub(super) async fn admit(&self, address: Option<IpAddr>) -> Result<OpenConnection, Full> {
         let deadline = self
             .limits
@@ -142,7 +141,7 @@ impl Connections {
             .map(|patience| after(Instant::now(), patience));
         self.thin_out(address);
         loop {
-            // Before the look: what changes meanwhile is not missed.
+            // Registered before the check, so that a change in between is not missed.
             let changed = self.changed.notified();
             let wake = {
                 let mut open = self.lock();
@@ -168,11 +167,11 @@ impl Connections {
         }
     }
 
-    /// Closes the longest idle unknown connection of an address that has too many.
+    /// Closes the longest idle connection without a token of an address that has too many.
     fn thin_out(&self, address: Option<IpAddr>) {
         let mut open = self.lock();
         let now = Instant::now();
-        let unknown = |entry: &Entry| entry.caller.is_none() && entry.address == address;
+        let unknown = |entry: &ConnectionEntry| entry.caller.is_none() && entry.address == address;
         let count = open
             .values()
             .filter(|entry| unknown(entry) && !entry.closing);
@@ -190,12 +189,16 @@ impl Connections {
         }
     }
 
-    fn enter(&self, open: &mut HashMap<u64, Entry>, address: Option<IpAddr>) -> OpenConnection {
+    fn enter(
+        &self,
+        open: &mut HashMap<u64, ConnectionEntry>,
+        address: Option<IpAddr>,
+    ) -> OpenConnection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let close = CancellationToken::new();
         open.insert(
             id,
-            Entry {
+            ConnectionEntry {
                 address,
                 caller: None,
                 busy: 0,
@@ -219,23 +222,23 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-fn close(open: &mut HashMap<u64, Entry>, id: u64) {
+fn close(open: &mut HashMap<u64, ConnectionEntry>, id: u64) {
     if let Some(entry) = open.get_mut(&id) {
         entry.closing = true;
         entry.close.cancel();
     }
 }
 
-/// Chooses who makes room: of whoever has most idle connections, the one that is idle longest.
-fn victim(open: &HashMap<u64, Entry>, now: Instant) -> Victim {
+/// Chooses the longest idle connection of the group with most idle ones.
+fn victim(open: &HashMap<u64, ConnectionEntry>, now: Instant) -> Victim {
     let mut counts: HashMap<(bool, String), usize> = HashMap::new();
     for entry in open.values() {
         *counts.entry(entry.holder()).or_default() += 1;
     }
-    let rank = |entry: &Entry| {
+    let rank = |entry: &ConnectionEntry| {
         let holder = entry.holder();
         let count = counts.get(&holder).copied().unwrap_or_default();
-        // Unknown before known, then the largest holder, then the longest idle.
+        // Without a token first, then the largest group, then the longest idle.
         (holder.0, std::cmp::Reverse(count), entry.idle_since)
     };
     let idle = open.iter().filter(|(_, entry)| entry.is_idle());
@@ -249,12 +252,12 @@ fn victim(open: &HashMap<u64, Entry>, now: Instant) -> Victim {
 }
 
 impl OpenConnection {
-    /// Set when it must make room for another.
+    /// Cancelled when this connection has to make room.
     pub(super) fn closing(&self) -> CancellationToken {
         self.close.clone()
     }
 
-    /// Begins a request; `None` when the connection was chosen to make room meanwhile.
+    /// Begins a request; `None` if the connection has been chosen to make room.
     pub(super) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
         let mut open = self.connections.lock();
         let entry = open.get_mut(&self.id).filter(|entry| !entry.closing)?;
@@ -262,7 +265,7 @@ impl OpenConnection {
         Some(UnderWay(Arc::clone(self)))
     }
 
-    /// Notes whose valid token it showed. Says whether that caller has too many connections now.
+    /// Notes the caller; returns whether it has too many connections now.
     pub(super) fn is_too_many_of(&self, caller: &str) -> bool {
         let mut open = self.connections.lock();
         if let Some(entry) = open.get_mut(&self.id) {

@@ -1,10 +1,8 @@
-//! Conversations: list them, and show one with its messages.
+//! Conversations: their JSON form, the list, and one with its messages.
 
+use super::extract::{PageQuery, Params};
 use super::messages::rows_of;
-use super::page::Page;
-use super::read::Params;
 use super::{Context, ProblemResponse};
-use crate::conversation::{ConversationList, ConversationStory, ConversationView};
 use crate::view::MessageRows;
 use crate::{BridgeService, MessageView};
 use axum::Json;
@@ -12,10 +10,63 @@ use axum::extract::{Path, State};
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Answer to `GET /v1/conversations`: newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationList {
+    /// The conversations.
+    pub conversations: Vec<ConversationView>,
+    /// What to give as `before` for the next page; absent on the last one.
+    pub next: Option<String>,
+}
+
+/// A conversation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationView {
+    /// Its id.
+    pub conversation_id: String,
+    /// The channel.
+    pub channel: String,
+    /// The platform's name for it.
+    pub key: String,
+    /// Codex's thread.
+    pub thread_id: Option<String>,
+    /// Where it works.
+    pub workdir: String,
+    /// Milliseconds since the epoch.
+    pub created_at: i64,
+}
+
+/// Answer to `GET /v1/conversations/{id}`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationStory {
+    /// The conversation.
+    #[serde(flatten)]
+    pub conversation: ConversationView,
+    /// Its messages, newest first.
+    pub messages: Vec<MessageView>,
+    /// What to give as `before` for the next page; absent on the last one.
+    pub next: Option<String>,
+}
+
+impl From<Conversation> for ConversationView {
+    fn from(conversation: Conversation) -> Self {
+        Self {
+            conversation_id: conversation.conversation_id.to_string(),
+            channel: conversation.channel.to_string(),
+            key: conversation.external_key,
+            thread_id: conversation.thread.map(|thread| thread.to_string()),
+            workdir: conversation.workdir,
+            created_at: conversation.created_at.0,
+        }
+    }
+}
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(ConversationId::new);
@@ -25,7 +76,7 @@ pub(super) async fn list<D: BridgeService>(
         .read(move |rows| rows.conversations(before.as_ref(), limit))
         .await?;
     let conversations: Vec<_> = found.into_iter().map(ConversationView::from).collect();
-    let next = Page::next(&conversations, limit, |last| last.conversation_id.clone());
+    let next = PageQuery::next(&conversations, limit, |last| last.conversation_id.clone());
     Ok(Json(ConversationList {
         conversations,
         next,
@@ -35,7 +86,7 @@ pub(super) async fn list<D: BridgeService>(
 pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     Path(id): Path<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
     let (now, claim, limit) = (context.service.now(), context.service.claim(), page.limit());
     let found = context
@@ -47,7 +98,7 @@ pub(super) async fn show<D: BridgeService>(
         return Err(ProblemResponse::not_found("there is no such conversation"));
     };
     let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();
-    let next = Page::next(&messages, limit, |last| last.message_id.clone());
+    let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(ConversationStory {
         conversation: conversation.into(),
         messages,
@@ -60,7 +111,7 @@ type Story = (Conversation, Vec<MessageRows>);
 fn story(
     rows: &dyn Read,
     id: &ConversationId,
-    page: &Page,
+    page: &PageQuery,
     claim: &Claim,
 ) -> Result<Option<Story>, RowsError> {
     let Some(conversation) = rows.conversation(id)? else {

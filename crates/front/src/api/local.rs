@@ -1,7 +1,7 @@
 //! Connections of `api.sock`, and the processes that open them.
 //!
-//! Whoever opens the socket is believed, except for what Codex runs. Such a process takes no place of the owner's: it is
-//! refused when it connects. Others are looked at again at each request, by the guard.
+//! Everybody who can open the socket acts as the owner, except processes that Codex runs: they are refused when they
+//! connect. The guard checks the others again at each request.
 
 use super::ProblemResponse;
 use super::guard::Peer;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 pub struct Bar(Arc<dyn Fn(&UnixStream) -> LocalProcess + Send + Sync>);
 
 impl Bar {
-    /// Asked once per connection.
+    /// Called once per connection.
     pub fn new(find: impl Fn(&UnixStream) -> LocalProcess + Send + Sync + 'static) -> Self {
         Self(Arc::new(find))
     }
@@ -40,7 +40,7 @@ impl fmt::Debug for Bar {
 pub struct LocalProcess(Arc<dyn Fn() -> Result<LocalProgram, String> + Send + Sync>);
 
 impl LocalProcess {
-    /// `inspect` says what the process is now, or why nothing is taken from it.
+    /// `inspect` returns what the process is now, or why it is refused.
     pub fn new(inspect: impl Fn() -> Result<LocalProgram, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(inspect))
     }
@@ -56,7 +56,7 @@ impl fmt::Debug for LocalProcess {
     }
 }
 
-/// `api.sock`.
+/// The listening socket of `api.sock`.
 pub(super) struct Local {
     listener: UnixListener,
     bar: Bar,
@@ -74,7 +74,7 @@ impl Local {
         }
     }
 
-    /// Answers with the reason, apart from all other connections, and closes.
+    /// Answers with the reason, outside the connection limit, and closes.
     fn refuse(&self, stream: UnixStream, why: String) {
         self.log(&why);
         let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() else {
@@ -118,7 +118,7 @@ impl Socket for Local {
     }
 }
 
-/// Answers one request with the reason. Its head is read first, because clients take no answer before they asked.
+/// Answers one request with the reason. Reads its head first, because clients ignore an answer before their request.
 async fn tell(mut stream: UnixStream, why: String) -> io::Result<()> {
     let (mut head, mut part) = (Vec::<u8>::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -1,7 +1,7 @@
-//! The row of `/mcp`: its calls are bounded as streams are. The protocol behind it, and what it does, is in `crate::mcp`.
+//! Route row of `/mcp`, whose calls count as streams. The protocol is in `crate::mcp`.
 
 use super::bodies::BodyShare;
-use super::read::{Who, read_body};
+use super::extract::{Who, read_body};
 use super::route::{Access, Route, Trace};
 use super::streams::Streams;
 use super::{Context, ProblemResponse};
@@ -18,7 +18,7 @@ use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// Whoever may look may come in; what a call may do is decided by its caller's scopes, act by act.
+/// Opening a session needs `read`; each tool call is authorised separately.
 pub(super) fn row<D: BridgeService>() -> Route<D> {
     Route::any(
         "/mcp",
@@ -34,23 +34,25 @@ pub(super) fn row<D: BridgeService>() -> Route<D> {
     )
 }
 
-/// Any call may become a stream, so that each takes a place of one until its answer is read. The body is here before
-/// the protocol sees it.
+/// Any call may become a stream, so each holds a stream permit until its response is read. The body is read before the
+/// protocol sees the request.
 async fn bounded(
     State(streams): State<Streams>,
     Who(caller): Who,
     request: Request,
     next: Next,
 ) -> Result<Response, Response> {
-    let seat = streams.sit(&caller).map_err(IntoResponse::into_response)?;
+    let permit = streams
+        .acquire(&caller)
+        .map_err(IntoResponse::into_response)?;
     let room = request.extensions().get::<BodyShare>().cloned();
     let request = arrived(request).await?;
     let response = next.run(request).await;
     Ok(response.map(|body| {
-        let revoked = seat.revoked();
+        let revoked = permit.revoked();
         let parts = body.into_data_stream().take_until(revoked);
         Body::from_stream(parts.map(move |part| {
-            let _taken = (&seat, &room);
+            let _taken = (&permit, &room);
             part
         }))
     }))
@@ -83,7 +85,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// What a message that the protocol can't read is answered: the library would say 415, as if its type were wrong.
+/// Answer to an unreadable message; the library would respond with 415, as if the content type were wrong.
 fn unreadable(bytes: &[u8]) -> Option<Value> {
     let error = serde_json::from_slice::<ClientJsonRpcMessage>(bytes).err()?;
     let is_json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();

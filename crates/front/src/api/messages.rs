@@ -1,14 +1,11 @@
-//! Messages: take one in, show one, list the newest.
+//! Messages: submit, show, list.
 
-use super::page::Page;
-use super::read::{Body, Params, Who, idempotency_key};
+use super::extract::{Body, PageQuery, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::ID_PREFIX_MIN_CHARS;
 use crate::view::MessageRows;
-use crate::{
-    BridgeService, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse,
-};
+use crate::{BridgeService, MessageList, MessageView, StoryView, SubmitRequest, SubmitResponse};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -29,13 +26,7 @@ pub(super) async fn submit<D: BridgeService>(
             "the header Idempotency-Key is missing: it makes sending twice safe",
         )
     })?;
-    let message = NewMessage {
-        text: body.text,
-        conversation: body.conversation,
-        key,
-        from: caller,
-    };
-    let submitted = context.service.submit(message).await?;
+    let submitted = context.service.submit(body, &key, caller).await?;
     let status = if submitted.duplicate {
         StatusCode::OK
     } else {
@@ -77,7 +68,7 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
@@ -98,11 +89,11 @@ pub(super) async fn list<D: BridgeService>(
         })
         .await?;
     let messages: Vec<_> = messages.into_iter().map(|rows| rows.view(now)).collect();
-    let next = Page::next(&messages, limit, |last| last.message_id.clone());
+    let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(MessageList { messages, next }))
 }
 
-/// The message with this id, or the only one whose id begins so.
+/// Finds a message by its id or an unambiguous prefix.
 pub(super) async fn find<D: BridgeService>(
     service: &D,
     id: String,
@@ -157,14 +148,17 @@ pub(super) fn rows_of(
     }))
 }
 
-/// Most attempts whose turns are told, the newest ones: a message that is sent again and again has many.
-const ATTEMPTS_TOLD: u32 = 50;
+/// Newest attempts that are shown: a message that is redriven again and again has many.
+const ATTEMPTS_SHOWN: u32 = 50;
 
 fn story_of(rows: &dyn Read, case: &Case) -> Result<StoryRows, RowsError> {
     let Message {
         message_id, life, ..
     } = &case.message;
-    let first = life.attempt.saturating_sub(ATTEMPTS_TOLD).saturating_add(1);
+    let first = life
+        .attempt
+        .saturating_sub(ATTEMPTS_SHOWN)
+        .saturating_add(1);
     let mut turns = Vec::new();
     for attempt in first..=life.attempt {
         turns.extend(rows.turn(message_id, attempt)?);

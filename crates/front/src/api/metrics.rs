@@ -1,8 +1,7 @@
-//! `/metrics`: the few figures that say whether the promises hold, as Prometheus reads them.
+//! `/metrics` in Prometheus' text format, and the counters behind it.
 //!
-//! No label has an id, a name or a text of anybody in it.
+//! No label contains an id, a name or a text of a user.
 
-use super::counters::Counters;
 use super::{Context, ProblemResponse};
 use crate::{BridgeService, Health, LedgerView};
 use axum::extract::State;
@@ -13,11 +12,70 @@ use bridge_core::step::{Incarnate, IncarnationGone, Transition};
 use bridge_core::value::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// What Prometheus calls its text.
+/// Content type of Prometheus' text format.
 pub(super) const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
+
+/// Counts since the start that no row has.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    panics: AtomicU64,
+    connections: Arc<AtomicU64>,
+    /// Responses by status code.
+    responses: Mutex<BTreeMap<u16, u64>>,
+}
+
+/// An open connection; uncounted when dropped.
+#[derive(Debug)]
+pub(super) struct CountedConnection(Arc<AtomicU64>);
+
+impl Counters {
+    pub(super) fn panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn answered(&self, status: u16) {
+        let mut responses = self
+            .responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *responses.entry(status).or_default() += 1;
+    }
+
+    pub(super) fn opened(&self) -> CountedConnection {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        CountedConnection(Arc::clone(&self.connections))
+    }
+
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn responses(&self) -> Vec<(u16, u64)> {
+        let responses = self
+            .responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        responses
+            .iter()
+            .map(|(status, count)| (*status, *count))
+            .collect()
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
@@ -30,69 +88,55 @@ pub(super) async fn show<D: BridgeService>(
         .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
         .await;
     let health = context.service.health().await;
-    let mut page = Page::default();
-    page.of_health(&health);
-    // A ledger that can't be read has no figures; that it can't is in the others.
+    let mut text = MetricsText::default();
+    text.add_health(&health);
+    // A ledger that can't be read has no counts; `ledger_readable` says so.
     if let Ok((counts, figures)) = &read {
-        page.of_messages(counts, figures, now);
+        text.add_messages(counts, figures, now);
     }
-    page.one(
+    let readable = u64::from(read.is_ok());
+    text.gauge(
         "ledger_readable",
-        "gauge",
         "Whether the ledger could be read.",
-        u64::from(read.is_ok()),
+        readable,
     );
     if let Some(bytes) = context.service.ledger_bytes() {
-        page.one(
-            "ledger_bytes",
-            "gauge",
-            "What the ledger takes on disk.",
-            bytes,
-        );
+        text.gauge("ledger_bytes", "What the ledger takes on disk.", bytes);
     }
-    let steps = context.service.steps();
-    page.of_codex(&steps);
-    let steps = steps
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count));
-    page.many(
-        "transitions_total",
-        "counter",
-        "Steps of messages that were committed since the start.",
-        "transition",
-        steps,
-    );
-    page.one(
+    text.add_transitions(&context.service.steps());
+    text.counter(
         "task_panics_total",
-        "counter",
         "Tasks of the daemon that panicked; each is a bug.",
         context.service.task_panics(),
     );
-    page.of_calls(&context.shared.counters, context.shared.streams.taken());
-    Ok(([(header::CONTENT_TYPE, MEDIA)], page.0))
+    text.add_calls(&context.shared.counters, context.shared.streams.taken());
+    Ok(([(header::CONTENT_TYPE, MEDIA)], text.0))
 }
 
 #[derive(Default)]
-struct Page(String);
+struct MetricsText(String);
 
-impl Page {
+impl MetricsText {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a text can't fail.
+        // Writing to a `String` can't fail.
         let _ = writeln!(self.0, "# HELP codex_bridge_{name} {help}");
         let _ = writeln!(self.0, "# TYPE codex_bridge_{name} {kind}");
     }
 
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.head(name, kind, help);
+    fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
+        self.head(name, "gauge", help);
         let _ = writeln!(self.0, "codex_bridge_{name} {value}");
     }
 
-    /// Values by a label that is one of few words of ours.
-    fn many(
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, "counter", help);
+        let _ = writeln!(self.0, "codex_bridge_{name} {value}");
+    }
+
+    /// One value per label; labels are from a small fixed set.
+    fn labelled(
         &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
+        (name, kind, help): (&str, &str, &str),
         label: &str,
         values: impl IntoIterator<Item = (String, u64)>,
     ) {
@@ -102,109 +146,81 @@ impl Page {
         }
     }
 
-    /// Starts and ends of Codex: ends that grow while the daemon runs are deaths, or homes that nobody used.
-    fn of_codex(&mut self, steps: &[(&'static str, u64)]) {
+    fn add_transitions(&mut self, steps: &[(&'static str, u64)]) {
         let count = |name: &str| {
             let found = steps.iter().find(|(step, _)| *step == name);
             found.map_or(0, |(_, count)| *count)
         };
-        for (name, help, step) in [
-            (
-                "codex_starts_total",
-                "Processes of Codex that were begun or found again since the start.",
-                Incarnate::NAME,
-            ),
-            (
-                "codex_ends_total",
-                "Processes of Codex that were found gone since the start.",
-                IncarnationGone::NAME,
-            ),
-        ] {
-            self.one(name, "counter", help, count(step));
-        }
+        // Ends that grow while the daemon runs are crashes, or homes that nobody used.
+        self.counter(
+            "codex_starts_total",
+            "Processes of Codex that were begun or found again since the start.",
+            count(Incarnate::NAME),
+        );
+        self.counter(
+            "codex_ends_total",
+            "Processes of Codex that were found gone since the start.",
+            count(IncarnationGone::NAME),
+        );
+        let help = "Steps of messages that were committed since the start.";
+        self.labelled(
+            ("transitions_total", "counter", help),
+            "transition",
+            steps
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count)),
+        );
     }
 
-    fn of_health(&mut self, health: &Health) {
-        self.many(
-            "info",
-            "gauge",
-            "Which version runs.",
+    fn add_health(&mut self, health: &Health) {
+        self.labelled(
+            ("info", "gauge", "Which version runs."),
             "version",
             [(health.version.clone(), 1)],
         );
         let ready = u64::from(health.ready);
-        self.one(
-            "ready",
-            "gauge",
-            "Whether it can answer messages now.",
-            ready,
-        );
+        self.gauge("ready", "Whether it can answer messages now.", ready);
         let mut channels: BTreeMap<String, u64> = BTreeMap::new();
         for channel in &health.channels {
             *channels.entry(channel.state.clone()).or_default() += 1;
         }
-        self.many(
-            "channels",
-            "gauge",
-            "Channels by how they are.",
-            "state",
-            channels,
-        );
+        let head = ("channels", "gauge", "Channels by how they are.");
+        self.labelled(head, "state", channels);
         if let Some(ledger) = &health.ledger {
-            self.of_ledger(ledger);
+            self.add_ledger(ledger);
         }
-        // Only where the system has it.
+        // Linux only.
         if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-            self.one("open_fds", "gauge", "Open file descriptors.", open.count());
+            self.gauge("open_fds", "Open file descriptors.", open.count());
         }
     }
 
-    fn of_ledger(&mut self, ledger: &LedgerView) {
+    fn add_ledger(&mut self, ledger: &LedgerView) {
         let damaged = u64::from(ledger.health == "damaged");
-        self.one(
-            "ledger_damaged",
-            "gauge",
-            "Whether the ledger is damaged.",
-            damaged,
-        );
+        self.gauge("ledger_damaged", "Whether the ledger is damaged.", damaged);
         let closed = u64::from(ledger.closed.is_some());
-        self.one(
-            "door_closed",
-            "gauge",
-            "Whether nothing more is taken in.",
-            closed,
-        );
+        self.gauge("door_closed", "Whether nothing more is taken in.", closed);
         let log = ledger.log_bytes;
-        self.one(
-            "ledger_log_bytes",
-            "gauge",
-            "Size of the write-ahead log.",
-            log,
-        );
+        self.gauge("ledger_log_bytes", "Size of the write-ahead log.", log);
         if let Some(free) = ledger.free_bytes {
-            self.one(
-                "ledger_free_bytes",
-                "gauge",
-                "Room on the ledger's disk.",
-                free,
-            );
+            self.gauge("ledger_free_bytes", "Room on the ledger's disk.", free);
         }
         if let Some(took) = ledger.last_commit_ms {
             let help = "How long the newest commit took.";
-            self.one("ledger_commit_milliseconds", "gauge", help, took);
+            self.gauge("ledger_commit_milliseconds", help, took);
         }
     }
 
-    fn of_messages(&mut self, counts: &[StateCount], figures: &Figures, now: Timestamp) {
+    fn add_messages(&mut self, counts: &[StateCount], figures: &Figures, now: Timestamp) {
         let states = counts
             .iter()
             .map(|entry| (entry.state.as_str().to_owned(), entry.count));
-        self.many("messages", "gauge", "Messages by state.", "state", states);
+        self.labelled(("messages", "gauge", "Messages by state."), "state", states);
         let oldest = figures
             .oldest_unanswered
             .map_or(0, |at| now.since_ms(at).max(0) / 1000);
         let help = "Age of the oldest message without an answer; 0 without one.";
-        self.one("oldest_unanswered_seconds", "gauge", help, oldest);
+        self.gauge("oldest_unanswered_seconds", help, oldest);
         for (name, help, value) in [
             (
                 "answered_last_day",
@@ -229,7 +245,7 @@ impl Page {
             (
                 "acks_owed",
                 "Sources that are still to be told of an end.",
-                figures.acks_owed,
+                0,
             ),
             (
                 "replies_retried",
@@ -237,24 +253,26 @@ impl Page {
                 figures.replies_retried,
             ),
         ] {
-            self.one(name, "gauge", help, value);
+            self.gauge(name, help, value);
         }
     }
 
-    fn of_calls(&mut self, counters: &Counters, streams: usize) {
+    fn add_calls(&mut self, counters: &Counters, streams: usize) {
         let responses = counters.responses().into_iter();
         let responses = responses.map(|(status, count)| (status.to_string(), count));
-        self.many(
-            "http_responses_total",
-            "counter",
-            "Calls by how they were answered.",
-            "code",
-            responses,
+        let help = "Calls by how they were answered.";
+        self.labelled(("http_responses_total", "counter", help), "code", responses);
+        self.counter(
+            "http_panics_total",
+            "Handlers that panicked.",
+            counters.panics(),
         );
-        let help = "Handlers that panicked.";
-        self.one("http_panics_total", "counter", help, counters.panics());
-        let help = "Open connections of the API.";
-        self.one("http_connections", "gauge", help, counters.connections());
-        self.one("http_streams", "gauge", "Open event streams.", streams);
+        let connections = counters.connections();
+        self.gauge(
+            "http_connections",
+            "Open connections of the API.",
+            connections,
+        );
+        self.gauge("http_streams", "Open event streams.", streams);
     }
 }

@@ -2,53 +2,48 @@
 
 mod a2a;
 mod bodies;
+pub(crate) mod changes;
 mod connections;
-mod conversations;
-mod counters;
-mod dead;
-mod events;
+pub(crate) mod conversations;
+mod extract;
+mod feed;
 mod guard;
 mod limits;
 mod local;
 mod mcp;
 mod messages;
 mod metrics;
-mod news;
 mod openapi;
-mod page;
+pub(crate) mod operator;
 mod problem;
-mod read;
-mod reload;
-mod requests;
+pub(crate) mod requests;
 mod route;
 mod router;
 mod server;
 mod stall;
-mod status;
-mod stop;
+pub(crate) mod status;
 mod streams;
 mod table;
-mod task_events;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod tokens;
+pub(crate) mod tokens;
 
+pub(crate) use extract::idempotency_key;
 pub use guard::{Hosts, HostsError, Listener, Peer, VIA_HEADER};
 pub use local::{Bar, LocalProcess};
-pub(crate) use read::idempotency_key;
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
 
 pub(crate) use bodies::{BodyError, BodyShare};
+pub(crate) use extract::Who;
 pub(crate) use problem::ProblemResponse;
-pub(crate) use read::Who;
-pub(crate) use streams::Seat;
+pub(crate) use streams::StreamPermit;
 
 use connections::ConnectionLimits;
 use limits::{CONNECTION_PATIENCE, ConnectionCounts};
 
-use crate::a2a::{Ages, Tellers};
+use crate::a2a::{Ages, Publishers};
 use crate::{BridgeService, Caller};
 use axum::Router;
 use std::collections::HashMap;
@@ -65,64 +60,60 @@ pub struct Api<D> {
     counts: ConnectionCounts,
 }
 
-/// What handlers work with.
+/// State shared by handlers.
 #[derive(Clone)]
 pub(crate) struct Context<D> {
     pub(crate) service: D,
-    /// Streams end with it.
+    /// Ends all streams.
     pub(crate) stop: CancellationToken,
-    /// Whoever tells other agents what happens to their tasks.
-    pub(crate) tellers: Tellers,
-    /// Since when the agent card is what it is.
+    /// Publishers of A2A task streams.
+    pub(crate) publishers: Publishers,
+    /// Last change of the agent card.
     pub(crate) ages: Arc<Ages>,
-    shared: Arc<Shared>,
+    shared: Arc<ApiState>,
 }
 
 impl<D> Context<D> {
-    /// A place among those whose connection is kept open; `None` when there is none.
-    pub(crate) fn sit(&self, caller: &Caller) -> Option<Seat> {
-        self.shared.streams.sit(caller).ok()
+    /// A permit for a connection that stays open; `None` if there are too many.
+    pub(crate) fn stream_permit(&self, caller: &Caller) -> Option<StreamPermit> {
+        self.shared.streams.acquire(caller).ok()
     }
 }
 
-/// What all doors have in common.
+/// State shared by all listeners.
 #[derive(Debug, Default)]
-struct Shared {
+struct ApiState {
     rates: guard::Rates,
-    known: Arc<guard::Known>,
-    /// When the use of each token was noted last.
+    known: Arc<guard::TokenCache>,
+    /// When the use of each token was last recorded.
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
     bodies: Arc<bodies::BodyBudget>,
-    counters: Arc<counters::Counters>,
+    counters: Arc<metrics::Counters>,
 }
 
-/// One route, for whoever wants to try them all.
+/// A route, for tests that try them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteEntry {
-    /// How it is called.
     pub verb: Verb,
-    /// Where, with `{name}` for what is filled in.
+    /// Path with `{name}` placeholders.
     pub path: &'static str,
-    /// Who may call it.
     pub access: Access,
-    /// What it is for, in a few words.
     pub summary: &'static str,
-    /// What it leaves behind.
     pub trace: Trace,
 }
 
 impl<D: BridgeService> Api<D> {
-    /// The API in front of a daemon; open streams end when `stop` is set.
+    /// The API of a daemon; open streams end when `stop` is cancelled.
     pub fn new(service: D, stop: CancellationToken) -> Self {
-        let shared = Shared {
+        let shared = ApiState {
             streams: streams::Streams::until(stop.clone()),
-            ..Shared::default()
+            ..ApiState::default()
         };
         Self {
             context: Context {
                 service,
-                tellers: Tellers::until(stop.clone()),
+                publishers: Publishers::until(stop.clone()),
                 stop,
                 ages: Arc::default(),
                 shared: Arc::new(shared),
@@ -131,7 +122,7 @@ impl<D: BridgeService> Api<D> {
         }
     }
 
-    /// Takes no more connections than a process with so many file descriptors can afford.
+    /// Limits connections to what this number of file descriptors allows.
     #[must_use]
     pub fn within_descriptors(self, descriptors: usize) -> Self {
         Self {
@@ -140,7 +131,7 @@ impl<D: BridgeService> Api<D> {
         }
     }
 
-    /// Serves the local owner until told to stop.
+    /// Serves the local owner until `stop`.
     pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
         let router = self.router(Listener::Local);
         let limits = ConnectionLimits::local(self.counts.local);
@@ -148,7 +139,7 @@ impl<D: BridgeService> Api<D> {
         self.serve(socket, limits, router).await;
     }
 
-    /// Serves holders of tokens until told to stop.
+    /// Serves token holders until `stop`.
     pub async fn serve_tcp(self, listener: TcpListener, hosts: Hosts, proxied: bool) {
         let hosts = Arc::new(hosts);
         let router = self.router(Listener::Tcp { hosts, proxied });
@@ -161,12 +152,12 @@ impl<D: BridgeService> Api<D> {
         server::serve(socket, limits, router, counters, self.context.stop).await;
     }
 
-    /// The routes behind one listener, without its connections.
+    /// The router of one listener.
     pub fn router(&self, listener: Listener) -> Router {
         router::router(self.context.clone(), listener, table::routes())
     }
 
-    /// All routes there are.
+    /// All routes.
     #[must_use]
     pub fn routes() -> Vec<RouteEntry> {
         let entry = |route: &route::Route<D>| RouteEntry {

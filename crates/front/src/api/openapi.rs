@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, made from the table of routes. Its schemas are those of the JSON forms themselves.
+//! Builds the OpenAPI 3.1 document from the route table and the schemas of the JSON types.
 
 use super::route::{Access, Good, Route, Verb};
 use super::{Context, table};
@@ -159,7 +159,7 @@ fn parameters<D>(route: &Route<D>, generator: &mut SchemaGenerator) -> Vec<Value
     in_path.chain(in_query).chain(in_headers).collect()
 }
 
-/// `get_messages_id_events`: what code generators call it.
+/// The operation id for code generators, such as `get_messages_id_events`.
 fn name(path: &str, method: &str) -> String {
     let parts = path
         .split('/')

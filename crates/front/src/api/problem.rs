@@ -8,31 +8,21 @@ use axum::response::{IntoResponse, Response};
 use bridge_core::port::LedgerError;
 use std::time::Duration;
 
-macro_rules! lacks {
-    ($scope:literal) => {
-        concat!(
-            "Bearer realm=\"codex-bridge\", error=\"insufficient_scope\", scope=\"",
-            $scope,
-            "\""
-        )
-    };
-}
-
-/// When to ask again after the ledger could not be read.
+/// `Retry-After` when the ledger can't be read.
 const UNSURE_FOR: Duration = Duration::from_secs(5);
 
-/// A problem on its way out.
+/// A problem response.
 #[derive(Debug)]
 pub(crate) struct ProblemResponse {
     status: StatusCode,
     detail: String,
     challenge: Option<Challenge>,
-    /// The message it is about, and where that one is.
+    /// The message it is about, and its state.
     about: Option<(String, String)>,
     retry_after: Option<Duration>,
 }
 
-/// What a caller without the right token is told, in a header.
+/// `WWW-Authenticate` challenge.
 #[derive(Clone, Copy, Debug)]
 enum Challenge {
     Token,
@@ -54,7 +44,7 @@ impl ProblemResponse {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// The message is somewhere else in its life.
+    /// The message is in a state that does not allow it.
     pub(crate) fn conflict(detail: String, message_id: String, state: String) -> Self {
         Self {
             about: Some((message_id, state)),
@@ -71,7 +61,6 @@ impl ProblemResponse {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// It can be read, and can't be done.
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
@@ -84,7 +73,6 @@ impl ProblemResponse {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
-    /// Nobody we know calls.
     pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
         Self {
             challenge: Some(Challenge::Token),
@@ -92,7 +80,7 @@ impl ProblemResponse {
         }
     }
 
-    /// The ledger can't say whose token it is: it may be a good one, so that its holder should not throw it away.
+    /// The token can't be checked because the ledger can't be read. Not 401: the client should keep its token.
     pub(crate) fn unsure() -> Self {
         Self {
             retry_after: Some(UNSURE_FOR),
@@ -102,7 +90,7 @@ impl ProblemResponse {
         }
     }
 
-    /// Says when to ask again.
+    /// Sets `Retry-After`.
     pub(crate) fn retry_after(self, after: Duration) -> Self {
         Self {
             retry_after: Some(after),
@@ -110,7 +98,7 @@ impl ProblemResponse {
         }
     }
 
-    /// Says which scope the caller lacks.
+    /// Names the missing scope.
     pub(crate) fn needing(self, scope: Scope) -> Self {
         Self {
             challenge: Some(Challenge::Scope(scope)),
@@ -118,7 +106,7 @@ impl ProblemResponse {
         }
     }
 
-    /// Too much at once; what the caller asked for was not done.
+    /// A rate limit; nothing was done.
     pub(crate) fn too_many(what: &str, wait: Duration) -> Self {
         let seconds = wait.as_secs().saturating_add(1);
         let detail = format!("{what}; nothing was done, ask again in {seconds} s");
@@ -128,7 +116,7 @@ impl ProblemResponse {
         }
     }
 
-    /// A bug of ours.
+    /// A bug in this server.
     pub(crate) fn bug() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -151,7 +139,7 @@ impl From<SubmitError> for ProblemResponse {
     fn from(error: SubmitError) -> Self {
         let status = match &error {
             SubmitError::Unfit(_) | SubmitError::OtherBody => StatusCode::UNPROCESSABLE_ENTITY,
-            // It would never fit.
+            // Larger than the whole budget: a retry would never succeed.
             SubmitError::OverBudget {
                 retry_after: None, ..
             } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -166,14 +154,7 @@ impl From<SubmitError> for ProblemResponse {
         let retry_after = match &error {
             SubmitError::Slow { retry_after, .. } => Some(*retry_after),
             SubmitError::OverBudget { retry_after, .. } => *retry_after,
-            SubmitError::Unfit(_)
-            | SubmitError::OtherBody
-            | SubmitError::Full
-            | SubmitError::Revoked
-            | SubmitError::NoRoom(_)
-            | SubmitError::Damaged(_)
-            | SubmitError::Stopping
-            | SubmitError::Ledger(_) => None,
+            _ => None,
         };
         Self {
             retry_after,
@@ -206,26 +187,24 @@ impl IntoResponse for ProblemResponse {
             let seconds = HeaderValue::from(after.as_secs().max(1));
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
-        if let Some(challenge) = challenge {
-            let value = HeaderValue::from_static(challenge.header());
+        if let Some(Ok(challenge)) = challenge.map(|challenge| challenge.header().try_into()) {
             response
                 .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, value);
+                .insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
     }
 }
 
 impl Challenge {
-    fn header(self) -> &'static str {
+    fn header(self) -> String {
+        let realm = r#"Bearer realm="codex-bridge""#;
         match self {
-            Self::Token => "Bearer realm=\"codex-bridge\"",
-            Self::Scope(Scope::Read) => lacks!("read"),
-            Self::Scope(Scope::Send) => lacks!("send"),
-            Self::Scope(Scope::Control) => lacks!("control"),
-            Self::Scope(Scope::Approve) => lacks!("approve"),
-            Self::Scope(Scope::Admin) => lacks!("admin"),
-            Self::Scope(Scope::A2a) => lacks!("a2a"),
+            Self::Token => realm.to_owned(),
+            Self::Scope(scope) => {
+                let scope = scope.as_str();
+                format!(r#"{realm}, error="insufficient_scope", scope="{scope}""#)
+            }
         }
     }
 }

@@ -1,63 +1,60 @@
-//! What one route is: the rows of the table that the router, the OpenAPI document and the test of refusals are made
-//! from. There is no other way to add a route.
+//! A row of the route table. Router, OpenAPI document and the test of refusals are built from the rows.
 
 use super::Context;
 use crate::control::Scope;
 use axum::routing::MethodRouter;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// How a route is called.
+/// The method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Looks, and changes nothing.
+    /// Reads only.
     Get,
-    /// Acts.
     Post,
-    /// Removes.
     Delete,
-    /// A protocol of its own decides by the method: MCP.
+    /// Any method; the protocol behind the route decides (MCP).
     Any,
 }
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody who can reach it: it tells nothing.
+    /// Everybody; it reveals nothing.
     Public,
-    /// Whoever holds this scope.
+    /// Callers with this scope.
     Scope(Scope),
 }
 
-/// What a call leaves behind for whoever asks later who did what (threat 28).
+/// The record that a call leaves (threat 28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// It changes nothing.
+    /// None: it changes nothing.
     Nothing,
-    /// An entry in the audit, with one of these words.
+    /// An audit entry with one of these verbs.
     Audit(&'static [&'static str]),
-    /// A row that names who made it: a message names its sender.
+    /// A row that names its author, as a message names its sender.
     Row,
-    /// A row where it is about a task, and an entry in the audit with one of these words where it is not.
+    /// A row if it is about a task, otherwise an audit entry with one of these verbs.
     RowOrAudit(&'static [&'static str]),
 }
 
-/// How long a call may take.
+/// The deadline of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum CallDeadline {
     /// As long as [`super::limits::CALL_DEADLINE`].
     Call,
-    /// It streams for as long as somebody reads.
+    /// None: it streams as long as the client reads.
     Stream,
 }
 
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// What a good answer looks like.
+/// The form of a successful response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Good {
-    /// JSON of this shape.
+    /// JSON with this schema.
     Json(SchemaOf),
-    /// Something else, of this media type.
+    /// Another media type.
     Media(&'static str),
 }
 
@@ -68,13 +65,13 @@ pub(crate) struct Route<D> {
     pub(crate) access: Access,
     pub(crate) summary: &'static str,
     pub(crate) trace: Trace,
-    pub(crate) pace: Pace,
+    pub(crate) pace: CallDeadline,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) body: Option<SchemaOf>,
     pub(crate) good: Good,
     pub(crate) statuses: &'static [u16],
     pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// Made when the router is, because some handlers keep sessions.
+    /// Called once per router, because some handlers keep sessions.
     pub(crate) handler: fn(&Context<D>) -> MethodRouter<Context<D>>,
 }
 
@@ -91,7 +88,7 @@ impl<D> Route<D> {
             access,
             summary,
             trace: Trace::Nothing,
-            pace: Pace::Call,
+            pace: CallDeadline::Call,
             query: None,
             body: None,
             good: Good::Media("application/json"),
@@ -128,7 +125,7 @@ impl<D> Route<D> {
         }
     }
 
-    /// A protocol of its own behind one path; what it lets a caller do is its own business beside `access`.
+    /// A protocol behind one path, which checks scopes beyond `access` itself.
     pub(crate) fn any(
         path: &'static str,
         access: Access,
@@ -138,49 +135,49 @@ impl<D> Route<D> {
     ) -> Self {
         Self {
             verb: Verb::Any,
-            pace: Pace::Stream,
+            pace: CallDeadline::Stream,
             ..Self::post(path, access, trace, summary, handler)
         }
     }
 
-    /// What it takes behind the `?`.
+    /// Adds query parameters.
     pub(crate) fn asks<T: JsonSchema>(mut self) -> Self {
         self.query = Some(T::json_schema);
         self
     }
 
-    /// What it takes as a body.
+    /// Adds a request body.
     pub(crate) fn takes<T: JsonSchema>(mut self) -> Self {
         self.body = Some(reference::<T>);
         self
     }
 
-    /// What it answers.
+    /// Sets the JSON response.
     pub(crate) fn answers<T: JsonSchema>(mut self) -> Self {
         self.good = Good::Json(reference::<T>);
         self
     }
 
-    /// What it answers where that is no JSON.
+    /// Sets a response that is not JSON.
     pub(crate) fn answers_media(mut self, media: &'static str) -> Self {
         self.good = Good::Media(media);
         self
     }
 
-    /// Server-sent events.
+    /// Responds with server-sent events.
     pub(crate) fn streams(mut self) -> Self {
-        self.pace = Pace::Stream;
+        self.pace = CallDeadline::Stream;
         self.headers = &[("Last-Event-ID", "The id of the last event that was seen")];
         self.answers_media("text/event-stream")
     }
 
-    /// Its good statuses, where they are not 200.
+    /// Sets the success statuses, if not 200.
     pub(crate) fn with_statuses(mut self, statuses: &'static [u16]) -> Self {
         self.statuses = statuses;
         self
     }
 
-    /// Headers that it looks at.
+    /// Adds request headers.
     pub(crate) fn with_headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
         self.headers = headers;
         self

@@ -1,9 +1,9 @@
-//! The router, made from the table: every route behind its access rule, and everything behind the guard.
+//! Builds the router from the route table: each route behind its access rule, all of them behind the guard.
 
 use super::bodies::BodyBudget;
 use super::guard::{Gate, Identity, Listener, TokenUse, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
-use super::route::{Access, Pace, Route};
+use super::route::{Access, CallDeadline, Route};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::control::Scope;
@@ -13,14 +13,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// What a request is told that came past the guard; there is no such way.
+/// Answer to a request that bypassed the guard, which can't happen.
 const UNSEEN: &str = "nobody looked who calls";
 
-/// What a route asks of its callers.
+/// Access rule of a route.
 #[derive(Clone, Debug)]
-struct Rule {
+struct AccessRule {
     access: Access,
-    pace: Pace,
+    pace: CallDeadline,
     bodies: Arc<BodyBudget>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn router<D: BridgeService>(
 ) -> Router {
     let mut router = Router::new();
     for route in routes {
-        let rule = Rule {
+        let rule = AccessRule {
             access: route.access,
             pace: route.pace,
             bodies: Arc::clone(&context.shared.bodies),
@@ -56,7 +56,7 @@ pub(super) fn router<D: BridgeService>(
         .with_state(context)
 }
 
-/// Strangers do not learn which routes there are.
+/// Unidentified callers can't find out which routes exist.
 fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
     match request.extensions().get::<Identity>() {
         Some(Identity::Known(_)) => problem,
@@ -66,8 +66,8 @@ fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
     }
 }
 
-/// Lets through who may call, for as long as a call may take. The room of its body is held until it is answered.
-async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Response {
+/// Checks the scope and applies the deadline. Holds the memory of the body until the response.
+async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next) -> Response {
     let mut room = None;
     match (rule.access, request.extensions().get::<Identity>().cloned()) {
         (Access::Public, _) => {}
@@ -92,8 +92,8 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
         }
     }
     let response = match rule.pace {
-        Pace::Stream => next.run(request).await,
-        Pace::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
+        CallDeadline::Stream => next.run(request).await,
+        CallDeadline::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
             Ok(response) => response,
             Err(_) => ProblemResponse::unavailable(
                 "the call took too long; what it began may still happen: look before you ask again",

@@ -1,14 +1,12 @@
-//! Connections: accepted up to a number, with bounded heads and deadlines for whoever sends or takes nothing.
-//!
-//! What a request means is the router's business.
+//! Accepts and serves connections: bounded in number and head size, with deadlines for clients that neither send nor read.
 
 use super::connections::{ConnectionLimits, Connections, Full, OpenConnection, UnderWay};
-use super::counters::Counters;
 use super::guard::{A2A_PATH, Peer, coarse};
 use super::limits::{
     ACCEPT_PAUSE, FIRST_BYTE_DEADLINE, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
     REFUSAL_DEADLINE, REFUSAL_MAX_BYTES, REFUSALS_MAX, STALL_DEADLINE,
 };
+use super::metrics::Counters;
 use super::stall::Patient;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
@@ -34,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-/// Where connections come from.
+/// A listening socket.
 pub(super) trait Socket: Send + Sync + 'static {
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     /// How long a connection may stay open before it sends its first byte.
@@ -49,7 +47,7 @@ impl Socket for TcpListener {
 
     async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, address) = Self::accept(self).await?;
-        // Events are small and wanted at once.
+        // Server-sent events are small and should not be delayed.
         let _slower = stream.set_nodelay(true);
         let peer = Peer {
             address: Some(address.ip()),
@@ -59,7 +57,7 @@ impl Socket for TcpListener {
     }
 }
 
-/// Serves until told to stop; then open connections finish what they do, and streams end.
+/// Serves until `stop`; then requests in progress finish and streams end.
 pub(super) async fn serve<S: Socket>(
     socket: S,
     limits: ConnectionLimits,
@@ -71,7 +69,7 @@ pub(super) async fn serve<S: Socket>(
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let tasks = TaskTracker::new();
     loop {
-        // Accepted before there is room for it: only then is it known that somebody must make room.
+        // Accepted before there is room: otherwise nobody would know that a connection has to make room.
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = socket.accept() => accepted,
@@ -117,8 +115,8 @@ pub(super) async fn serve<S: Socket>(
     tasks.wait().await;
 }
 
-/// Gives one answer to whatever is asked, and closes. What the other end sends is read until it is done, or the kernel
-/// would throw our answer away with it.
+/// Sends one response and closes. Drains what the client sends, because the kernel would otherwise reset the connection
+/// and discard the response.
 pub(super) async fn refuse<Io>(mut stream: Io, response: Response) -> io::Result<()>
 where
     Io: AsyncRead + AsyncWrite + Unpin,
@@ -145,11 +143,11 @@ where
     Ok(())
 }
 
-/// The connection that a request came over, for whoever finds out who calls.
+/// The connection of a request, for the guard.
 #[derive(Clone, Debug)]
 pub(super) struct Over(pub(super) Arc<OpenConnection>);
 
-/// A response body whose connection counts as busy until it is written.
+/// A response body that keeps its connection busy until it is written.
 struct Held {
     body: Body,
     _under_way: UnderWay,
@@ -226,12 +224,12 @@ async fn converse<Io>(
     }
 }
 
-/// Set when the caller of a request hung up: nobody waits for its answer.
+/// Cancelled when the caller of a request has disconnected.
 #[derive(Clone, Debug)]
 pub(crate) struct Gone(pub(crate) CancellationToken);
 
-/// Answers a request. What another agent sends is dealt with on a task of its own, begun before anything is waited for:
-/// a connection that ends takes along whatever it runs, also a message that was sent whole and is not on disk yet.
+/// Handles a request. A2A requests run on a task of their own from the start: a closing connection cancels its handlers,
+/// and a message that was sent whole must still reach the disk.
 fn to_the_end(
     mut router: Router,
     mut request: Request<Body>,
@@ -267,8 +265,8 @@ fn to_the_end(
 mod tests {
     use super::*;
     use crate::api::BodyShare;
+    use crate::api::extract::Body as JsonBody;
     use crate::api::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
-    use crate::api::read::Body as JsonBody;
     use axum::Extension;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::post;

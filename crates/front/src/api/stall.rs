@@ -1,4 +1,4 @@
-//! A stream whose other end must take something now and then: whoever reads nothing holds a place for nothing.
+//! A stream with a write deadline: a client that reads nothing must not hold a connection forever.
 
 use bridge_core::deadline::after;
 use std::io;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream with a deadline for writes that do not move.
+/// A stream with a deadline for writes that make no progress.
 #[derive(Debug)]
 pub(super) struct Patient<Io> {
     io: Io,
     patience: Duration,
-    /// Runs while a write waits.
+    /// Armed while a write is pending.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Runs until the first byte is read.
+    /// Armed until the first byte is read.
     silent: Option<Pin<Box<Sleep>>>,
 }
 
@@ -29,7 +29,7 @@ impl<Io> Patient<Io> {
         }
     }
 
-    /// The same with a deadline for the first byte that is read.
+    /// Adds a deadline for the first byte.
     pub(super) fn with_first_byte(self, deadline: Option<Duration>) -> Self {
         Self {
             silent: deadline.map(|deadline| Box::pin(tokio::time::sleep(deadline))),
@@ -37,7 +37,7 @@ impl<Io> Patient<Io> {
         }
     }
 
-    /// Lets a write wait, but not for ever.
+    /// Fails a pending write at its deadline.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The places of event streams: how many there may be, in all and for one caller, and their end when a token is revoked.
+//! Limits event streams, in total and per caller, and ends the streams of a revoked token.
 
 use super::ProblemResponse;
 use super::limits::{STREAMS_MAX, STREAMS_PER_CALLER};
@@ -8,51 +8,51 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Who streams how often.
+/// The open streams of all callers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    taken: Arc<Mutex<HashMap<String, Own>>>,
-    /// All streams end with it.
+    taken: Arc<Mutex<HashMap<String, CallerStreams>>>,
+    /// Ends all streams.
     stop: CancellationToken,
 }
 
 /// The streams of one caller.
 #[derive(Debug)]
-struct Own {
+struct CallerStreams {
     count: usize,
     stop: CancellationToken,
 }
 
-/// One stream's place; free again when it is dropped.
+/// Permission for one stream; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct StreamPermit {
     streams: Streams,
     name: String,
     stop: CancellationToken,
 }
 
 impl Streams {
-    /// Streams that end with `stop`.
+    /// Streams that end when `stop` is cancelled.
     pub(super) fn until(stop: CancellationToken) -> Self {
         let taken = Arc::default();
         Self { taken, stop }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Own>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, CallerStreams>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are.
+    /// Number of open streams.
     pub(super) fn taken(&self) -> usize {
         self.lock().values().map(|own| own.count).sum()
     }
 
-    /// Takes a place.
-    pub(super) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
+    /// Takes a permit for one more stream.
+    pub(super) fn acquire(&self, caller: &Caller) -> Result<StreamPermit, ProblemResponse> {
         let mut taken = self.lock();
         let own = taken.get(&caller.name).map_or(0, |own| own.count);
         let full = match caller.grants {
-            // Every `send` at this machine has one; connections bound them.
+            // Every local `send` opens a stream; the connection limit bounds them.
             Grants::LocalOwner => false,
             Grants::Scopes(_) => {
                 let others = taken.iter().filter(|(name, _)| *name != LOCAL_OWNER);
@@ -65,19 +65,21 @@ impl Streams {
                 "too many event streams are open; close one, or ask again later",
             ));
         }
-        let own = taken.entry(caller.name.clone()).or_insert_with(|| Own {
-            count: 0,
-            stop: self.stop.child_token(),
-        });
+        let own = taken
+            .entry(caller.name.clone())
+            .or_insert_with(|| CallerStreams {
+                count: 0,
+                stop: self.stop.child_token(),
+            });
         own.count += 1;
-        Ok(Seat {
+        Ok(StreamPermit {
             streams: self.clone(),
             name: caller.name.clone(),
             stop: own.stop.clone(),
         })
     }
 
-    /// Ends the streams of a token that is good for nothing any more.
+    /// Ends the streams of a revoked token.
     pub(super) fn end(&self, name: &str) {
         if let Some(own) = self.lock().get_mut(name) {
             let next = self.stop.child_token();
@@ -86,13 +88,14 @@ impl Streams {
     }
 }
 
-impl Seat {
-    /// Whoever sits here goes when it is set.
+impl StreamPermit {
+    /// Cancelled when the stream must end.
     pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// The token was revoked. Never true of a daemon that stops: whoever only asks for this has another way to end.
+    /// Resolves when the token is revoked, but not when the daemon stops: callers that wait for this end by other means
+    /// then.
     pub(super) fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         let (own, all) = (self.stop.clone(), self.streams.stop.clone());
         async move {
@@ -104,7 +107,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut taken = self.streams.lock();
         match taken.get_mut(&self.name) {
@@ -133,18 +136,18 @@ mod tests {
     #[test]
     fn threat_22_limits_total_and_caller_streams() {
         let streams = Streams::default();
-        let mut seats: Vec<Seat> = (0..STREAMS_PER_CALLER)
-            .map(|_| streams.sit(&caller("one")).unwrap())
+        let mut permits: Vec<StreamPermit> = (0..STREAMS_PER_CALLER)
+            .map(|_| streams.acquire(&caller("one")).unwrap())
             .collect();
-        assert!(streams.sit(&caller("one")).is_err());
+        assert!(streams.acquire(&caller("one")).is_err());
         for n in 0..STREAMS_MAX - STREAMS_PER_CALLER {
-            seats.push(streams.sit(&caller(&format!("other {n}"))).unwrap());
+            permits.push(streams.acquire(&caller(&format!("other {n}"))).unwrap());
         }
-        assert!(streams.sit(&caller("late")).is_err());
+        assert!(streams.acquire(&caller("late")).is_err());
         let owner = Caller::local_owner(Via::Cli);
-        seats.extend((0..STREAMS_MAX).map(|_| streams.sit(&owner).unwrap()));
+        permits.extend((0..STREAMS_MAX).map(|_| streams.acquire(&owner).unwrap()));
         assert_eq!(owner.name, LOCAL_OWNER);
-        drop(seats);
+        drop(permits);
         assert!(streams.lock().is_empty());
     }
 
@@ -152,10 +155,13 @@ mod tests {
     fn threat_32_revocation_ends_only_own_streams() {
         let streams = Streams::default();
         let (one, two) = (caller("one"), caller("two"));
-        let (gone, stays) = (streams.sit(&one).unwrap(), streams.sit(&two).unwrap());
+        let (gone, stays) = (
+            streams.acquire(&one).unwrap(),
+            streams.acquire(&two).unwrap(),
+        );
         streams.end("one");
         assert!(gone.stop().is_cancelled() && !stays.stop().is_cancelled());
-        let later = streams.sit(&one).unwrap();
+        let later = streams.acquire(&one).unwrap();
         assert!(!later.stop().is_cancelled(), "another token of this name");
         streams.stop.cancel();
         assert!(later.stop().is_cancelled() && stays.stop().is_cancelled());

@@ -1,12 +1,11 @@
-//! The table of all routes. Router, OpenAPI document and the test of refusals are made from it.
-//!
-//! Whoever adds a surface adds rows here; what a row means is in `route`.
+//! The table of all routes, from which router, OpenAPI document and the test of refusals are built. New routes are added
+//! here.
 
-use super::page::Page;
+use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
 use super::{
-    conversations, dead, events, messages, metrics, news, openapi, reload, requests, status, stop,
-    task_events, tasks, tokens,
+    changes, conversations, feed, messages, metrics, openapi, operator, requests, status, tasks,
+    tokens,
 };
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
@@ -59,7 +58,7 @@ fn about<D: BridgeService>() -> Vec<Route<D>> {
         })
         .answers_media(metrics::MEDIA),
         Route::get("/v1/events", READ, "Everything that changes", |_| {
-            get(news::stream::<D>)
+            get(changes::stream::<D>)
         })
         .streams(),
         Route::get(
@@ -80,7 +79,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "Conversations, newest first",
             |_| get(conversations::list::<D>),
         )
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<ConversationList>(),
         Route::get(
             "/v1/conversations/{id}",
@@ -88,7 +87,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "One conversation with its messages, newest first",
             |_| get(conversations::show::<D>),
         )
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<ConversationStory>(),
     ]
 }
@@ -148,7 +147,7 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/tasks/{id}/events",
             READ,
             "What happens to all messages of a task",
-            |_| get(task_events::stream::<D>),
+            |_| get(feed::task_events::<D>),
         )
         .streams(),
     ];
@@ -205,7 +204,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
     ]
 }
 
-/// What whoever runs the daemon does.
+/// Operator actions.
 fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::post(
@@ -213,7 +212,7 @@ fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["reload"]),
             "Read the configuration again",
-            |_| post(reload::reload::<D>),
+            |_| post(operator::reload::<D>),
         )
         .answers::<ReloadView>(),
         Route::post(
@@ -221,7 +220,7 @@ fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["stop-sender"]),
             "Stop everything of one sender: cancel what waits, interrupt what runs",
-            |_| post(stop::sender::<D>),
+            |_| post(operator::stop_sender::<D>),
         )
         .takes::<StopSenderRequest>()
         .answers::<StopSenderView>(),
@@ -247,7 +246,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         Route::get("/v1/messages", READ, "Messages, newest first", |_| {
             get(messages::list::<D>)
         })
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<MessageList>(),
         Route::get(
             "/v1/messages/{id}",
@@ -260,7 +259,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/events",
             READ,
             "What happens to one message",
-            |_| get(events::stream::<D>),
+            |_| get(feed::message_events::<D>),
         )
         .streams(),
         Route::post(
@@ -268,7 +267,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["redrive"]),
             "Send a dead letter again, or let a parked message go on",
-            |_| post(dead::redrive::<D>),
+            |_| post(operator::redrive::<D>),
         )
         .answers::<ActView>()
         .with_statuses(&[202]),
@@ -277,7 +276,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["discard"]),
             "Give a dead letter or a parked message up",
-            |_| post(dead::discard::<D>),
+            |_| post(operator::discard::<D>),
         )
         .answers::<ActView>(),
         Route::post(
@@ -285,7 +284,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["cancel"]),
             "Stop a message",
-            |_| post(dead::cancel::<D>),
+            |_| post(operator::cancel::<D>),
         )
         .answers::<ActView>()
         .with_statuses(&[200, 202]),
@@ -293,14 +292,14 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/dead",
             READ,
             "Dead letters and parked messages, newest first",
-            |_| get(dead::list::<D>),
+            |_| get(operator::list::<D>),
         )
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<DeadList>(),
     ]
 }
 
-/// What Codex asks.
+/// Approval requests.
 fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get(
@@ -309,7 +308,7 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
             "What Codex asks, newest first",
             |_| get(requests::list::<D>),
         )
-        .asks::<requests::Page>()
+        .asks::<requests::RequestPage>()
         .answers::<RequestList>(),
         Route::get(
             "/v1/requests/{id}",

@@ -1,9 +1,9 @@
 //! Tasks over HTTP: control's acts with its envelopes; a refusal is a problem that says the same.
 
-use super::read::{Body, Params, Who, idempotency_key};
+use super::extract::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::{Act, Control, ControlError, ControlFault, StartArgs, TaskService};
+use crate::control::{Act, Control, ControlError, ControlErrorKind, StartArgs, TaskService};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -59,11 +59,11 @@ type Told = Result<Json<Value>, ProblemResponse>;
 impl From<ControlError> for ProblemResponse {
     fn from(error: ControlError) -> Self {
         let status = match error.kind {
-            ControlFault::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-            ControlFault::Unknown => StatusCode::NOT_FOUND,
-            ControlFault::Refused => StatusCode::CONFLICT,
-            ControlFault::Forbidden => StatusCode::FORBIDDEN,
-            ControlFault::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ControlErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            ControlErrorKind::Unknown => StatusCode::NOT_FOUND,
+            ControlErrorKind::Refused => StatusCode::CONFLICT,
+            ControlErrorKind::Forbidden => StatusCode::FORBIDDEN,
+            ControlErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, error.message)
     }

@@ -8,8 +8,8 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewMessage, NewTask, NewTaskInput,
-    Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
+    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
+    PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, SubmitRequest,
     Submitted, TaskBegun,
 };
 use axum::Router;
@@ -17,10 +17,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
-use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, InputAccepted, RedriveOutcome,
-    RevokeToken, TaskAnswered, TokenAdded, Transition, UseToken,
-};
+use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
     Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,
     Timestamp,
@@ -82,7 +79,16 @@ impl BridgeService for EmptyService {
         &self.hub
     }
 
-    async fn submit(&self, _message: NewMessage) -> Result<Submitted, SubmitError> {
+    async fn commit<T: Transition>(&self, _: T) -> Result<T::Outcome, LedgerError> {
+        Err(away())
+    }
+
+    async fn submit(
+        &self,
+        _message: SubmitRequest,
+        _key: &str,
+        _from: Caller,
+    ) -> Result<Submitted, SubmitError> {
         Err(SubmitError::Stopping)
     }
 
@@ -107,36 +113,12 @@ impl BridgeService for EmptyService {
         None
     }
 
-    async fn cancel(&self, _: MessageId, _: Actor) -> Result<CancelOutcome, LedgerError> {
-        Err(away())
-    }
-
     async fn stop_sender(&self, _: StopRequest, _: Actor) -> Result<Stopped, LedgerError> {
         Ok(Stopped::default())
     }
 
-    async fn redrive(&self, _: MessageId, _: &str) -> Result<RedriveOutcome, LedgerError> {
-        Err(away())
-    }
-
-    async fn discard(&self, _: MessageId, _: &str) -> Result<bool, LedgerError> {
-        Err(away())
-    }
-
     fn random_token(&self) -> Option<String> {
         None
-    }
-
-    async fn add_token(&self, _: AddToken) -> Result<TokenAdded, LedgerError> {
-        Err(away())
-    }
-
-    async fn revoke_token(&self, _: RevokeToken) -> Result<bool, LedgerError> {
-        Err(away())
-    }
-
-    async fn use_token(&self, _: UseToken) -> Result<(), LedgerError> {
-        Err(away())
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
@@ -190,10 +172,6 @@ impl BridgeService for EmptyService {
 
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
-    }
-
-    async fn reserve_sequence(&self, _: &TaskId, _more: u32) -> Result<Option<u64>, LedgerError> {
-        Err(unbuilt())
     }
 
     async fn put_push(&self, _push: Subscription, _by: &str) -> Result<PushPut, LedgerError> {

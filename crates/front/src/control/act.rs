@@ -157,14 +157,14 @@ pub struct StartArgs {
 #[error("{message}")]
 pub struct ControlError {
     /// What kind of refusal it is.
-    pub kind: ControlFault,
+    pub kind: ControlErrorKind,
     /// What happened and what to do.
     pub message: String,
 }
 
 /// What kind of refusal an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControlFault {
+pub enum ControlErrorKind {
     /// What was asked for can't be.
     Invalid,
     /// There is no such task, message or question.
@@ -179,7 +179,7 @@ pub enum ControlFault {
 
 impl ControlError {
     /// A refusal of this kind.
-    pub fn new(kind: ControlFault, message: impl Into<String>) -> Self {
+    pub fn new(kind: ControlErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),

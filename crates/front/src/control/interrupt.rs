@@ -4,12 +4,12 @@
 use super::envelope::TaskEnvelope;
 use super::rows::{Subject, TaskRows};
 use super::service::{Done, shown, unavailable};
-use super::{Caller, ControlError, ControlFault, TaskService};
+use super::{Caller, ControlError, ControlErrorKind, TaskService};
 use crate::service::BridgeService;
 use bridge_core::deadline::after;
 use bridge_core::limits::STOP_MAX;
 use bridge_core::port::Ledger;
-use bridge_core::step::CancelOutcome;
+use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::value::{Message, MessageId, StateName};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -29,7 +29,7 @@ impl<D: BridgeService> TaskService<D> {
                 "Task has no active Codex turn to interrupt. It is {}.",
                 rows.status().as_str()
             );
-            return Err(ControlError::new(ControlFault::Refused, said));
+            return Err(ControlError::new(ControlErrorKind::Refused, said));
         }
         let over = self.stop_all(caller, &subject, open).await?;
         let rows: TaskRows = self.look(task_id).await?;
@@ -100,7 +100,8 @@ impl<D: BridgeService> TaskService<D> {
             state if state.name() == StateName::Steered => return Ok(()),
             _ => message.message_id.clone(),
         };
-        let stopped = self.service.cancel(message_id, caller.actor()).await;
+        let by = caller.actor();
+        let stopped = self.service.commit(Cancel { message_id, by }).await;
         match stopped.map_err(unavailable)? {
             CancelOutcome::Cancelled
             | CancelOutcome::Stopping

@@ -17,7 +17,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use act::{Act, Control, ControlError, ControlFault, News, StartArgs};
+pub use act::{Act, Control, ControlError, ControlErrorKind, News, StartArgs};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub(crate) use envelope::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use news::ServiceNews;

@@ -1,39 +1,37 @@
-//! News of a task inside the daemon: the hub tells when rows of its messages changed. What they say is looked up elsewhere.
+//! Notifies a waiting caller that rows of a task changed. The caller reads them itself.
 
 use super::News;
 use super::rows::Subject;
-use crate::hub::next_of;
-use crate::{BridgeService, Live, Subscription};
+use crate::BridgeService;
+use crate::hub::MessageUpdates;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::MessageId;
-use std::collections::HashMap;
 
-/// News of one task, or of a message of any channel.
+/// Changes of one task, or of a message of any channel.
 #[derive(Debug)]
 pub struct ServiceNews<D> {
     service: D,
     id: String,
-    /// The messages that were not finished when it was last asked.
-    works: Option<Vec<MessageId>>,
-    /// Of these.
-    watched: HashMap<MessageId, Subscription>,
+    /// The unfinished messages at the last call.
+    open: Option<Vec<MessageId>>,
+    updates: MessageUpdates,
 }
 
 impl<D: BridgeService> ServiceNews<D> {
     pub(super) fn of(service: D, id: &str) -> Self {
         Self {
+            updates: MessageUpdates::new(service.hub()),
             service,
             id: id.trim().to_owned(),
-            works: None,
-            watched: HashMap::new(),
+            open: None,
         }
     }
 
-    /// Watches what the task works on now; whether that is something else than before. What is finished is not watched
-    /// any more, and that it is may not have been heard.
-    async fn listen(&mut self) -> Result<bool, LedgerError> {
+    /// Follows the unfinished messages; returns whether they are others than before. A finished message is not followed
+    /// any more, and its last change may have notified nobody.
+    async fn follow_open(&mut self) -> Result<bool, LedgerError> {
         let id = self.id.clone();
-        let works = self.service.ledger().read(move |rows| {
+        let open = self.service.ledger().read(move |rows| {
             let Ok(subject) = Subject::find(rows, &id)? else {
                 return Ok(Vec::new());
             };
@@ -41,41 +39,26 @@ impl<D: BridgeService> ServiceNews<D> {
             messages.retain(|message| !message.life.state.name().finished());
             Ok(messages)
         });
-        let works: Vec<MessageId> = works
+        let open: Vec<MessageId> = open
             .await?
             .into_iter()
             .map(|message| message.message_id)
             .collect();
-        self.watched
-            .retain(|message_id, _| works.contains(message_id));
-        let mut is_other = self.works.as_ref() != Some(&works);
-        for message_id in &works {
-            // Where too many are watched already, whoever waits looks now and then.
-            if !self.watched.contains_key(message_id)
-                && let Some(news) = self.service.hub().watch(message_id)
-            {
-                self.watched.insert(message_id.clone(), news);
-                is_other = true;
-            }
-        }
-        self.works = Some(works);
+        // Where the hub has no room, the caller polls.
+        let added = self.updates.follow(&open);
+        let is_other = added || self.open.as_ref() != Some(&open);
+        self.open = Some(open);
         Ok(is_other)
     }
 }
 
 impl<D: BridgeService> News for ServiceNews<D> {
     async fn changed(&mut self) {
-        match self.listen().await {
-            Ok(true) => return,
-            Ok(false) => {}
-            // Whoever looks is told why.
-            Err(_unreadable) => return std::future::pending().await,
-        }
-        loop {
-            match next_of(&mut self.watched).await {
-                (_, Live::Changed) => return,
-                (_, Live::Text(_) | Live::Diff(_)) => {}
-            }
+        match self.follow_open().await {
+            Ok(true) => {}
+            Ok(false) => self.updates.changed().await,
+            // The caller reads the rows on an interval, and gets the error then.
+            Err(_unreadable) => std::future::pending().await,
         }
     }
 }

@@ -3,8 +3,7 @@
 use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
 use super::service::{Done, permit, shown, unavailable};
-use super::{Caller, ControlError, ControlFault, Scope, TaskService};
-use crate::request::wants_secret;
+use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
 use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
@@ -30,7 +29,7 @@ impl<D: BridgeService> TaskService<D> {
         }
         let request = request.ok_or_else(|| {
             let said = format!("No pending Codex request '{request_id}' for task {task_id}.");
-            ControlError::new(ControlFault::Unknown, said)
+            ControlError::new(ControlErrorKind::Unknown, said)
         })?;
         let verdict = RequestVerdict {
             decision,
@@ -40,7 +39,7 @@ impl<D: BridgeService> TaskService<D> {
             at: self.service.now(),
         };
         // What must not be shown is not said back either: callers keep what they read.
-        let said_back = answers.filter(|_| !wants_secret(request));
+        let said_back = answers.filter(|_| !request.secret_answer);
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,
@@ -65,12 +64,12 @@ impl<D: BridgeService> TaskService<D> {
 
 fn refused(refusal: &DecideRefusal) -> ControlError {
     let kind = match refusal {
-        DecideRefusal::Unknown => ControlFault::Unknown,
-        DecideRefusal::Unfit { .. } => ControlFault::Invalid,
-        DecideRefusal::NotYours { .. } => ControlFault::Forbidden,
+        DecideRefusal::Unknown => ControlErrorKind::Unknown,
+        DecideRefusal::Unfit { .. } => ControlErrorKind::Invalid,
+        DecideRefusal::NotYours { .. } => ControlErrorKind::Forbidden,
         DecideRefusal::Decided { .. }
         | DecideRefusal::Expired
-        | DecideRefusal::Withdrawn { .. } => ControlFault::Refused,
+        | DecideRefusal::Withdrawn { .. } => ControlErrorKind::Refused,
     };
     ControlError::new(kind, refusal.to_string())
 }
@@ -81,7 +80,7 @@ fn read(decision: Option<&str>) -> Result<Option<RequestDecision>, ControlError>
     };
     RequestDecision::from_word(word).map(Some).ok_or_else(|| {
         ControlError::new(
-            ControlFault::Invalid,
+            ControlErrorKind::Invalid,
             "decision must be one of accept, acceptForSession, decline, cancel.",
         )
     })

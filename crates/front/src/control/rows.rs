@@ -1,6 +1,6 @@
 //! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
 
-use crate::control::{ControlError, ControlFault};
+use crate::control::{ControlError, ControlErrorKind};
 use crate::view::ID_PREFIX_MIN_CHARS;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
@@ -39,11 +39,11 @@ impl NotFound {
     pub(crate) fn of(self, id: &str) -> ControlError {
         match self {
             Self::Unknown => ControlError::new(
-                ControlFault::Unknown,
+                ControlErrorKind::Unknown,
                 format!("Unknown Codex bridge task: {id}"),
             ),
             Self::Several => ControlError::new(
-                ControlFault::Invalid,
+                ControlErrorKind::Invalid,
                 format!("several tasks or messages begin with {id}: give more of the id"),
             ),
         }
@@ -75,7 +75,7 @@ impl Subject {
     }
 
     /// Its messages, oldest first.
-    pub(super) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
+    pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
                 let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;

@@ -2,7 +2,7 @@
 
 use super::envelope::{TaskDetail, TaskEnvelope, TaskListEnvelope, TaskView};
 use super::rows::{Subject, TaskRows};
-use super::{Act, Caller, Control, ControlError, ControlFault, Scope, ServiceNews};
+use super::{Act, Caller, Control, ControlError, ControlErrorKind, Scope, ServiceNews};
 use crate::service::{BridgeService, Steering, SubmitError};
 use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
@@ -128,7 +128,7 @@ impl<D: BridgeService> TaskService<D> {
             Ok(())
         } else {
             Err(ControlError::new(
-                ControlFault::Forbidden,
+                ControlErrorKind::Forbidden,
                 "somebody else began this: a token may steer only what it started itself, or anything with the scope `admin`",
             ))
         }
@@ -137,7 +137,7 @@ impl<D: BridgeService> TaskService<D> {
     async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
         if instruction.trim().is_empty() {
             let words = "codex_bridge steer requires task_id and instruction.";
-            return Err(ControlError::new(ControlFault::Invalid, words));
+            return Err(ControlError::new(ControlErrorKind::Invalid, words));
         }
         let subject = self.subject(task_id).await?;
         self.may_speak(caller, &subject).await?;
@@ -210,7 +210,7 @@ pub(super) fn permit(caller: &Caller, scope: Scope) -> Result<(), ControlError> 
         Ok(())
     } else {
         Err(ControlError::new(
-            ControlFault::Forbidden,
+            ControlErrorKind::Forbidden,
             format!(
                 "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
                 scope.as_str()
@@ -221,20 +221,20 @@ pub(super) fn permit(caller: &Caller, scope: Scope) -> Result<(), ControlError> 
 
 pub(super) fn unavailable(error: LedgerError) -> ControlError {
     let said = format!("the ledger can't be used now: {error}");
-    ControlError::new(ControlFault::Unavailable, said)
+    ControlError::new(ControlErrorKind::Unavailable, said)
 }
 
 pub(super) fn closed(error: SubmitError) -> ControlError {
     let kind = match &error {
-        SubmitError::Unfit(_) | SubmitError::OtherBody => ControlFault::Invalid,
-        SubmitError::Revoked => ControlFault::Forbidden,
+        SubmitError::Unfit(_) | SubmitError::OtherBody => ControlErrorKind::Invalid,
+        SubmitError::Revoked => ControlErrorKind::Forbidden,
         SubmitError::Full
         | SubmitError::OverBudget { .. }
         | SubmitError::NoRoom(_)
         | SubmitError::Slow { .. }
         | SubmitError::Damaged(_)
         | SubmitError::Stopping
-        | SubmitError::Ledger(_) => ControlFault::Unavailable,
+        | SubmitError::Ledger(_) => ControlErrorKind::Unavailable,
     };
     ControlError::new(kind, error.to_string())
 }

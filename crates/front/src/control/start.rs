@@ -4,7 +4,7 @@
 use super::envelope::{TaskEnvelope, summary};
 use super::rows::Subject;
 use super::service::{Done, closed, shown};
-use super::{Caller, ControlError, ControlFault, Grants, Scope, StartArgs, TaskService};
+use super::{Caller, ControlError, ControlErrorKind, Grants, Scope, StartArgs, TaskService};
 use crate::service::{BridgeService, NewTask, StartError};
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
 use bridge_core::value::{ApprovalPolicy, Sandbox};
@@ -26,8 +26,8 @@ impl<D: BridgeService> TaskService<D> {
             .start_task(new)
             .await
             .map_err(|error| match error {
-                StartError::Invalid(why) => ControlError::new(ControlFault::Invalid, why),
-                StartError::Forbidden(why) => ControlError::new(ControlFault::Forbidden, why),
+                StartError::Invalid(why) => ControlError::new(ControlErrorKind::Invalid, why),
+                StartError::Forbidden(why) => ControlError::new(ControlErrorKind::Forbidden, why),
                 StartError::Submit(error) => closed(error),
             })?;
         let task_id = begun.task.task_id.to_string();
@@ -44,7 +44,7 @@ impl<D: BridgeService> TaskService<D> {
 }
 
 fn invalid(message: impl Into<String>) -> ControlError {
-    ControlError::new(ControlFault::Invalid, message)
+    ControlError::new(ControlErrorKind::Invalid, message)
 }
 
 /// An empty text is the same as none: that is how other agents leave something out.

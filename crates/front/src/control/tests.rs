@@ -99,6 +99,7 @@ pub(super) fn asks(kind: RequestKind) -> Request {
             RequestKind::UserInput => Wants::Text,
             _ => Wants::Approval,
         },
+        secret_answer: kind == RequestKind::UserInput,
         digest: EffectDigest::of(&kind, "make"),
         kind,
         headline: "run make".to_owned(),
@@ -109,7 +110,7 @@ pub(super) fn asks(kind: RequestKind) -> Request {
         created_at: Timestamp(2_000),
         deadline: Timestamp(9_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }
 

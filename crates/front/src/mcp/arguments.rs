@@ -1,10 +1,10 @@
-//! Reads the arguments of a tool call, and says what is wrong with them in words that a model can act on.
+//! Parses the arguments of a tool call; errors are worded so that a model can correct them.
 
-use crate::{ControlError, ControlFault};
+use crate::{ControlError, ControlErrorKind};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-/// The arguments of one call. A `null` counts as not given: models fill in what they do not use.
+/// The arguments of one call. `null` counts as absent: models fill in parameters that they do not use.
 #[derive(Debug)]
 pub(super) struct Arguments {
     tool: &'static str,
@@ -19,7 +19,7 @@ impl Arguments {
         }
     }
 
-    /// A text; one that has only white space counts as not given.
+    /// A text; white space alone counts as absent.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, ControlError> {
         match self.given(name) {
             None => Ok(None),
@@ -29,7 +29,7 @@ impl Arguments {
         }
     }
 
-    /// A text that the tool can't do without.
+    /// A required text.
     pub(super) fn needed(&self, name: &str) -> Result<String, ControlError> {
         self.text(name)?
             .ok_or_else(|| invalid(format!("{} requires {name}.", self.tool)))
@@ -62,7 +62,7 @@ impl Arguments {
         }
     }
 
-    /// Refuses names that the tool does not have: a misspelt one would be ignored without a word.
+    /// Refuses unknown names, so that a misspelt one is not silently ignored.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), ControlError> {
         match self
             .values
@@ -88,5 +88,5 @@ impl Arguments {
 }
 
 pub(super) fn invalid(message: String) -> ControlError {
-    ControlError::new(ControlFault::Invalid, message)
+    ControlError::new(ControlErrorKind::Invalid, message)
 }

@@ -1,8 +1,8 @@
-//! What the small tools answer: the parts of the envelope that a model needs, and what it can do next.
+//! Answers of the small tools: the parts of the envelope that a model needs, and the next step.
 
 use serde_json::{Map, Value, json};
 
-/// What a task's envelope amounts to.
+/// Summary of a task's envelope.
 pub(super) fn task(envelope: &Value) -> Value {
     let Some(task) = envelope.get("task") else {
         return envelope.clone();
@@ -27,7 +27,7 @@ pub(super) fn task(envelope: &Value) -> Value {
     Value::Object(brief)
 }
 
-/// Our name, and the envelope's.
+/// Field names here and in the envelope.
 const FIELDS: &[(&str, &str)] = &[
     ("task_id", "task_id"),
     ("status", "status"),
@@ -64,7 +64,7 @@ pub(super) fn list(envelope: &Value) -> Value {
     json!({"success": true, "tasks": tasks})
 }
 
-/// What Codex waits for in this task.
+/// Open requests of a task.
 pub(super) fn requests(task: &Value) -> Vec<Value> {
     let pending = task.get("pending_requests").and_then(Value::as_array);
     let brief = |request: &Value| {
@@ -83,7 +83,7 @@ pub(super) fn requests(task: &Value) -> Vec<Value> {
                 brief.insert(name.to_owned(), value.clone());
             }
         }
-        // A question's ids are in what Codex sent, and its answers need them.
+        // Answers need the question ids, which are in Codex's payload.
         let method = brief.get("method").and_then(Value::as_str);
         let approval = brief.get("wants").is_some_and(|wants| wants == "approval");
         if method.is_some_and(is_a_question)
@@ -101,7 +101,7 @@ fn is_a_question(method: &str) -> bool {
     method.ends_with("requestUserInput") || method.contains("elicitation")
 }
 
-/// What to do now.
+/// The next step.
 fn next(status: &str) -> &'static str {
     match status {
         "queued" | "starting" | "working" => {

@@ -1,4 +1,4 @@
-//! The tool `codex_bridge`, as agents of the ancestor know it: its parameters, its words, its envelope.
+//! The tool `codex_bridge` with the parameters and envelope of its legacy version.
 
 use super::arguments::{Arguments, invalid};
 use crate::{Act, ControlError, StartArgs};
@@ -24,7 +24,7 @@ pub(super) fn tool() -> Tool {
     )
 }
 
-/// The ancestor's names, enums and required parameters, no more and no less.
+/// The legacy tool's names, enums and required parameters, unchanged.
 fn schema() -> JsonObject {
     let text = |description: &str| json!({"type": "string", "description": description});
     let choice = |values: &[&str], description: &str| json!({"type": "string", "enum": values, "description": description});
@@ -72,7 +72,7 @@ fn schema() -> JsonObject {
     }
 }
 
-/// What a call asks for. Parameters that its action does not use are ignored, as they always were.
+/// Parses a call. Parameters that its action does not use are ignored, as in the legacy tool.
 pub(super) fn act(arguments: Option<JsonObject>) -> Result<Act, ControlError> {
     let given = Arguments::new(NAME, arguments);
     let action = given.text("action")?.unwrap_or_default();

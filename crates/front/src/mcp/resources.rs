@@ -1,6 +1,6 @@
 //! Tasks as resources: a list, and one resource per task.
 
-use crate::{Act, Caller, Control, ControlError, ControlFault};
+use crate::{Act, Caller, Control, ControlError, ControlErrorKind};
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// All recent tasks.
 const TASKS: &str = "codex-bridge://tasks";
-/// What stands before a task's id.
+/// URI prefix of a task.
 const TASK: &str = "codex-bridge://tasks/";
-/// Most tasks that are listed, each as a resource of its own.
+/// Tasks listed as resources.
 const LISTED: u32 = 50;
 
 const JSON: &str = "application/json";
@@ -61,11 +61,8 @@ pub(super) async fn read<C: Control>(
         .act(caller, act)
         .await
         .map_err(|error| match error.kind {
-            ControlFault::Unknown => unknown(uri, &error.message),
-            ControlFault::Invalid
-            | ControlFault::Refused
-            | ControlFault::Forbidden
-            | ControlFault::Unavailable => refused(error),
+            ControlErrorKind::Unknown => unknown(uri, &error.message),
+            _ => refused(error),
         })?;
     let text = ResourceContents::text(envelope.to_string(), uri).with_mime_type(JSON);
     Ok(ReadResourceResult::new(vec![text]))
@@ -84,10 +81,7 @@ fn unknown(uri: &str, why: &str) -> ErrorData {
 
 fn refused(error: ControlError) -> ErrorData {
     match error.kind {
-        ControlFault::Unavailable => ErrorData::internal_error(error.message, None),
-        ControlFault::Invalid
-        | ControlFault::Unknown
-        | ControlFault::Refused
-        | ControlFault::Forbidden => ErrorData::invalid_request(error.message, None),
+        ControlErrorKind::Unavailable => ErrorData::internal_error(error.message, None),
+        _ => ErrorData::invalid_request(error.message, None),
     }
 }

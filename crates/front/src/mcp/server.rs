@@ -1,10 +1,10 @@
 //! The handler of both transports, and its backend inside the daemon, where each call is an act of its caller.
 
-use super::small::{Call, Small};
+use super::small::{Small, ToolCall};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
 use crate::api::idempotency_key;
-use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs};
+use crate::{Act, Caller, Control, ControlError, ControlErrorKind, StartArgs};
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::future::Future;
 use std::time::Duration;
 
-/// What a model is told about the whole server.
+/// Instructions for the model.
 const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine and controls them. \
     codex_start begins a task and returns its task_id; codex_wait follows it until it ends or Codex asks; \
     codex_respond answers what Codex asks. Tasks go on without you and survive restarts. \
@@ -60,19 +60,21 @@ pub(super) struct ControlBackend<C>(pub(super) C);
 impl<C: Control> ControlBackend<C> {
     async fn call(
         &self,
-        call: Call,
+        call: ToolCall,
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
         match call {
-            Call::Whole(act) => self.0.act(caller, act).await,
-            Call::Do(act @ Act::List { .. }) => Ok(brief::list(&self.0.act(caller, act).await?)),
-            Call::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
-            Call::Start(args, patience) => self.start(args, patience, caller, context).await,
-            Call::Wait { task_id, patience } => {
+            ToolCall::Whole(act) => self.0.act(caller, act).await,
+            ToolCall::Do(act @ Act::List { .. }) => {
+                Ok(brief::list(&self.0.act(caller, act).await?))
+            }
+            ToolCall::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
+            ToolCall::Start(args, patience) => self.start(args, patience, caller, context).await,
+            ToolCall::Wait { task_id, patience } => {
                 self.wait(&task_id, patience, caller, context).await
             }
-            Call::Requests => self.requests(caller).await,
+            ToolCall::Requests => self.requests(caller).await,
         }
     }
 
@@ -131,7 +133,7 @@ impl<C: Control> ControlBackend<C> {
             let envelope = match self.0.act(caller, act).await {
                 Ok(envelope) => envelope,
                 // It was forgotten since the list was made, and its question with it.
-                Err(error) if error.kind == ControlFault::Unknown => continue,
+                Err(error) if error.kind == ControlErrorKind::Unknown => continue,
                 Err(error) => return Err(error),
             };
             let task = envelope.get("task").cloned().unwrap_or_default();
@@ -161,13 +163,13 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
     caller.ok_or_else(|| ErrorData::internal_error("nobody knows who calls", None))
 }
 
-/// All tools, the ancestor's first.
+/// All tools, the legacy one first.
 fn tools() -> Vec<Tool> {
     let small = Small::ALL.into_iter().map(Small::tool);
     std::iter::once(codex_bridge::tool()).chain(small).collect()
 }
 
-/// The envelope as text for agents that know the ancestor, and as structured content for those that read that.
+/// The envelope as text, as in the legacy tool, and as structured content.
 fn tool_result(result: Result<Value, ControlError>) -> CallToolResponse {
     match result {
         // Control has a few refusals that also show the task.
@@ -194,7 +196,7 @@ impl<C: Control> Backend for ControlBackend<C> {
         let caller = caller(&context)?;
         let key = idempotency_key(&request_parts(&context)?.headers)
             .map_err(|_| ErrorData::invalid_params("Idempotency-Key is no key", None))?;
-        let result = match Call::read(request)? {
+        let result = match ToolCall::read(request)? {
             Ok(call) => self.call(call.with_key(key), &caller, &context).await,
             Err(error) => Err(error),
         };

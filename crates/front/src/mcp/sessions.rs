@@ -1,7 +1,7 @@
-//! Sessions of `/mcp`: each belongs to the caller that opened it, they end when unused, and there are not many.
+//! Sessions of `/mcp`: bounded, ended when idle, and each usable only by the caller that opened it.
 //!
-//! Only clients of the protocol's older revisions have sessions. What a request may do is never taken from its
-//! session: every request brings its own caller.
+//! Only clients of older protocol revisions have sessions. Authority is never taken from a session: each request is
+//! authenticated.
 
 use futures_util::Stream;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -16,19 +16,19 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Most sessions; the one that was not used for longest makes room. Its client is told to begin again (404).
+/// Sessions; the least recently used one is evicted, and its client gets 404 and starts again.
 const SESSIONS_MAX: usize = 64;
-/// Most sessions of one caller, so that one does not take the places of all others.
+/// Sessions of one caller.
 const SESSIONS_PER_CALLER: usize = 16;
-/// How long a session may be silent; longer than the longest call.
+/// Idle timeout of a session; longer than the longest call.
 const SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
 tokio::task_local! {
-    /// Who sent the HTTP request that is being answered.
+    /// Caller of the current HTTP request.
     pub(super) static CALLER: String;
 }
 
-/// The sessions, and whose they are.
+/// The sessions and their owners.
 #[derive(Debug)]
 pub(super) struct Sessions {
     inner: LocalSessionManager,
@@ -51,7 +51,7 @@ impl Sessions {
         }
     }
 
-    /// Whether the request that is being answered may use this session. Our own housekeeping may use all.
+    /// Whether the current request may use this session. Housekeeping, which has no caller, may use all.
     async fn is_theirs(&self, id: &SessionId) -> bool {
         let Ok(caller) = CALLER.try_with(Clone::clone) else {
             return true;
@@ -65,7 +65,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions that must go before this caller gets another one.
+    /// Sessions to evict before this caller gets another one.
     async fn make_room(
         &self,
         owned: &mut HashMap<SessionId, Owned>,
@@ -102,7 +102,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let caller = CALLER.try_with(Clone::clone).unwrap_or_default();
-        // Held until the new one is counted: two at once must not pass the bound.
+        // Held until the new one is counted, so that two concurrent requests can't exceed the limit.
         let mut owned = self.owned.lock().await;
         let gone = self.make_room(&mut owned, &caller).await;
         let (id, transport) = self.inner.create_session().await?;

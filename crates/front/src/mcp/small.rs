@@ -23,7 +23,7 @@ pub(super) enum Small {
 
 /// What a call of a tool asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Call {
+pub(super) enum ToolCall {
     /// `codex_bridge`: one act, answered with its whole envelope.
     Whole(Act),
     /// One act, answered briefly.
@@ -37,7 +37,7 @@ pub(super) enum Call {
 }
 
 /// What a tool does to the world, as the protocol's hints.
-enum Effect {
+enum ToolEffect {
     Looks,
     Adds,
     Changes,
@@ -113,11 +113,11 @@ impl Small {
         }
     }
 
-    const fn effect(self) -> Effect {
+    const fn effect(self) -> ToolEffect {
         match self {
-            Self::Status | Self::Wait | Self::List | Self::Requests => Effect::Looks,
-            Self::Start | Self::Steer => Effect::Adds,
-            Self::Respond | Self::Interrupt => Effect::Changes,
+            Self::Status | Self::Wait | Self::List | Self::Requests => ToolEffect::Looks,
+            Self::Start | Self::Steer => ToolEffect::Adds,
+            Self::Respond | Self::Interrupt => ToolEffect::Changes,
         }
     }
 
@@ -188,7 +188,7 @@ impl Small {
     }
 
     /// What a call asks for.
-    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<Call, ControlError> {
+    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<ToolCall, ControlError> {
         let given = Arguments::new(self.name(), arguments);
         let (properties, _) = self.parameters();
         let known: Vec<&str> = properties
@@ -198,7 +198,7 @@ impl Small {
         given.only(&known)?;
         let task_id = || given.needed("task_id");
         Ok(match self {
-            Self::Start => Call::Start(
+            Self::Start => ToolCall::Start(
                 StartArgs {
                     prompt: given.needed("prompt")?,
                     cwd: given.text("cwd")?,
@@ -214,37 +214,37 @@ impl Small {
                     .filter(|seconds| *seconds > 0)
                     .map(wait::patience),
             ),
-            Self::Status => Call::Do(Act::Status {
+            Self::Status => ToolCall::Do(Act::Status {
                 task_id: task_id()?,
             }),
-            Self::Wait => Call::Wait {
+            Self::Wait => ToolCall::Wait {
                 task_id: task_id()?,
                 patience: given
                     .number("timeout_seconds")?
                     .map_or(wait::DEFAULT, wait::patience),
             },
-            Self::List => Call::Do(Act::List {
+            Self::List => ToolCall::Do(Act::List {
                 limit: given.number("limit")?,
             }),
-            Self::Requests => Call::Requests,
-            Self::Respond => Call::Do(Act::Respond {
+            Self::Requests => ToolCall::Requests,
+            Self::Respond => ToolCall::Do(Act::Respond {
                 task_id: task_id()?,
                 request_id: given.needed("request_id")?,
                 decision: Some(given.needed("decision")?),
                 answers: given.object("answers")?,
             }),
-            Self::Steer => Call::Do(Act::Steer {
+            Self::Steer => ToolCall::Do(Act::Steer {
                 task_id: task_id()?,
                 instruction: given.needed("instruction")?,
             }),
-            Self::Interrupt => Call::Do(Act::Interrupt {
+            Self::Interrupt => ToolCall::Do(Act::Interrupt {
                 task_id: task_id()?,
             }),
         })
     }
 }
 
-impl Call {
+impl ToolCall {
     /// Reads a call of any tool.
     pub(super) fn read(
         request: CallToolRequestParams,
@@ -286,26 +286,26 @@ impl CallTraits {
     /// Of a call of any tool. One that the daemon will refuse has none.
     #[must_use]
     pub fn of(request: &CallToolRequestParams) -> Self {
-        let Ok(Ok(call)) = Call::read(request.clone()) else {
+        let Ok(Ok(call)) = ToolCall::read(request.clone()) else {
             return Self::default();
         };
         let wait = match &call {
-            Call::Start(_, patience) => patience.map(|patience| ("wait_seconds", patience)),
-            Call::Wait { patience, .. } => Some(("timeout_seconds", *patience)),
-            Call::Whole(_) | Call::Do(_) | Call::Requests => None,
+            ToolCall::Start(_, patience) => patience.map(|patience| ("wait_seconds", patience)),
+            ToolCall::Wait { patience, .. } => Some(("timeout_seconds", *patience)),
+            ToolCall::Whole(_) | ToolCall::Do(_) | ToolCall::Requests => None,
         };
         let repeatable = match &call {
-            Call::Whole(act) | Call::Do(act) => matches!(
+            ToolCall::Whole(act) | ToolCall::Do(act) => matches!(
                 act,
                 Act::Start(_) | Act::Status { .. } | Act::List { .. } | Act::Requests
             ),
-            Call::Start(..) | Call::Wait { .. } | Call::Requests => true,
+            ToolCall::Start(..) | ToolCall::Wait { .. } | ToolCall::Requests => true,
         };
         Self { repeatable, wait }
     }
 }
 
-impl Effect {
+impl ToolEffect {
     fn annotations(&self, title: &str) -> ToolAnnotations {
         let hints = ToolAnnotations::with_title(title);
         match self {

@@ -1,7 +1,7 @@
 //! The server as a client of the official SDK sees it, over a control that answers as a script says.
 
 use super::server::{Backend, ControlBackend, McpServer};
-use crate::{Act, Caller, Control, ControlError, ControlFault, News, StartArgs, Via};
+use crate::{Act, Caller, Control, ControlError, ControlErrorKind, News, StartArgs, Via};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam,
     ClientConfig, ClientRequest, ErrorCode, ListResourcesResult, ProgressNotificationParam,
@@ -442,7 +442,7 @@ async fn cancelling_wait_leaves_task_running() {
 #[tokio::test]
 async fn tools_report_unavailable_daemon() {
     let gone = ControlError::new(
-        ControlFault::Unavailable,
+        ControlErrorKind::Unavailable,
         "the daemon went away: start it again",
     );
     let control = Scripted::with([Err(gone)]);
@@ -532,7 +532,10 @@ async fn finished_task_does_not_suggest_steering() {
 async fn tasks_are_resources() {
     let listed =
         json!({"success": true, "tasks": [{"task_id": "codex-1", "prompt_summary": "tidy up"}]});
-    let unknown = ControlError::new(ControlFault::Unknown, "Unknown Codex bridge task: codex-9");
+    let unknown = ControlError::new(
+        ControlErrorKind::Unknown,
+        "Unknown Codex bridge task: codex-9",
+    );
     let control = Scripted::with([Ok(listed), task("working", "ls"), Err(unknown)]);
     let (client, _) = connect(&control).await;
     let resources = client.list_all_resources().await.unwrap();

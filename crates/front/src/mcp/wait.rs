@@ -1,5 +1,4 @@
-//! Waiting for a task: looks at it when there is news until it ends or asks, and tells whoever listens what it does
-//! meanwhile. A wait only looks. When it is over or called off, the task goes on.
+//! Waits for a task to end or to need a decision, and reports progress. The task goes on when a wait ends or is cancelled.
 
 use crate::{Act, Caller, Control, ControlError, News};
 use bridge_core::deadline::after;
@@ -15,34 +14,34 @@ pub(super) const DEFAULT: Duration = Duration::from_secs(50);
 /// Longest wait in one call.
 pub(super) const MAX: Duration = Duration::from_secs(600);
 
-/// How often the task is looked at without news: news may be lost, and an older daemon has none.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Looks that news may cause one right after another, so that the last news of a turn is not held back by those before.
-const LOOKS_AT_ONCE: u32 = 10;
-/// One more look may be caused in each of these: a task that changes all the time is not looked at all the time.
-const LOOK_CREDIT: Duration = Duration::from_millis(50);
-/// The shortest time between two lines of progress; what was held back is told as it is then.
-const TELL_EVERY: Duration = Duration::from_millis(250);
-/// A client that hears nothing for this long may think that we hang.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
-/// Longest line of progress.
+/// Interval at which the task is read without a notification: notifications are lossy, and older daemons have none.
+const POLL_EVERY: Duration = Duration::from_secs(2);
+/// Reads that notifications may cause in a burst, so that the last change of a turn is not delayed.
+const READ_BURST: u32 = 10;
+/// Interval that earns one more read: limits the reads of a task that changes all the time.
+const READ_INTERVAL: Duration = Duration::from_millis(50);
+/// Shortest time between two progress notifications; a suppressed one is sent later with the state of that time.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// Progress is repeated after this time, so that the client does not assume a hang.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Longest progress line.
 const LINE_MAX_CHARS: usize = 300;
 
-/// How long somebody wants to wait, within bounds.
+/// The requested wait, bounded.
 pub(super) fn patience(seconds: u32) -> Duration {
     Duration::from_secs(u64::from(seconds)).min(MAX)
 }
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Waited {
-    /// The task ended or asks; its envelope.
+    /// The task ended or needs a decision; its envelope.
     Settled(Value),
-    /// The time is over and the task still works; its envelope.
+    /// The task still works; its envelope.
     StillWorks(Value),
 }
 
-/// Looks at the task until it settles, the patience is used up, or the caller calls it off.
+/// Waits until the task settles, `patience` is used up, or the call is cancelled.
 pub(super) async fn wait<C: Control>(
     control: &C,
     caller: &Caller,
@@ -50,12 +49,12 @@ pub(super) async fn wait<C: Control>(
     patience: Duration,
     context: &RequestContext<RoleServer>,
 ) -> Result<Waited, ControlError> {
-    let mut progress = Progress::of(context);
+    let mut progress = ProgressReporter::of(context);
     let deadline = after(Instant::now(), patience);
     let mut news = control.news(task_id);
-    let mut looks = Looks::new(Instant::now());
+    let mut reads = ReadBudget::new(Instant::now());
     loop {
-        looks.one_more(Instant::now());
+        reads.spend(Instant::now());
         let status = Act::Status {
             task_id: task_id.to_owned(),
         };
@@ -63,58 +62,58 @@ pub(super) async fn wait<C: Control>(
         if is_settled(&envelope) {
             return Ok(Waited::Settled(envelope));
         }
-        let again = progress.tell(&envelope).await;
+        let again = progress.report(&envelope).await;
         if Instant::now() >= deadline {
             return Ok(Waited::StillWorks(envelope));
         }
-        let told = async {
+        let notified = async {
             news.changed().await;
-            sleep_until(looks.next()).await;
+            sleep_until(reads.next()).await;
         };
         tokio::select! {
-            () = told => {}
+            () = notified => {}
             () = sleep_until(deadline.min(again)) => {}
             () = context.ct.cancelled() => return Ok(Waited::StillWorks(envelope)),
         }
     }
 }
 
-/// How often one wait looks.
-struct Looks {
-    /// When all looks so far are paid for by the time that has passed.
+/// Limits the reads of one wait.
+struct ReadBudget {
+    /// Time at which all reads so far have been earned.
     paid: Instant,
 }
 
-impl Looks {
+impl ReadBudget {
     fn new(now: Instant) -> Self {
         Self { paid: now }
     }
 
-    fn one_more(&mut self, now: Instant) {
-        self.paid = after(self.paid.max(now), LOOK_CREDIT);
+    fn spend(&mut self, now: Instant) {
+        self.paid = after(self.paid.max(now), READ_INTERVAL);
     }
 
-    /// When news may cause the next one; in the past where it may at once.
+    /// Earliest time of the next read; in the past if it may happen at once.
     fn next(&self) -> Instant {
-        let ahead = LOOK_CREDIT.saturating_mul(LOOKS_AT_ONCE - 1);
+        let ahead = READ_INTERVAL.saturating_mul(READ_BURST - 1);
         self.paid.checked_sub(ahead).unwrap_or(self.paid)
     }
 }
 
-/// Everything but work that goes on by itself; a word that we do not know is not waited for.
+/// Whether the task does not continue by itself. An unknown status counts as settled.
 fn is_settled(envelope: &Value) -> bool {
     let status = envelope.pointer("/task/status").and_then(Value::as_str);
     !matches!(status, Some("queued" | "starting" | "working" | "unclear"))
 }
 
-/// Progress notifications of one call, where its caller asked for them.
-struct Progress {
+/// Progress notifications of one call, if its caller asked for them.
+struct ProgressReporter {
     to: Option<(Peer<RoleServer>, ProgressToken)>,
     begun: Instant,
     last: Option<(Instant, String)>,
 }
 
-impl Progress {
+impl ProgressReporter {
     fn of(context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
@@ -124,24 +123,26 @@ impl Progress {
         }
     }
 
-    /// Tells what is new, or after a while that it still works; says when to look again, whatever the news.
-    async fn tell(&mut self, envelope: &Value) -> Instant {
+    /// Sends progress if it changed, or as keep-alive. Returns when to read the task again at the latest.
+    async fn report(&mut self, envelope: &Value) -> Instant {
         let now = Instant::now();
-        let again = after(now, LOOK_EVERY);
+        let again = after(now, POLL_EVERY);
         let Some((peer, token)) = &self.to else {
             return again;
         };
         let line = line(envelope);
         match &self.last {
             None => {}
-            Some((at, said)) if *said == line && now < after(*at, SIGN_OF_LIFE) => return again,
-            Some((at, _)) if now < after(*at, TELL_EVERY) => return after(*at, TELL_EVERY),
+            Some((at, said)) if *said == line && now < after(*at, KEEP_ALIVE) => return again,
+            Some((at, _)) if now < after(*at, PROGRESS_INTERVAL) => {
+                return after(*at, PROGRESS_INTERVAL);
+            }
             Some(_) => {}
         }
         let seconds = now.duration_since(self.begun).as_secs_f64();
         let news = ProgressNotificationParam::new(token.clone(), seconds).with_message(&line);
-        // A client that is gone is noticed by its connection.
-        let _unheard = peer.notify_progress(news).await;
+        // A disconnected client is noticed by its connection.
+        let _disconnected = peer.notify_progress(news).await;
         self.last = Some((now, line));
         again
     }

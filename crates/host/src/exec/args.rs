@@ -9,7 +9,7 @@ use bridge_core::port::TurnSpec;
 use serde_json::Value;
 
 /// The arguments of the run that is this turn. `settings` are what its thread is asked to be, `overrides` what every
-/// Codex of ours is told.
+/// Codex of ours gets.
 pub(super) fn args(
     turn: &TurnSpec,
     settings: &ThreadSettings,
@@ -28,7 +28,7 @@ pub(super) fn args(
     // A whole table first: what is said of one of its keys later stands beside it.
     let tables = settings.config.iter();
     let tables = tables.map(|(key, value)| format!("{key}={}", toml(value)));
-    // `codex exec` asks nobody, whatever it is told. Said all the same: no other default can step in, and Codex does not
+    // `codex exec` asks nobody, whatever its policy says. Set all the same: no other default can step in, and Codex does not
     // note the directory as trusted.
     let own = [
         "approval_policy=\"never\"".to_owned(),

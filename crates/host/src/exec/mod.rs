@@ -5,11 +5,11 @@
 
 mod args;
 mod run;
+mod run_end;
 mod thread;
-mod verdict;
 
 use self::run::Run;
-use crate::fault::fault;
+use crate::error::agent_error;
 use crate::host::{Host, Session};
 use bridge_codex::exec::ExecUsage;
 use bridge_core::port::{
@@ -22,35 +22,35 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// News of a run that may wait for whoever follows it; beyond it Codex waits.
+/// Events of a run that may wait for its follower; beyond it Codex waits.
 const EVENTS_MAX: usize = 64;
 /// Threads whose cost so far is remembered; beyond it all are forgotten, and the next run of each tells no cost.
 const TOTALS_MAX: usize = 4096;
 
-/// What people are told who want to give a run more text.
+/// Why a run takes no more text.
 pub(crate) const NO_STEER: &str = "this conversation runs over `codex exec`, which takes no text into a running turn; the message waits for its own turn";
 
-/// All runs of this daemon.
+/// All `codex exec` processes of this daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    book: Arc<Mutex<Book>>,
+    registry: Arc<Mutex<RunRegistry>>,
     tasks: TaskTracker,
 }
 
-/// What is known of the runs that are under way, and of the threads they ran on.
+/// The running processes, and the usage of the threads they ran on.
 #[derive(Debug, Default)]
-struct Book {
+struct RunRegistry {
     running: HashMap<TurnId, (ThreadId, CancellationToken)>,
-    /// What a thread had cost after its last run.
+    /// Usage of a thread after its last run.
     totals: HashMap<ThreadId, ExecUsage>,
     closed: bool,
 }
 
-fn locked(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(registry: &Mutex<RunRegistry>) -> MutexGuard<'_, RunRegistry> {
+    registry.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The news of one run. Whoever drops it ends the run.
+/// The events of one run. Dropping it ends the run.
 pub(crate) struct ExecStream {
     inbox: mpsc::Receiver<TurnEvent>,
     _stop: DropGuard,
@@ -82,7 +82,7 @@ impl Runs {
         thread::release(session, thread).await
     }
 
-    /// Begins the run of a turn. A fault means that Codex was not given the text.
+    /// Begins the run of a turn. An error means that Codex was not given the text.
     pub(crate) async fn start<L: Ledger>(
         &self,
         host: &Arc<Host<L>>,
@@ -91,8 +91,8 @@ impl Runs {
         let turn_id = TurnId::of_run(&turn.client_id);
         let stop = CancellationToken::new();
         self.enter(&turn_id, &turn.thread, &stop)?;
-        let seat = Seat {
-            book: Arc::clone(&self.book),
+        let slot = RunSlot {
+            registry: Arc::clone(&self.registry),
             turn_id: turn_id.clone(),
         };
         let run = Run::begin(host, turn).await?;
@@ -100,7 +100,7 @@ impl Runs {
         let host = Arc::clone(host);
         let watched = stop.clone();
         self.tasks
-            .spawn(async move { run.follow(&host, seat, &watched, &events).await });
+            .spawn(async move { run.follow(&host, slot, &watched, &events).await });
         let stream = ExecStream {
             inbox,
             _stop: stop.drop_guard(),
@@ -114,22 +114,22 @@ impl Runs {
         thread: &ThreadId,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let mut book = locked(&self.book);
-        if book.closed {
-            return Err(fault(Class::Transient, "the daemon is stopping"));
+        let mut registry = locked(&self.registry);
+        if registry.closed {
+            return Err(agent_error(Class::Transient, "the daemon is stopping"));
         }
-        if book.running.values().any(|(taken, _)| taken == thread) {
+        if registry.running.values().any(|(taken, _)| taken == thread) {
             let reason = "a run of `codex exec` is still at work on this conversation's thread; the message is answered after it";
-            return Err(fault(Class::Capacity { until: None }, reason));
+            return Err(agent_error(Class::Capacity { until: None }, reason));
         }
         let run = (thread.clone(), stop.clone());
-        book.running.insert(turn_id.clone(), run);
+        registry.running.insert(turn_id.clone(), run);
         Ok(())
     }
 
-    /// Ends a run with everything it started; its end is still told on its stream.
+    /// Ends a run with everything it started; its end still arrives on its stream.
     pub(crate) fn stop(&self, turn_id: &TurnId) {
-        if let Some((_, stop)) = locked(&self.book).running.get(turn_id) {
+        if let Some((_, stop)) = locked(&self.registry).running.get(turn_id) {
             stop.cancel();
         }
     }
@@ -137,9 +137,9 @@ impl Runs {
     /// Ends all runs and waits until they are gone.
     pub(crate) async fn stop_all(&self) {
         {
-            let mut book = locked(&self.book);
-            book.closed = true;
-            for (_, stop) in book.running.values() {
+            let mut registry = locked(&self.registry);
+            registry.closed = true;
+            for (_, stop) in registry.running.values() {
                 stop.cancel();
             }
         }
@@ -148,7 +148,7 @@ impl Runs {
         self.tasks.wait().await;
     }
 
-    /// What became of a run that was lost.
+    /// Finds the end of a lost run.
     pub(crate) async fn look(
         &self,
         session: &Session,
@@ -159,33 +159,33 @@ impl Runs {
 }
 
 /// A run's place among those under way; given back when the run is over, however that comes.
-pub(super) struct Seat {
-    book: Arc<Mutex<Book>>,
+pub(super) struct RunSlot {
+    registry: Arc<Mutex<RunRegistry>>,
     turn_id: TurnId,
 }
 
-impl Seat {
-    /// What the thread had cost before this run, and from now on.
+impl RunSlot {
+    /// Returns the usage of the thread before this run, and records the one after it.
     fn count(&self, thread: &ThreadId, fresh: bool, total: Option<ExecUsage>) -> Option<ExecUsage> {
-        let mut book = locked(&self.book);
+        let mut registry = locked(&self.registry);
         let before = if fresh {
             Some(ExecUsage::default())
         } else {
-            book.totals.get(thread).copied()
+            registry.totals.get(thread).copied()
         };
-        if book.totals.len() >= TOTALS_MAX {
-            book.totals.clear();
+        if registry.totals.len() >= TOTALS_MAX {
+            registry.totals.clear();
         }
         match total {
-            Some(total) => book.totals.insert(thread.clone(), total),
-            None => book.totals.remove(thread),
+            Some(total) => registry.totals.insert(thread.clone(), total),
+            None => registry.totals.remove(thread),
         };
         before
     }
 }
 
-impl Drop for Seat {
+impl Drop for RunSlot {
     fn drop(&mut self) {
-        locked(&self.book).running.remove(&self.turn_id);
+        locked(&self.registry).running.remove(&self.turn_id);
     }
 }

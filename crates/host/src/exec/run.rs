@@ -1,13 +1,13 @@
 //! One run: its keeper and process, its text, its lines, its end.
 //!
-//! The keeper's stdin is the leash. It is ours alone, so the run ends when we let go of it, when we stop, and when we are
+//! The keeper's stdin is the stdin guard. It is ours alone, so the run ends when we let go of it, when we stop, and when we are
 //! killed; what it started ends with it. Its row in the ledger is there before Codex has the text, so that the next
 //! daemon finds a run that has not ended yet and waits for its end before it looks at the thread.
 
 use super::args::args;
-use super::verdict::Ending;
-use super::{Seat, thread};
-use crate::fault::fault;
+use super::run_end::RunEnd;
+use super::{RunSlot, thread};
+use crate::error::agent_error;
 use crate::host::{Host, wall_now};
 use crate::launch::{self, LaunchOptions};
 use crate::operator;
@@ -21,7 +21,7 @@ use bridge_core::deadline::after;
 use bridge_core::port::{
     AgentError, Extent, ItemNote, Ledger, Phase, TextUpdate, TurnEvent, TurnSpec,
 };
-use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a run may take to end after its leash was let go, its last lines and its keeper together: the keeper gives
+/// How long a run may take to end after its stdin guard was let go, its last lines and its keeper together: the keeper gives
 /// Codex a second and the rest five. Shorter than what the daemon waits for an interrupted turn.
 const STOP_PATIENCE: Duration = Duration::from_secs(8);
 
@@ -41,8 +41,8 @@ pub(super) struct Run {
     turn: TurnSpec,
     incarnation: Incarnation,
     keeper: Child,
-    leash: Option<ChildStdin>,
-    /// When its patience ends; set when the leash is let go.
+    stdin_guard: Option<ChildStdin>,
+    /// When its patience ends; set when the stdin guard is let go.
     until: Option<Instant>,
     lines: Pipe,
     fold: ExecFold,
@@ -62,13 +62,16 @@ impl Run {
         let directory = options.run_dir.join(incarnation_id.as_str());
         let started = start(options, turn, args, &directory);
         let run = started.and_then(|child| Self::of(options, turn, directory, child));
-        let run =
-            run.map_err(|error| fault(Class::Transient, format!("start `codex exec`: {error}")))?;
+        let run = run.map_err(|error| {
+            agent_error(Class::Transient, format!("start `codex exec`: {error}"))
+        })?;
         if let Err(error) = host.record(run.incarnation.clone()).await {
             let Self {
-                incarnation, leash, ..
+                incarnation,
+                stdin_guard,
+                ..
             } = run;
-            drop(leash);
+            drop(stdin_guard);
             launch::discard(&incarnation).await;
             return Err(error);
         }
@@ -83,7 +86,7 @@ impl Run {
     ) -> io::Result<Self> {
         let pid = keeper.id().and_then(|pid| i32::try_from(pid).ok());
         let stamp = pid.and_then(process::child_stamp);
-        let (Some(stamp), Some(leash), Some(stdout)) =
+        let (Some(stamp), Some(stdin_guard), Some(stdout)) =
             (stamp, keeper.stdin.take(), keeper.stdout.take())
         else {
             return Err(io::Error::other("it ended at once"));
@@ -103,7 +106,7 @@ impl Run {
             turn: turn.clone(),
             incarnation,
             keeper,
-            leash: Some(leash),
+            stdin_guard: Some(stdin_guard),
             until: None,
             lines: Pipe::of(stdout),
             fold: ExecFold::default(),
@@ -115,7 +118,7 @@ impl Run {
     pub(super) async fn follow<L: Ledger>(
         mut self,
         host: &Host<L>,
-        seat: Seat,
+        slot: RunSlot,
         stop: &CancellationToken,
         events: &mpsc::Sender<TurnEvent>,
     ) {
@@ -129,28 +132,28 @@ impl Run {
             // The kernel ends Codex with its keeper.
             let _gone = self.keeper.start_kill();
         }
-        let end = self.end(host, stop.is_cancelled(), &seat).await;
+        let end = self.end(host, stop.is_cancelled(), &slot).await;
         // The thread is free before anybody hears of the end and wants it again.
-        drop(seat);
-        let _unheard = events.send(end).await;
+        drop(slot);
+        let _gone = events.send(end).await;
     }
 
-    /// Lets go of the leash; tells when the run must be gone, which stays the same however often it is asked.
+    /// Lets go of the stdin guard; tells when the run must be gone, which stays the same however often it is asked.
     fn let_go(&mut self) -> Instant {
-        self.leash = None;
+        self.stdin_guard = None;
         *self
             .until
             .get_or_insert_with(|| after(Instant::now(), STOP_PATIENCE))
     }
 
-    /// Hands the text over. Half a text is none: the keeper ends a run whose leash goes before the text is whole.
+    /// Hands the text over. Half a text is none: the keeper ends a run whose stdin guard goes before the text is whole.
     async fn give_text(&mut self, stop: &CancellationToken) {
-        let Some(leash) = &mut self.leash else {
+        let Some(stdin_guard) = &mut self.stdin_guard else {
             return;
         };
         let give = async {
-            leash.write_all(self.turn.text.as_bytes()).await?;
-            leash.flush().await
+            stdin_guard.write_all(self.turn.text.as_bytes()).await?;
+            stdin_guard.flush().await
         };
         tokio::select! {
             given = give => {
@@ -162,11 +165,11 @@ impl Run {
         }
     }
 
-    /// Reads until the run says nothing more. Told to stop, it lets go of the leash and hears the rest.
+    /// Reads until the run says nothing more. Told to stop, it lets go of the stdin guard and hears the rest.
     async fn listen(&mut self, stop: &CancellationToken, events: &mpsc::Sender<TurnEvent>) {
         let mut until = Instant::now();
         loop {
-            let held = self.leash.is_some();
+            let held = self.stdin_guard.is_some();
             let line = tokio::select! {
                 line = self.lines.next() => line,
                 () = stop.cancelled(), if held => {
@@ -181,8 +184,8 @@ impl Run {
                     if self.is_astray() {
                         return;
                     }
-                    // Whoever does not listen any more has let go of the run, and `stop` says so.
-                    let _unheard = events.send(self.told(news)).await;
+                    // A follower that is gone has dropped the stream, which cancels `stop`.
+                    let _gone = events.send(self.event(news)).await;
                 }
                 Ok(None) => return,
                 Err(error) => {
@@ -193,25 +196,25 @@ impl Run {
         }
     }
 
-    /// Whether Codex runs on another thread than it was told to.
+    /// Whether Codex runs on another thread than the one it should resume.
     fn is_astray(&self) -> bool {
         let asked = &self.turn.thread;
         let given = self.fold.thread.as_ref();
-        !asked.is_unnamed() && given.is_some_and(|given| given.as_str() != asked.as_str())
+        !asked.is_unnamed() && given.is_some_and(|given| given != asked)
     }
 
-    fn told(&self, news: ExecNews) -> TurnEvent {
+    fn event(&self, news: ExecNews) -> TurnEvent {
         match news {
-            ExecNews::Thread(thread) if self.turn.thread.is_unnamed() => TurnEvent::Named {
-                thread: ThreadId::new(thread.as_str()),
-            },
+            ExecNews::Thread(thread) if self.turn.thread.is_unnamed() => {
+                TurnEvent::Named { thread }
+            }
             ExecNews::Item {
                 item_id,
                 completed,
                 headline,
                 effect,
             } => TurnEvent::Item(ItemNote {
-                item_id: value::ItemId::new(item_id.as_str()),
+                item_id,
                 completed,
                 headline,
                 effect,
@@ -222,7 +225,7 @@ impl Run {
                 completed,
                 text,
             } => TurnEvent::Text(TextUpdate {
-                item_id: value::ItemId::new(item_id.as_str()),
+                item_id,
                 phase: Phase::Unmarked,
                 extent: if completed {
                     Extent::Whole
@@ -236,8 +239,8 @@ impl Run {
         }
     }
 
-    /// What the run's end means, once nothing of it is left.
-    async fn end<L: Ledger>(mut self, host: &Host<L>, stopped: bool, seat: &Seat) -> TurnEvent {
+    /// The last event, once the process and everything it started is gone.
+    async fn end<L: Ledger>(mut self, host: &Host<L>, stopped: bool, slot: &RunSlot) -> TurnEvent {
         let status = self.keeper.wait().await;
         let code = status.ok().and_then(|status| status.code()).unwrap_or(-1);
         let tail = launch::stderr_tail(Path::new(&self.incarnation.directory));
@@ -252,27 +255,28 @@ impl Run {
         if let Some(why) = self.blind {
             return TurnEvent::Lost { why };
         }
-        let ending = Ending {
+        let run_end = RunEnd {
             fold: self.fold,
             stopped,
             code,
             tail,
         };
-        heal(host, &self.turn, &ending).await;
+        heal(host, &self.turn, &run_end).await;
         let fresh = self.turn.thread.is_unnamed();
-        let named = ending.fold.thread.clone();
-        let thread = named.as_ref().map(|id| ThreadId::new(id.as_str()));
-        let before = thread.and_then(|id| seat.count(&id, fresh, ending.fold.usage));
+        let named = run_end.fold.thread.clone();
+        let before = named
+            .as_ref()
+            .and_then(|id| slot.count(id, fresh, run_end.fold.usage));
         let stand_in = TurnId::of_run(&self.turn.client_id);
-        let turn_id = match (ending.completed(), named) {
+        let turn_id = match (run_end.completed(), named) {
             (true, Some(thread)) => newest(host, thread).await,
             (true | false, _) => None,
         };
-        TurnEvent::Ended(ending.turn_end(turn_id.unwrap_or(stand_in), before))
+        TurnEvent::Ended(run_end.turn_end(turn_id.unwrap_or(stand_in), before))
     }
 }
 
-async fn newest<L: Ledger>(host: &Host<L>, thread: bridge_codex::wire::ThreadId) -> Option<TurnId> {
+async fn newest<L: Ledger>(host: &Host<L>, thread: ThreadId) -> Option<TurnId> {
     let session = host.session().await.ok()?;
     let found = thread::newest(&session, thread).await;
     if found.is_none() {
@@ -282,12 +286,12 @@ async fn newest<L: Ledger>(host: &Host<L>, thread: bridge_codex::wire::ThreadId)
 }
 
 /// A thread that was let go of, and was left archived by a crash in between, is brought back: the next try has it.
-async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
-    let refused = RpcError::new(INVALID_REQUEST, ending.tail.as_str()).refusal();
-    if ending.fold.began || refused != Refusal::Archived {
+async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, run_end: &RunEnd) {
+    let refused = RpcError::new(INVALID_REQUEST, run_end.tail.as_str()).refusal();
+    if run_end.fold.began || refused != Refusal::Archived {
         return;
     }
-    let thread = bridge_codex::wire::ThreadId::from(turn.thread.as_str());
+    let thread = turn.thread.clone();
     let back = match host.session().await {
         Ok(session) => thread::unarchive(&session, thread).await,
         Err(error) => Err(error),
@@ -301,9 +305,9 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
 /// back what came of it.
 async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentError> {
     let session = host.session().await?;
-    host.prove_shield(&session, &turn.spec).await?;
+    host.ensure_isolation(&session, &turn.spec).await?;
     let operator = operator::read(&session.connection, &turn.spec).await?;
-    Ok(settings(&turn.spec, &session.ground, &operator))
+    Ok(settings(&turn.spec, &session.isolation, &operator))
 }
 
 fn start(

@@ -1,15 +1,14 @@
-//! The thread of a run, seen from the app-server beside it: whose writer it is, which turn is its newest, and what
-//! became of a run that was lost.
+//! The thread of a run, seen from the app-server beside it: who holds its writer lock, its newest turn, and the end of
+//! a lost run.
 //!
 //! Only one process may write a thread. The app-server reads all of them without taking the writer, so that is all it
 //! does here; and a run that is looked at has ended, so nobody else writes it.
 
-use crate::fault::{Deed, fault, lost, of_call};
-use crate::history::{Listed, older, ours_found, unreadable};
+use crate::error::{CallEffect, agent_error, lost, of_call};
+use crate::history::{Listed, believed, older, unreadable};
 use crate::host::Session;
 use bridge_codex::oracle;
 use bridge_codex::wire::Turn;
-use bridge_codex::wire::ids::{ThreadId, TurnId};
 use bridge_codex::wire::item::Item;
 use bridge_codex::wire::method::{ThreadArchive, ThreadRead, ThreadUnarchive};
 use bridge_codex::wire::thread::{ThreadIdParams, ThreadReadParams, ThreadStatus};
@@ -17,30 +16,30 @@ use bridge_core::port::{
     AgentError, LostTurn, RecordedTurn, ThreadFailure, TurnHistory, TurnStatus,
 };
 use bridge_core::prompt;
-use bridge_core::value::{self, Class};
+use bridge_core::value::{Class, ThreadId, TurnId};
 
 /// Pages of a history that are looked at before it counts as unreadable.
 const PAGES_MAX: usize = 40;
 
 /// Makes sure that a thread can be resumed by a run: it is there, and the app-server does not have its writer.
-pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Result<(), AgentError> {
+pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), AgentError> {
     if thread.is_unnamed() {
         let words =
             "the run that was to begin this conversation's thread ended before Codex had named it";
         return Err(lost(ThreadFailure::Missing, words));
     }
-    let thread_id = ThreadId::from(thread.as_str());
+    let thread_id = thread.clone();
     let read = ThreadReadParams {
         thread_id: thread_id.clone(),
         include_turns: false,
     };
     let read = session.connection.call::<ThreadRead>(read).await;
-    let read = read.map_err(|error| of_call(&error, Deed::Harmless))?;
+    let read = read.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
     match read.thread.status {
         ThreadStatus::NotLoaded => Ok(()),
         ThreadStatus::Active { .. } => {
             let reason = "a turn of this conversation still runs on the app-server; the message is answered after it";
-            Err(fault(Class::Capacity { until: None }, reason))
+            Err(agent_error(Class::Capacity { until: None }, reason))
         }
         // Measured on 0.166: unsubscribing keeps the writer, archiving lets it go, unarchiving does not take it.
         ThreadStatus::Idle | ThreadStatus::SystemError | ThreadStatus::Other(_) => {
@@ -49,7 +48,7 @@ pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Resu
             };
             let connection = &session.connection;
             let archived = connection.call::<ThreadArchive>(params()).await;
-            archived.map_err(|error| of_call(&error, Deed::Harmless))?;
+            archived.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
             connection.threads.unloaded(&thread_id);
             unarchive(session, thread_id).await
         }
@@ -61,17 +60,16 @@ pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<
     let params = ThreadIdParams { thread_id };
     let back = session.connection.call::<ThreadUnarchive>(params).await;
     back.map(drop)
-        .map_err(|error| of_call(&error, Deed::Harmless))
+        .map_err(|error| of_call(&error, CallEffect::Repeatable))
 }
 
 /// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.
-pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<value::TurnId> {
+pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<TurnId> {
     let (turns, _) = older(session, thread, None).await.ok()??;
-    let turn = turns.last()?;
-    Some(value::TurnId::new(turn.id.as_str()))
+    Some(turns.last()?.id.clone())
 }
 
-/// What became of a run that has ended unseen.
+/// Finds the end of a run that nobody followed.
 pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHistory, AgentError> {
     let thread = &lost.turn.thread;
     if thread.is_unnamed() {
@@ -79,34 +77,32 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHisto
             "the run of `codex exec` ended before Codex had named its thread",
         ));
     }
-    let thread = ThreadId::from(thread.as_str());
     let after = lost.after_turn.as_ref();
-    let after = after.map(|turn_id| TurnId::from(turn_id.as_str()));
     let mut turns: Vec<Turn> = Vec::new();
     let mut cursor = None;
     for _ in 0..PAGES_MAX {
         let page = match older(session, thread.clone(), cursor.take()).await {
             Ok(page) => page,
-            Err(fault) if fault.thread.is_some() => {
-                return Ok(unreadable(&fault.failure.reason));
+            Err(error) if error.thread.is_some() => {
+                return Ok(unreadable(&error.failure.reason));
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
         let Some((mut page, next)) = page else { break };
         page.append(&mut turns);
         turns = page;
         cursor = next;
-        let anchored = turns.iter().any(|turn| Some(&turn.id) == after.as_ref());
+        let anchored = turns.iter().any(|turn| Some(&turn.id) == after);
         if anchored || cursor.is_none() {
             break;
         }
     }
-    let found = behind(&turns, lost.after_turn.as_ref(), &lost.turn.text)?;
+    let found = behind(&turns, after, &lost.turn.text)?;
     if !matches!(found, TurnHistory::Turn(_)) {
         return Ok(found);
     }
     let read = ThreadReadParams {
-        thread_id: thread,
+        thread_id: thread.clone(),
         include_turns: false,
     };
     // What is found must not wait for this: without it the history counts as one that does not list everything.
@@ -122,11 +118,7 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHisto
 
 /// Looks behind the last turn that is known. Without it an old turn with the same text would pass for ours, and its
 /// answer for the answer: then the thread's only turn may be ours, and of several none is harvested.
-fn behind(
-    turns: &[Turn],
-    after: Option<&value::TurnId>,
-    text: &str,
-) -> Result<TurnHistory, AgentError> {
+fn behind(turns: &[Turn], after: Option<&TurnId>, text: &str) -> Result<TurnHistory, AgentError> {
     let mut used = turns.iter().rev().filter(|turn| !turn.items.is_empty());
     match (after, used.next(), used.next()) {
         // Of an earlier run nothing is known but that it answered on this thread.
@@ -160,7 +152,7 @@ fn judge(later: &[Turn], text: &str) -> Result<TurnHistory, AgentError> {
     let Some(ours) = ours else {
         return Ok(cut(last));
     };
-    Ok(match ours_found(oracle::of_turn(ours))? {
+    Ok(match believed(oracle::of_turn(ours))? {
         // Nobody runs it any more, whatever its record says.
         TurnHistory::Turn(finding) if finding.status == TurnStatus::InProgress => cut(ours),
         found => found,
@@ -169,7 +161,7 @@ fn judge(later: &[Turn], text: &str) -> Result<TurnHistory, AgentError> {
 
 fn cut(turn: &Turn) -> TurnHistory {
     TurnHistory::Turn(RecordedTurn {
-        turn_id: value::TurnId::new(turn.id.as_str()),
+        turn_id: turn.id.clone(),
         status: TurnStatus::Interrupted,
         answer: None,
         effects: Vec::new(),
@@ -248,21 +240,18 @@ mod tests {
         let old = turn("1", "completed", "ours", "old");
         let new = turn("2", "completed", "ours", "new");
         let both = [old.clone(), new.clone()];
-        let look = |turns: &[Turn], after: Option<value::TurnId>| match behind(
-            turns,
-            after.as_ref(),
-            "ours",
-        ) {
-            Ok(TurnHistory::Turn(finding)) => (finding.status, finding.answer),
-            other => panic!("{other:?}"),
-        };
-        let id = |id: &str| Some(value::TurnId::new(id));
+        let look =
+            |turns: &[Turn], after: Option<TurnId>| match behind(turns, after.as_ref(), "ours") {
+                Ok(TurnHistory::Turn(finding)) => (finding.status, finding.answer),
+                other => panic!("{other:?}"),
+            };
+        let id = |id: &str| Some(TurnId::new(id));
         let harvested = (TurnStatus::Completed, Some("new".to_owned()));
         let cut = (TurnStatus::Interrupted, None);
         assert_eq!(look(&both, id("1")), harvested);
         assert_eq!(look(&[new], None), harvested, "the first of its thread");
         assert_eq!(look(&both, None), cut);
-        let stand_in = value::TurnId::of_run(&value::ClientId::new("x"));
+        let stand_in = TurnId::of_run(&bridge_core::value::ClientId::new("x"));
         assert_eq!(
             look(std::slice::from_ref(&old), Some(stand_in.clone())),
             cut

@@ -1,6 +1,6 @@
 //! The keeper's socket: a daemon is attached while it holds a connection, and may ask for the end.
 
-use super::Event;
+use super::KeeperEvent;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,7 +14,7 @@ const LINE_MAX: u64 = 64;
 /// Connections at the same time; a daemon needs one.
 const CLIENTS_MAX: usize = 8;
 
-pub(super) fn listen(path: &Path, events: SyncSender<Event>) -> io::Result<()> {
+pub(super) fn listen(path: &Path, events: SyncSender<KeeperEvent>) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     let slots = std::sync::Arc::new(());
@@ -34,8 +34,8 @@ pub(super) fn listen(path: &Path, events: SyncSender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-fn serve(client: &UnixStream, events: &SyncSender<Event>) {
-    if events.send(Event::Joined).is_err() {
+fn serve(client: &UnixStream, events: &SyncSender<KeeperEvent>) {
+    if events.send(KeeperEvent::Joined).is_err() {
         return;
     }
     let mut line = String::new();
@@ -46,30 +46,30 @@ fn serve(client: &UnixStream, events: &SyncSender<Event>) {
         .and_then(|grace| grace.parse().ok());
     match (read, stop) {
         (Ok(_), Some(grace_ms)) => {
-            let _closed = events.send(Event::Stop(Duration::from_millis(grace_ms)));
+            let _closed = events.send(KeeperEvent::Stop(Duration::from_millis(grace_ms)));
             // The connection ends with the keeper: that is how the client knows that all is gone.
             loop {
                 std::thread::park();
             }
         }
         // The loop is gone only when the keeper ends anyway.
-        (Ok(_) | Err(_), _) => drop(events.send(Event::Left)),
+        (Ok(_) | Err(_), _) => drop(events.send(KeeperEvent::Left)),
     }
 }
 
 /// A daemon's hold on a keeper: while it lives, Codex is kept.
 #[derive(Debug)]
-pub struct Attachment {
+pub struct KeeperAttachment {
     stream: tokio::net::UnixStream,
 }
 
 /// Attaches to the keeper of an incarnation.
-pub async fn attach(directory: &Path) -> io::Result<Attachment> {
+pub async fn attach(directory: &Path) -> io::Result<KeeperAttachment> {
     let stream = tokio::net::UnixStream::connect(directory.join(super::KEEPER_SOCKET)).await?;
-    Ok(Attachment { stream })
+    Ok(KeeperAttachment { stream })
 }
 
-impl Attachment {
+impl KeeperAttachment {
     /// Asks the keeper to end Codex within `grace`, and waits until the keeper is gone.
     pub async fn stop(mut self, grace: Duration) -> io::Result<()> {
         self.stream

@@ -4,14 +4,13 @@
 //! started: on request, on SIGTERM, or when no daemon has been attached for a while. So a daemon that never
 //! comes back leaves no orphan and no writer lock. It holds no state worth keeping and knows no JSON-RPC.
 
+mod codex;
 mod control;
-mod exec;
 mod prompt;
-mod reap;
 mod stderr;
 
-pub use control::{Attachment, attach};
-pub use exec::exec_codex;
+pub use codex::exec_codex;
+pub use control::{KeeperAttachment, attach};
 
 use bridge_core::deadline::after;
 use bridge_core::value::Transport;
@@ -45,7 +44,7 @@ pub const KEEPER_SOCKET: &str = "k.sock";
 /// Name of the file with the tail of Codex's stderr.
 pub const STDERR_FILE: &str = "stderr.log";
 
-/// What the keeper is told on its command line.
+/// Command line of the keeper.
 #[derive(Clone, Debug)]
 pub struct KeeperOptions {
     /// The incarnation's directory.
@@ -62,8 +61,8 @@ pub struct KeeperOptions {
     pub args: Vec<String>,
 }
 
-/// What wakes the keeper.
-enum Event {
+/// Wakes the keeper's loop.
+enum KeeperEvent {
     Joined,
     Left,
     Stop(Duration),
@@ -89,7 +88,7 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     }
     let (mut codex, stderr) = spawn(options)?;
     let codex_pid = i32::try_from(codex.id()).map_err(io::Error::other)?;
-    let exit = reap::watch(codex_pid, events.clone());
+    let exit = codex::watch(codex_pid, events.clone());
     if let (Some(bytes), Some(stdin)) = (options.prompt_bytes, codex.stdin.take()) {
         prompt::hand_over(stdin, bytes, events.clone());
     }
@@ -98,7 +97,7 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
         announce(options, codex_pid)?;
     }
     serve(options, codex_pid, &inbox);
-    reap::sweep(codex_pid, &exit);
+    codex::sweep(codex_pid, &exit);
     if let Some(stderr) = stderr {
         stderr.finish();
     }
@@ -127,10 +126,10 @@ fn spawn(options: &KeeperOptions) -> io::Result<(Child, Option<stderr::Drain>)> 
     Ok((child, drain))
 }
 
-fn watch_signals(signals: SigSet, events: mpsc::SyncSender<Event>) {
+fn watch_signals(signals: SigSet, events: mpsc::SyncSender<KeeperEvent>) {
     std::thread::spawn(move || {
         while signals.wait().is_ok() {
-            if events.send(Event::Stop(SIGNAL_GRACE)).is_err() {
+            if events.send(KeeperEvent::Stop(SIGNAL_GRACE)).is_err() {
                 return;
             }
         }
@@ -163,7 +162,7 @@ fn connects(socket: &Path) -> bool {
 }
 
 /// Waits for a reason to end, and ends Codex.
-fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<Event>) {
+fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<KeeperEvent>) {
     let mut attached: u32 = 0;
     let mut alone_since = Instant::now();
     loop {
@@ -172,13 +171,13 @@ fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<Event>)
             (Transport::Socket | Transport::Stdio, _) => Duration::from_secs(3600),
         };
         match inbox.recv_timeout(wait) {
-            Ok(Event::Joined) => attached = attached.saturating_add(1),
-            Ok(Event::Left) => {
+            Ok(KeeperEvent::Joined) => attached = attached.saturating_add(1),
+            Ok(KeeperEvent::Left) => {
                 attached = attached.saturating_sub(1);
                 alone_since = Instant::now();
             }
-            Ok(Event::Stop(grace)) => return stop(codex_pid, grace, inbox),
-            Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(KeeperEvent::Stop(grace)) => return stop(codex_pid, grace, inbox),
+            Ok(KeeperEvent::Exited) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let lingered = alone_since.elapsed() >= options.linger;
                 if options.transport == Transport::Socket && attached == 0 && lingered {
@@ -189,14 +188,14 @@ fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<Event>)
     }
 }
 
-/// SIGTERM, then as long as `grace` says, then what [`reap::sweep`] does.
-fn stop(codex_pid: i32, grace: Duration, inbox: &mpsc::Receiver<Event>) {
-    reap::signal(codex_pid, Signal::SIGTERM);
+/// SIGTERM, then as long as `grace` says, then what [`codex::sweep`] does.
+fn stop(codex_pid: i32, grace: Duration, inbox: &mpsc::Receiver<KeeperEvent>) {
+    codex::signal(codex_pid, Signal::SIGTERM);
     let deadline = after(Instant::now(), grace);
     loop {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Event::Exited) | Err(_) => return,
-            Ok(Event::Joined | Event::Left | Event::Stop(_)) => {}
+            Ok(KeeperEvent::Exited) | Err(_) => return,
+            Ok(KeeperEvent::Joined | KeeperEvent::Left | KeeperEvent::Stop(_)) => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The keeper's stdin around one run of `codex exec`: first the prompt, then nothing for as long as the daemon wants
-//! the run. Its end is the leash: a daemon that dies, whatever way, ends the run with everything it started.
+//! the run. Its end is the stdin guard: a daemon that dies, whatever way, ends the run with everything it started.
 
-use super::Event;
+use super::KeeperEvent;
 use std::io::{self, Read, Write};
 use std::process::ChildStdin;
 use std::sync::mpsc::SyncSender;
@@ -11,26 +11,31 @@ use std::time::Duration;
 const RUN_GRACE: Duration = Duration::from_secs(1);
 
 /// Hands the prompt over, and asks for the end of the run when our own stdin ends.
-pub(super) fn hand_over(codex: ChildStdin, bytes: u64, events: SyncSender<Event>) {
+pub(super) fn hand_over(codex: ChildStdin, bytes: u64, events: SyncSender<KeeperEvent>) {
     std::thread::spawn(move || watch(&mut io::stdin().lock(), codex, bytes, &events));
 }
 
-/// The leash is watched also while Codex takes its prompt: one that hangs may never take it.
-fn watch(leash: &mut impl Read, codex: ChildStdin, bytes: u64, events: &SyncSender<Event>) {
+/// The stdin guard is watched also while Codex takes its prompt: one that hangs may never take it.
+fn watch(
+    stdin_guard: &mut impl Read,
+    codex: ChildStdin,
+    bytes: u64,
+    events: &SyncSender<KeeperEvent>,
+) {
     let mut prompt = Vec::new();
-    let whole = match leash.by_ref().take(bytes).read_to_end(&mut prompt) {
+    let whole = match stdin_guard.by_ref().take(bytes).read_to_end(&mut prompt) {
         Ok(read) => u64::try_from(read) == Ok(bytes),
         Err(_) => false,
     };
     // Half a prompt is not a prompt: Codex would begin at the end of its stdin, so that stays open until it is gone.
     let _kept_open = if whole {
         std::thread::spawn(move || give(codex, &prompt));
-        drain(leash);
+        drain(stdin_guard);
         None
     } else {
         Some(codex)
     };
-    let _closed = events.send(Event::Stop(RUN_GRACE));
+    let _closed = events.send(KeeperEvent::Stop(RUN_GRACE));
     loop {
         std::thread::park();
     }
@@ -66,15 +71,15 @@ mod tests {
             .spawn()
             .unwrap();
         let codex = hung.stdin.take().unwrap();
-        let (mut daemon, mut leash) = UnixStream::pair().unwrap();
+        let (mut daemon, mut stdin_guard) = UnixStream::pair().unwrap();
         let (events, inbox) = mpsc::sync_channel(1);
         let bytes = u64::try_from(LONG).unwrap();
-        std::thread::spawn(move || watch(&mut leash, codex, bytes, &events));
+        std::thread::spawn(move || watch(&mut stdin_guard, codex, bytes, &events));
         daemon.write_all(&vec![b'x'; LONG]).unwrap();
         drop(daemon);
-        let told = inbox.recv_timeout(PATIENCE);
+        let event = inbox.recv_timeout(PATIENCE);
         hung.kill().unwrap();
         hung.wait().unwrap();
-        assert!(matches!(told, Ok(Event::Stop(_))));
+        assert!(matches!(event, Ok(KeeperEvent::Stop(_))));
     }
 }

@@ -20,7 +20,7 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Drain(mpsc::Receiver<()>);
 
 impl Drain {
-    /// Waits until the last words are in the file: whoever reads it after our end must find them.
+    /// Waits until the tail is in the file: the daemon reads it after our end.
     pub(super) fn finish(self) {
         // Ends by disconnection; nothing is ever sent.
         let _ended = self.0.recv_timeout(LAST_WORDS_MAX);

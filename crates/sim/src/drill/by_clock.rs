@@ -47,7 +47,7 @@ impl<S: Stage> Play<S> {
     }
 
     pub(super) async fn run_by_clock(&mut self, duration: Duration) -> Result<(), Error> {
-        self.scene.platform.set_weather(BAD_WEATHER);
+        self.scene.talks.platform.set_weather(BAD_WEATHER);
         let start = Instant::now();
         let (kill, victim) = self.next_death();
         let mut plan = Plan {
@@ -74,7 +74,7 @@ impl<S: Stage> Play<S> {
     async fn act(&mut self, plan: &mut Plan) -> Result<(), Error> {
         let now = Instant::now();
         if now >= plan.say {
-            self.traffic.say(&self.scene.platform, Place::Anywhere)?;
+            self.traffic.say(&self.scene.talks, Place::Anywhere)?;
             plan.say = self.next_word();
         }
         if now >= plan.outage {

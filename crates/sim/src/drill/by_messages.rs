@@ -5,7 +5,8 @@ use super::Stage;
 use super::play::{BAD_WEATHER, Play, Victim};
 use super::traffic::Place;
 use crate::history::RowId;
-use crate::{Dice, Error, Weather};
+use crate::molecule::Weather;
+use crate::{Dice, Error};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -58,9 +59,9 @@ enum Kill {
 
 impl<S: Stage> Play<S> {
     pub(super) async fn run_by_messages(&mut self, messages: usize) -> Result<(), Error> {
-        // An old row with every so many messages, not with every so many looks into the inbox.
-        self.scene.platform.set_weather(Weather {
-            redeliver: 0,
+        // An old row with every so many messages, not with every so many looks at the feed.
+        self.scene.talks.platform.set_weather(Weather {
+            repeat: 0,
             ..BAD_WEATHER
         });
         let start = Instant::now();
@@ -92,7 +93,7 @@ impl<S: Stage> Play<S> {
         let (now, ended) = (Instant::now(), self.ended());
         if now >= plan.say
             && self.traffic.said() < plan.messages
-            && self.traffic.say(&self.scene.platform, Place::ItsOwn)?
+            && self.traffic.say(&self.scene.talks, Place::ItsOwn)?
         {
             plan.say = self.next_word();
         }
@@ -151,13 +152,13 @@ impl<S: Stage> Play<S> {
         })
     }
 
-    /// Shows a row again that was acknowledged.
+    /// Shows an old row again.
     fn show_again(&mut self, dice: &mut Dice) {
         let said = self.traffic.said() as u64;
         let first = dice.below(said);
         let rows = (0..AGAIN_TRIES.min(said)).map(|step| RowId((first + step) % said + 1));
         for row in rows {
-            if self.scene.platform.redeliver(row) {
+            if self.scene.talks.show_again(row) {
                 return;
             }
         }

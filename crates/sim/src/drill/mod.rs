@@ -9,7 +9,7 @@ mod outside;
 mod play;
 mod traffic;
 
-use crate::{Memory, Options, Platform, PlatformOptions, ScriptedModel};
+use crate::{Options, ScriptedModel, SinkKind, Talks, TalksOptions};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -45,12 +45,12 @@ pub struct Scene {
     /// What Codex asks.
     pub model: ScriptedModel,
     /// Where messages come from and replies go to.
-    pub platform: Platform,
+    pub talks: Talks,
 }
 
 impl Scene {
     /// Sets it up for this seed.
-    pub async fn set(memory: Memory, seed: u64) -> io::Result<Self> {
+    pub async fn set(kind: SinkKind, seed: u64) -> io::Result<Self> {
         // Asked once and not again by itself, so that calls can be counted.
         let model = ScriptedModel::start(Options {
             request_max_retries: 0,
@@ -58,13 +58,14 @@ impl Scene {
             ..Options::default()
         })
         .await?;
-        let platform = Platform::start(PlatformOptions {
-            memory,
+        let talks = Talks::start(TalksOptions {
+            kind,
+            canvases: traffic::LANES,
             seed,
-            ..PlatformOptions::default()
+            ..TalksOptions::default()
         })
         .await?;
-        Ok(Self { model, platform })
+        Ok(Self { model, talks })
     }
 }
 

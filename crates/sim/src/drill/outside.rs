@@ -3,7 +3,7 @@
 
 use super::traffic::{EFFECTS, Traffic};
 use crate::Seen;
-use crate::history::{Event, Fact, Promises, RowId, Verdict, Word, judge};
+use crate::history::{Event, Fact, Promises, Verdict, judge};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -59,26 +59,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// Of what the platform saw, an answer to another message is told apart from the right one.
-    pub(super) fn new(
-        history: Vec<Event>,
-        texts: &[(RowId, String)],
-        traffic: &Traffic,
-        asked: Asked,
-    ) -> Self {
-        let mut texts = texts.iter();
-        let mut events: Vec<Event> = history
-            .into_iter()
-            .map(|mut event| {
-                if let Fact::Visible { row, word, .. } = &mut event.fact {
-                    let text = texts.next().map_or("", |(_, text)| text.as_str());
-                    if *word == Word::Answer && !traffic.is_own(*row, text) {
-                        *word = Word::Wrong;
-                    }
-                }
-                event
-            })
-            .collect();
+    pub(super) fn new(mut events: Vec<Event>, asked: Asked) -> Self {
         events.extend(asked.events);
         Self { events }
     }
@@ -104,7 +85,6 @@ impl Outside {
     pub(super) fn judge(&self) -> Verdict {
         let promises = Promises {
             seen_once: true,
-            ack_after_reply: true,
             single_piece: true,
         };
         judge(&self.events, promises)

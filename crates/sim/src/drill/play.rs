@@ -5,7 +5,8 @@ use super::outcome::{Cost, Kills, Outcome};
 use super::outside::{Asked, Outside};
 use super::traffic::Traffic;
 use super::{Rhythm, Scene, Stage};
-use crate::{Dice, Error, Weather};
+use crate::molecule::Weather;
+use crate::{Dice, Error};
 use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,6 +18,9 @@ const OUTAGE_TAKES: (u64, u64) = (300, 1_500);
 /// How soon everything must be quiet once nothing goes wrong any more: the longest pause between two tries of
 /// anything is a minute, and what waits for it may wait for one more.
 const QUIET_WITHIN: Duration = Duration::from_secs(180);
+/// Quiet is only what lasts: a reply whose outcome is not known is looked for twice, two seconds apart, and shown again
+/// after that if it is not there.
+const QUIET_LASTS: Duration = Duration::from_secs(5);
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) const BAD_WEATHER: Weather = Weather {
@@ -24,8 +28,8 @@ pub(super) const BAD_WEATHER: Weather = Weather {
     lose: 80,
     cut: 40,
     delay: 80,
-    inbox: 10,
-    redeliver: 30,
+    feed: 10,
+    repeat: 30,
 };
 
 /// A drill under way.
@@ -96,7 +100,7 @@ impl<S: Stage> Play<S> {
             Rhythm::Clock(duration) => self.run_by_clock(duration).await?,
             Rhythm::Messages(messages) => self.run_by_messages(messages).await?,
         }
-        self.scene.platform.set_weather(Weather::default());
+        self.scene.talks.platform.set_weather(Weather::default());
         self.back().await?;
         self.calm().await
     }
@@ -114,9 +118,7 @@ impl<S: Stage> Play<S> {
             needed: self.traffic.needed(),
             bytes: self.asked.bytes(),
         };
-        let platform = &self.scene.platform;
-        let (history, texts) = (platform.history(), platform.visible());
-        let mut outside = Outside::new(history, &texts, &self.traffic, self.asked);
+        let mut outside = Outside::new(self.scene.talks.history(), self.asked);
         outside
             .add_effects(&self.stage.work(), &self.traffic)
             .map_err(failed("read the effects"))?;
@@ -138,7 +140,7 @@ impl<S: Stage> Play<S> {
 
     /// Messages that came to their end.
     pub(super) fn ended(&self) -> usize {
-        let waiting: usize = self.scene.platform.waiting().values().sum();
+        let waiting: usize = self.scene.talks.waiting().values().sum();
         self.traffic.said().saturating_sub(waiting)
     }
 
@@ -163,12 +165,12 @@ impl<S: Stage> Play<S> {
 
     /// The platform is gone until then.
     pub(super) async fn outage(&mut self) -> Instant {
-        self.scene.platform.down().await;
+        self.scene.talks.platform.down().await;
         due(&mut self.dice, OUTAGE_TAKES)
     }
 
     pub(super) async fn back(&mut self) -> Result<(), Error> {
-        let up = self.scene.platform.up().await;
+        let up = self.scene.talks.platform.up().await;
         up.map_err(failed("serve the platform again"))
     }
 
@@ -204,7 +206,7 @@ impl<S: Stage> Play<S> {
 
     pub(super) fn tell(&mut self, progress: &str) {
         self.hear();
-        let waiting: usize = self.scene.platform.waiting().values().sum();
+        let waiting: usize = self.scene.talks.waiting().values().sum();
         self.stage.tell(&format!(
             "  {progress}: {} sent, {waiting} of them waiting; killed {} x daemon, {} x Codex",
             self.traffic.said(),
@@ -213,24 +215,30 @@ impl<S: Stage> Play<S> {
         ));
     }
 
-    /// Nothing goes wrong any more: every message must come to its end, and every row must be acknowledged.
+    /// Nothing goes wrong any more: every message must come to its end, and then nothing may be said any more.
     async fn calm(&mut self) -> Result<(), Error> {
         self.stage.tell("  calm: waiting until everything is quiet");
         let start = Instant::now();
+        // Since when every message has its end, and the replies and looks for replies until then.
+        let mut quiet: Option<(Instant, u64)> = None;
         loop {
-            let platform = &self.scene.platform;
-            if platform.waiting().is_empty() && platform.open().is_empty() {
-                self.quiet_after = Some(start.elapsed());
+            let talks = &self.scene.talks;
+            let waiting: usize = talks.waiting().values().sum();
+            let calls = talks.platform.reply_calls();
+            quiet = match quiet {
+                _ if waiting > 0 => None,
+                Some((since, known)) if known == calls => Some((since, known)),
+                Some(_) | None => Some((Instant::now(), calls)),
+            };
+            if let Some((since, _)) = quiet.filter(|(since, _)| since.elapsed() >= QUIET_LASTS) {
+                self.quiet_after = Some(since.duration_since(start));
                 return Ok(());
             }
             if start.elapsed() > QUIET_WITHIN {
-                let waiting: usize = platform.waiting().values().sum();
-                let problem = format!(
-                    "not quiet within {} s: {waiting} messages without an end, {} rows without an ack",
-                    QUIET_WITHIN.as_secs(),
-                    platform.open().len()
-                );
-                self.problems.push(problem);
+                self.problems.push(format!(
+                    "not quiet within {} s: {waiting} messages without an end",
+                    QUIET_WITHIN.as_secs()
+                ));
                 return Ok(());
             }
             tokio::select! {

@@ -2,14 +2,15 @@
 //! Each message has a mark of its own, by which its answer, its model calls and its line are known again.
 
 use crate::history::RowId;
-use crate::{Dice, Error, Platform};
+use crate::{Dice, Error, NEW, SinkKind, Talks};
 use std::collections::BTreeMap;
 
 /// Conversations at the same time.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 /// Messages that one conversation may have waiting: more than one, so that order can be broken.
 const WAITING_MAX: usize = 2;
-/// Messages after which a lane starts a new conversation, so that histories stay short.
+/// Messages after which a lane starts a new conversation, so that histories stay short: with another peer, or by the
+/// chat command, which is a message of its own.
 const CONVERSATION_MAX: u32 = 20;
 
 /// The file in a conversation's working directory that messages leave their mark in.
@@ -49,6 +50,15 @@ impl Lane {
             said: 0,
         }
     }
+
+    /// Messages that it may have waiting. Before and after a new conversation begins there is one: two conversations of
+    /// one canvas are worked on side by side, so their answers have no order.
+    fn room(&self) -> usize {
+        match self.said {
+            0 | CONVERSATION_MAX.. => 1,
+            _ => WAITING_MAX,
+        }
+    }
 }
 
 impl Traffic {
@@ -71,15 +81,15 @@ impl Traffic {
 
     /// Says the next message if a conversation that it may go to has room. The message itself is decided by the seed
     /// alone, so that every daemon hears the same.
-    pub(super) fn say(&mut self, platform: &Platform, place: Place) -> Result<bool, Error> {
+    pub(super) fn say(&mut self, talks: &Talks, place: Place) -> Result<bool, Error> {
         let mark = self.said.len() as u64 + 1;
         let mut dice = Dice::of(self.seed, &[mark]);
-        let waiting = platform.waiting();
+        let waiting = talks.waiting();
         let first = usize::try_from(dice.below(LANES as u64)).unwrap_or(0);
         let free = |at: &usize| {
             let lane = self.lanes.get(*at);
             lane.is_some_and(|lane| {
-                waiting.get(&lane.conversation).copied().unwrap_or(0) < WAITING_MAX
+                waiting.get(&lane.conversation).copied().unwrap_or(0) < lane.room()
             })
         };
         let places = match place {
@@ -92,14 +102,18 @@ impl Traffic {
         let Some((at, lane)) = found.and_then(|at| Some((at, self.lanes.get_mut(at)?))) else {
             return Ok(false);
         };
-        let (text, calls) = text(mark, &mut dice);
-        let row = platform.post(&lane.conversation, "drill", &text)?;
-        self.said.insert(mark, row);
-        self.needed += calls;
-        lane.said += 1;
-        if lane.said >= CONVERSATION_MAX {
+        let ends = lane.said >= CONVERSATION_MAX;
+        if ends && talks.kind() != SinkKind::Probeable {
             *lane = Lane::new(at + 1, lane.generation + 1);
         }
+        let (text, calls) = match lane.said {
+            CONVERSATION_MAX.. => (NEW.to_owned(), 0),
+            _ => text(mark, &mut dice),
+        };
+        let row = talks.post(&lane.conversation, &text)?;
+        self.said.insert(mark, row);
+        self.needed += calls;
+        lane.said = if text == NEW { 0 } else { lane.said + 1 };
         Ok(true)
     }
 
@@ -114,13 +128,6 @@ impl Traffic {
     pub(super) fn message_of_line(&self, line: &str) -> Option<RowId> {
         let mark = line.trim().strip_prefix('m')?;
         self.said.get(&mark.parse().ok()?).copied()
-    }
-
-    /// Whether an answer is the one to this message.
-    pub(super) fn is_own(&self, row: RowId, answer: &str) -> bool {
-        let mark = answer.trim().strip_prefix("done m");
-        let mark = mark.and_then(|mark| mark.parse().ok());
-        mark.and_then(|mark: u64| self.said.get(&mark)) == Some(&row)
     }
 }
 
@@ -141,35 +148,65 @@ fn text(mark: u64, dice: &mut Dice) -> (String, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PlatformOptions;
+    use crate::TalksOptions;
 
-    async fn said(seed: u64, place: Place) -> (Platform, Traffic) {
-        let platform = Platform::start(PlatformOptions::default()).await.unwrap();
+    async fn said(seed: u64, place: Place) -> (Talks, Traffic) {
+        let options = TalksOptions {
+            canvases: LANES,
+            kind: SinkKind::Probeable,
+            ..TalksOptions::default()
+        };
+        let talks = Talks::start(options).await.unwrap();
         let mut traffic = Traffic::new(seed);
-        while traffic.say(&platform, place).unwrap() {}
-        (platform, traffic)
+        while traffic.say(&talks, place).unwrap() {}
+        (talks, traffic)
     }
 
     #[tokio::test]
     async fn messages_are_known_again_by_their_marks() {
-        let (_platform, traffic) = said(1, Place::Anywhere).await;
+        let (_talks, traffic) = said(1, Place::Anywhere).await;
         assert_eq!(traffic.said(), LANES * WAITING_MAX, "the rest has to wait");
         let row = RowId(3);
         assert_eq!(traffic.message_of("> [m1] old\n[m3] echo:x"), Some(row));
         assert_eq!(traffic.message_of("nothing"), None);
         assert_eq!(traffic.message_of_line("m3\n"), Some(row));
-        assert!(traffic.is_own(row, "done m3\n"));
-        assert!(!traffic.is_own(row, "done m2") && !traffic.is_own(row, "done"));
     }
 
     #[tokio::test]
     async fn pinned_message_waits_for_its_lane() {
-        let (platform, mut traffic) = said(1, Place::ItsOwn).await;
+        let (talks, mut traffic) = said(1, Place::ItsOwn).await;
         let before = traffic.said();
         assert!(before < LANES * WAITING_MAX, "another place has room");
-        let full = platform.waiting().into_values().max();
+        let full = talks.waiting().into_values().max();
         assert_eq!(full, Some(WAITING_MAX));
-        assert!(traffic.say(&platform, Place::Anywhere).unwrap());
+        assert!(traffic.say(&talks, Place::Anywhere).unwrap());
         assert!((before..=2 * before + 2).contains(&traffic.needed()));
+    }
+
+    #[tokio::test]
+    async fn long_conversations_are_begun_anew() {
+        let (talks, mut traffic) = said(1, Place::Anywhere).await;
+        let us = talks.served()[0].clone();
+        let answer = |texts: &mut Vec<String>| {
+            for message in talks.platform.inbox_of(&us).into_iter().skip(texts.len()) {
+                let done = message.text.rsplit_once("echo:");
+                let done = done.map_or(
+                    "A new conversation begins with your next message.",
+                    |(_, done)| done,
+                );
+                talks.platform.plant_bubble(&us, done).unwrap();
+                texts.push(message.text);
+            }
+        };
+        let mut texts = Vec::new();
+        while texts.len() < 30 {
+            answer(&mut texts);
+            traffic.say(&talks, Place::Anywhere).unwrap();
+            while traffic.say(&talks, Place::Anywhere).unwrap() {}
+            assert!(texts.len() > 2 || talks.waiting().len() > 1);
+        }
+        let news: Vec<usize> = (0..30).filter(|at| texts[*at] == NEW).collect();
+        assert_eq!(news, [20]);
+        assert!(!talks.waiting().is_empty());
     }
 }

@@ -4,7 +4,6 @@ use super::*;
 
 const ALL: Promises = Promises {
     seen_once: true,
-    ack_after_reply: true,
     single_piece: true,
 };
 
@@ -87,7 +86,7 @@ type Plant = (fn(&mut Vec<Fact>), Violation);
 #[test]
 fn every_kind_of_violation_is_caught() {
     let row = RowId(2);
-    let plants: [Plant; 12] = [
+    let plants: [Plant; 11] = [
         (
             |facts| facts.retain(|fact| *fact != visible(2, 0, Word::Answer) && *fact != acked(2)),
             Violation::Lost { row },
@@ -135,10 +134,6 @@ fn every_kind_of_violation_is_caught() {
         ),
         (|facts| facts.push(asked(2)), Violation::AskedAgain { row }),
         (
-            |facts| facts.insert(4, acked(2)),
-            Violation::AckedEarly { row },
-        ),
-        (
             |facts| facts.push(visible(2, 1, Word::Wrong)),
             Violation::Misdirected { row },
         ),
@@ -159,7 +154,6 @@ fn every_kind_of_violation_is_caught() {
 fn what_is_not_promised_is_not_judged() {
     let blind = Promises {
         seen_once: false,
-        ack_after_reply: false,
         single_piece: true,
     };
     let mut facts = good();

@@ -19,8 +19,8 @@ use super::rows::{Entry, Planted, Row, Visible};
 use super::seen::Seen;
 use super::time::{Clock, Micros};
 
-/// Rows that one platform keeps; what is beyond is lost like any insert that fails.
-const ROWS_MOST: usize = 100_000;
+/// Rows that one platform keeps; what is beyond is lost like any insert that fails. A message and its reply are two.
+const ROWS_MOST: usize = 200_000;
 /// Tokens, files and keys that one platform keeps of each.
 const KEPT_MOST: usize = 10_000;
 
@@ -81,6 +81,8 @@ pub(super) struct Ground {
     pub(super) limiter: Limiter,
     pub(super) seen: Vec<Seen>,
     pub(super) calls: u64,
+    /// Replies and looks for replies so far, whatever came of them.
+    pub(super) reply_calls: u64,
     /// The last page of each feed, for showing it again.
     pub(super) pages: BTreeMap<WorkspaceId, Value>,
     /// Gates that were opened.
@@ -108,6 +110,7 @@ impl Ground {
             limiter: Limiter::default(),
             seen: Vec::new(),
             calls: 0,
+            reply_calls: 0,
             pages: BTreeMap::new(),
             open: BTreeSet::new(),
             root: None,

@@ -44,12 +44,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use actors::{Said, SaidFile};
-pub use faults::{EventStream, FaultBody, Late, MoleculeFault};
+pub use faults::{EventStream, FaultBody, Late, MoleculeFault, Weather};
 pub use office::{AutoAnswer, Status};
 pub use options::{Edition, MoleculeOptions, Tenant};
 pub use outside::SocialChannel;
 pub use route::Route;
 pub use seen::{AuthSeen, Seen};
+pub(crate) use view::Written;
 pub use view::{Bubble, Heartbeats, InboxMessage, PendingFile};
 
 use crate::serving::Serving;

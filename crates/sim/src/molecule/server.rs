@@ -108,7 +108,7 @@ async fn any(
         body,
     };
     let (number, fault) = change(&server.ground, |ground| {
-        (ground.saw(&call), ground.faults.next(call.place.route))
+        (ground.saw(&call), ground.meet(&call))
     });
     server.play(number, &call, fault).await
 }

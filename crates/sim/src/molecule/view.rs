@@ -51,6 +51,18 @@ pub struct Heartbeats {
     pub current_task: Option<String>,
 }
 
+/// A text that somebody on the platform can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The workspace whose canvas shows it, or that got it as a message.
+    pub(crate) workspace: String,
+    /// The workspace that sent it as a message; none for a bubble.
+    pub(crate) source: Option<String>,
+    pub(crate) text: String,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) at_ms: u64,
+}
+
 /// A file that was left for a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingFile {
@@ -112,6 +124,27 @@ impl MoleculePlatform {
         rows.retain(|row| wanted(row));
         rows.sort_by_key(|row| (row.at, row.seq));
         rows.into_iter().map(show).collect()
+    }
+
+    /// The bubbles and the messages of workspaces from this row of the table on, and the number of the next row.
+    pub(crate) fn written_from(&self, first: usize) -> (Vec<Written>, usize) {
+        let ground = self.ground.borrow();
+        let rows = ground.rows.get(first..).unwrap_or_default();
+        let written = rows
+            .iter()
+            .filter(|row| row.is_bubble() || (row.is_message() && row.entry.source.is_some()));
+        let written = written.map(|row| Written {
+            workspace: row.workspace.to_string(),
+            source: row.entry.source.clone(),
+            text: row.text(),
+            at_ms: u64::try_from(row.at.0 / 1_000).unwrap_or(0),
+        });
+        (written.collect(), ground.rows.len())
+    }
+
+    /// Replies and looks for replies so far, whatever came of them.
+    pub fn reply_calls(&self) -> u64 {
+        self.ground.borrow().reply_calls
     }
 
     /// What the workspace is said to be now.

@@ -7,11 +7,11 @@ use crate::steps::{Nexts, Step};
 use crate::world::{
     Broken, DUE, Join, LATE, Lane, Memory, NOW, Task, World, conversation_id, message_id,
 };
-use crate::{acks, follow, join, reconcile, work};
+use crate::{follow, join, reconcile, work};
 use bridge_core::step::{
     Action, Claim, ClaimOutcome, Pace, Receive, Received, RunError, Transition, Verdict,
 };
-use bridge_core::value::{AckState, ChannelId, ExternalId, SenderKind, StateName, Tier, Timestamp};
+use bridge_core::value::{ChannelId, ExternalId, SenderKind, StateName, Tier, Timestamp};
 
 pub(crate) const PACE: Pace = Pace {
     backoff_base_ms: 2_000,
@@ -42,7 +42,7 @@ pub(crate) fn commit<T: Transition>(
     }
 }
 
-/// The scheduler and the ack lane look at rows by themselves, and a followed turn sees on its row that it was stopped.
+/// The scheduler looks at rows by itself, and a followed turn sees on its row that it was stopped.
 pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
     let Some(memory) = &mut world.daemon else {
         return;
@@ -62,7 +62,6 @@ pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
             | Action::ScheduleAt { .. }
             | Action::Interrupt { .. }
             | Action::Answer { .. }
-            | Action::Acknowledge { .. }
             | Action::Announce { .. } => {}
         }
     }
@@ -73,7 +72,6 @@ pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
         receive(nexts);
         shown_again(nexts);
         claim(nexts);
-        acks::steps(nexts, memory);
     }
     for message in 0..nexts.setup.messages {
         match memory.task(message) {
@@ -122,14 +120,13 @@ fn row(message: u8, setup: &Setup) -> Receive {
         sender: "me".to_owned(),
         tier: Tier::Owner,
         body: "do it".to_owned(),
-        ack: setup.ack,
         mid_turn: setup.mid_turn,
         verdict: Verdict::Fit,
         extras: bridge_core::step::Extras::default(),
     }
 }
 
-/// The source shows its rows in order, and each of them twice.
+/// The source shows its rows in order.
 fn receive(nexts: &mut Nexts<'_>) {
     let (world, setup) = (nexts.from, nexts.setup);
     let Some(message) = (0..setup.messages).find(|at| world.message(*at).is_none()) else {
@@ -137,26 +134,16 @@ fn receive(nexts: &mut Nexts<'_>) {
     };
     nexts.add(Step::of("commit receive", message), |world| {
         commit(world, row(message, setup), NOW);
-        show_again(world, message, setup);
     });
 }
 
-/// A source shows what it was not told of: as often as it likes, so nothing may depend on it, except when it forgot
-/// what it was told.
-pub(crate) fn shown_again(nexts: &mut Nexts<'_>) {
+/// The source may show a row again at any time, which must change nothing.
+fn shown_again(nexts: &mut Nexts<'_>) {
     let (world, setup) = (nexts.from, nexts.setup);
     for message in 0..setup.messages {
-        let Some(row) = world.row(message) else {
-            continue;
-        };
-        let wanted = match row.ack.state {
-            AckState::Given => !world.platform.acked(message),
-            AckState::NotNeeded | AckState::Due | AckState::Refused => false,
-        };
-        if wanted {
-            nexts.add(Step::of("commit receive: shown again", message), |world| {
-                show_again(world, message, setup);
-            });
+        if world.message(message).is_some() {
+            let step = Step::of("commit receive: shown again", message);
+            nexts.add(step.fault(), |world| show_again(world, message, setup));
         }
     }
 }

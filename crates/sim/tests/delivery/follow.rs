@@ -86,7 +86,7 @@ fn answer(world: &World, message: u8, turn: u8, setup: &Setup) -> Answered {
         message_id: message_id(message),
         turn_id: turn_id(turn),
         text: Some("the answer".to_owned()),
-        heard: heard(world, world.codex.turn(turn), false, setup),
+        received: heard(world, world.codex.turn(turn), false, setup),
         usage: Usage::default(),
         reply_max_chars: None,
     }

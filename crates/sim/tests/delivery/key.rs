@@ -9,7 +9,7 @@ use crate::codex::{CodexTurn, Heard, number};
 use crate::history::Seen;
 use crate::setup::{BLIND_RESEND, Setup};
 use crate::sight::Row;
-use crate::world::{Acks, Join, Lane, Memory, Piece, Task, World};
+use crate::world::{Join, Lane, Memory, Piece, Task, World};
 use bridge_core::value::{AnswerSource, Class, Conversation, Life, MessageState, NextInput, Turn};
 
 /// Stands for a thread, a turn or a row that is not there.
@@ -135,7 +135,6 @@ impl<'a> Key<'a> {
         if self.setup.sink == BLIND_RESEND {
             self.bytes.push(world.platform.doubts);
         }
-        self.bytes.push(bits(&world.platform.acked));
         self.bytes.push(bits(&world.redriven));
         for shown in &world.platform.shown {
             let ordinal = u8::try_from(shown.ordinal).unwrap();
@@ -157,7 +156,6 @@ impl<'a> Key<'a> {
             bytes.extend(life(&message.life));
         }
         bytes.push(u8::try_from(message.seq.0).unwrap());
-        bytes.push(row.ack.state as u8);
         bytes.push(
             row.answer
                 .map_or(NONE, |from| u8::from(from == AnswerSource::Shared)),
@@ -208,10 +206,6 @@ impl<'a> Key<'a> {
             Lane::Heard(piece, verdict) => (5 + verdict as u8, place(piece)),
         };
         self.bytes.extend([stage, message, ordinal]);
-        self.bytes.push(match memory.acks {
-            Acks::Idle => NONE,
-            Acks::Told { message, taken } => message << 1 | u8::from(taken),
-        });
     }
 
     fn join(&self, join: Join) -> [u8; 2] {

@@ -7,7 +7,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a model that cannot go on has failed")]
 
-mod acks;
 mod codex;
 mod daemon;
 mod explore;
@@ -30,7 +29,7 @@ mod world;
 
 use bridge_core::port::SinkClass;
 use bridge_core::step::MidTurn;
-use bridge_core::value::{AckMode, CutPolicy, Sandbox};
+use bridge_core::value::{CutPolicy, Sandbox};
 use explore::explore;
 use setup::{BLIND_HOLD, BLIND_RESEND, Faults, HostKind, Setup};
 use std::collections::BTreeSet;
@@ -44,20 +43,18 @@ const NO_FAULTS: Faults = Faults {
     unknown: 0,
     refused: 0,
     probe: 0,
-    ack: 0,
     deaf: 0,
     cancel: 0,
     redrive: 0,
 };
 
 /// What the promise of delivery is made against: two deaths of the daemon, one of Codex, a reply whose outcome nobody
-/// knows, one that is refused, and an ack that is lost.
+/// knows, and one that is refused.
 const DELIVERY: Faults = Faults {
     daemon: 2,
     codex: 1,
     unknown: 1,
     refused: 1,
-    ack: 1,
     ..NO_FAULTS
 };
 
@@ -89,28 +86,6 @@ fn two_messages_survive_faults_over_stdio() {
 #[test]
 fn two_messages_survive_faults_over_socket() {
     hold(Setup::new(2, HostKind::Socket, DELIVERY));
-}
-
-/// The same where the source is told at once: an owed ack goes first, or there are too many orders; all orders are
-/// tried with fewer faults, and with one message and all of them.
-#[test]
-fn messages_survive_faults_with_custody_ack() {
-    let ack = AckMode::OnCustody;
-    let setup = Setup::new(2, HostKind::Socket, DELIVERY);
-    hold(Setup {
-        ack,
-        acks_first: true,
-        ..setup
-    });
-    let fewer = Faults {
-        daemon: 1,
-        ack: 1,
-        ..NO_FAULTS
-    };
-    let setup = Setup::new(2, HostKind::Stdio, fewer);
-    hold(Setup { ack, ..setup });
-    let setup = Setup::new(1, HostKind::Stdio, DELIVERY);
-    hold(Setup { ack, ..setup });
 }
 
 /// Everything else that can go wrong or be wanted, in one life of one message.
@@ -149,7 +124,6 @@ fn replies_honor_sink_class_guarantees() {
             unknown: 1,
             refused: 1,
             probe: 1,
-            ack: 1,
             redrive: 1,
             ..NO_FAULTS
         };
@@ -282,7 +256,7 @@ fn interrupted_turn_follows_cut_policy() {
 }
 
 /// Steps that are taken somewhere, or the exploration is not what it says.
-const TAKEN: [&str; 47] = [
+const TAKEN: [&str; 46] = [
     "A PERSON SENDS IT AGAIN",
     "A PERSON STOPS IT",
     "CODEX DIES",
@@ -292,7 +266,6 @@ const TAKEN: [&str; 47] = [
     "codex completes the turn",
     "codex deals with the text that it was given",
     "codex keeps the effect's item",
-    "commit acknowledge",
     "commit answer",
     "commit attach",
     "commit claim: buried",

@@ -50,7 +50,6 @@ const SEEN_TWICE: &str = "a reply is seen twice";
 const TWO_LIVE: &str = "two turns of one thread are live";
 const STUCK: &str = "nothing more happens and a message is not finished";
 const UNSEEN: &str = "a message is done and its answer was never seen";
-const ACKED_EARLY: &str = "the source was told before anything was seen";
 const UNHEARD: &str = "a message has the answer of a turn that never heard it";
 const CALLED_AGAIN: &str = "the model was called for a message that has an answer";
 const DUPLICATE: &str = "a row that was shown twice became two messages";
@@ -81,11 +80,6 @@ fn catches_restart_leaving_in_flight_rows() {
 #[test]
 fn catches_fresh_reply_keys() {
     caught(Mutant::FreshKey, one(HostKind::Stdio), SEEN_TWICE);
-}
-
-#[test]
-fn an_ack_at_the_answer_is_caught() {
-    caught(Mutant::AckAtAnswered, one(HostKind::Stdio), ACKED_EARLY);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn redrive(nexts: &mut Nexts<'_>, message: u8) {
 fn wait_again(world: &mut World, message: u8) {
     let row = world.message(message).unwrap().clone();
     let state = MessageState::Received { hold: None };
-    let change = Change::Live {
+    let change = Change::UpdateState {
         message_id: row.message_id,
         from: StateName::Dead,
         life: Life {

@@ -1,7 +1,6 @@
-//! The platform: what its users see, and which of their messages it still shows to the daemon. Whether it knows a
+//! The platform: what its users see. Whether it knows a
 //! key again, or can be asked, is its class.
 
-use crate::setup::MESSAGES_MAX;
 use bridge_core::port::SinkClass;
 use bridge_core::value::{Reply, ReplyKey, ReplyKind};
 use std::sync::Arc;
@@ -17,12 +16,10 @@ pub(crate) struct Shown {
     key: ReplyKey,
 }
 
-/// Everything that is seen, in order, and what the source was told.
+/// Everything that is seen, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Platform {
     pub(crate) shown: Vec<Arc<Shown>>,
-    /// Messages that the source does not show any more.
-    pub(crate) acked: [bool; MESSAGES_MAX],
     /// Sends whose outcome the daemon never learned.
     pub(crate) doubts: u8,
 }
@@ -65,22 +62,5 @@ impl Platform {
     pub(crate) fn sees(&self, message: u8, kind: ReplyKind) -> usize {
         let seen = |shown: &&Arc<Shown>| shown.message == message && shown.kind == kind;
         self.shown.iter().filter(seen).count()
-    }
-
-    pub(crate) fn sees_any(&self, message: u8) -> bool {
-        self.shown.iter().any(|shown| shown.message == message)
-    }
-
-    pub(crate) fn acked(&self, message: u8) -> bool {
-        self.acked
-            .get(usize::from(message))
-            .copied()
-            .unwrap_or(false)
-    }
-
-    pub(crate) fn set_acked(&mut self, message: u8) {
-        if let Some(acked) = self.acked.get_mut(usize::from(message)) {
-            *acked = true;
-        }
     }
 }

@@ -103,7 +103,7 @@ fn spoil(world: &mut World, followers: Vec<Message>, setup: &Setup) {
         } else {
             continue;
         };
-        let change = Change::Live {
+        let change = Change::UpdateState {
             message_id: row.message_id,
             from: StateName::Received,
             life,

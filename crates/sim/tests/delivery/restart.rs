@@ -39,8 +39,7 @@ pub(crate) fn start(world: &mut World, setup: &Setup) {
             | StateName::Steered
             | StateName::Parked
             | StateName::Answered
-            | StateName::Sending
-            | StateName::Replied => perform(world, regenerate(row)),
+            | StateName::Sending => perform(world, regenerate(row)),
             StateName::Done | StateName::Dead | StateName::Cancelled => {}
         }
     }

@@ -5,9 +5,7 @@ use crate::platform::Shown;
 use crate::setup::Setup;
 use crate::world::{Broken, World};
 use bridge_core::port::{OnUnknown, SinkClass};
-use bridge_core::value::{
-    AckState, AnswerSource, MessageState, Reply, ReplyKind, ReplyState, StateName,
-};
+use bridge_core::value::{AnswerSource, MessageState, Reply, ReplyKind, ReplyState, StateName};
 use std::sync::Arc;
 
 /// The rule that this state breaks. A quiet state is one where nothing more happens without a fault.
@@ -28,7 +26,6 @@ fn noticed(world: &World) -> Option<&'static str> {
         Broken::CalledAfterAnswer => "the model was called for a message that has an answer",
         Broken::LedgerConflict => "a transition met rows that it did not expect",
         Broken::DuplicateTaken => "a row that was shown twice became two messages",
-        Broken::AckedEarly => "the source was told before anything was seen",
     })
 }
 
@@ -91,7 +88,7 @@ fn ends_are_told(world: &World, setup: &Setup) -> Option<&'static str> {
             continue;
         };
         match &row.message.life.state {
-            MessageState::Done | MessageState::Replied => {
+            MessageState::Done => {
                 let shared = row.answer == Some(AnswerSource::Shared);
                 let kind = if shared {
                     ReplyKind::Notice
@@ -148,13 +145,6 @@ fn finished(world: &World, setup: &Setup) -> Option<&'static str> {
         let dead = life.state.name() == StateName::Dead;
         if life.stop.is_some() && dead && row.answer.is_none() {
             return Some("a stopped message is neither cancelled nor answered");
-        }
-        match row.ack.state {
-            AckState::NotNeeded | AckState::Refused => {}
-            AckState::Given if world.platform.acked(message) => {}
-            AckState::Given | AckState::Due => {
-                return Some("nothing more happens and the source was not told");
-            }
         }
     }
     None

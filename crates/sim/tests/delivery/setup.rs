@@ -3,7 +3,7 @@
 
 use bridge_core::port::{OnUnknown, SinkClass};
 use bridge_core::step::MidTurn;
-use bridge_core::value::{AckMode, CutPolicy, Sandbox};
+use bridge_core::value::{CutPolicy, Sandbox};
 use std::fmt;
 
 /// The most messages that an exploration has.
@@ -37,8 +37,6 @@ pub(crate) struct Faults {
     pub(crate) refused: u8,
     /// A look for a reply fails.
     pub(crate) probe: u8,
-    /// An ack is lost, forgotten or refused.
-    pub(crate) ack: u8,
     /// A running turn does not take more text.
     pub(crate) deaf: u8,
     /// A person stops a message.
@@ -49,7 +47,7 @@ pub(crate) struct Faults {
 
 impl Faults {
     /// All of them as bytes, for the key of a state.
-    pub(crate) fn bytes(&self) -> [u8; 12] {
+    pub(crate) fn bytes(&self) -> [u8; 11] {
         let Self {
             daemon,
             stop,
@@ -59,13 +57,12 @@ impl Faults {
             unknown,
             refused,
             probe,
-            ack,
             deaf,
             cancel,
             redrive,
         } = *self;
         [
-            daemon, stop, codex, reboot, turn, unknown, refused, probe, ack, deaf, cancel, redrive,
+            daemon, stop, codex, reboot, turn, unknown, refused, probe, deaf, cancel, redrive,
         ]
     }
 }
@@ -83,8 +80,6 @@ pub(crate) enum Mutant {
     RestartLeaves,
     /// A reply is sent before its intent is written, with a new key each time.
     FreshKey,
-    /// The source is told as soon as there is an answer.
-    AckAtAnswered,
     /// A reply counts as sent before the platform took it.
     ConfirmEarly,
     /// A turn that still runs is not followed again.
@@ -125,9 +120,6 @@ pub(crate) struct Setup {
     pub(crate) messages: u8,
     pub(crate) host: HostKind,
     pub(crate) sandbox: Sandbox,
-    pub(crate) ack: AckMode,
-    /// An ack that is owed goes before everything but faults: fewer states where acks are owed all the time.
-    pub(crate) acks_first: bool,
     pub(crate) sink: SinkClass,
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
@@ -151,8 +143,6 @@ impl Setup {
             messages,
             host,
             sandbox: Sandbox::WorkspaceWrite,
-            ack: AckMode::AfterReply,
-            acks_first: false,
             sink: SinkClass::Idempotent,
             on_cut: CutPolicy::Continue,
             mid_turn: MidTurn::Queue,
@@ -170,7 +160,7 @@ impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, sandbox, sink) = (self.host, self.sandbox.as_str(), self.sink);
         write!(f, "{} messages, {host:?}, {sandbox}, ", self.messages)?;
-        write!(f, "ack {}, {sink:?}, ", self.ack.as_str())?;
+        write!(f, "{sink:?}, ")?;
         write!(f, "{:?}, cut {}, ", self.mid_turn, self.on_cut.as_str())?;
         write!(f, "faults {}", self.faults)
     }
@@ -179,8 +169,8 @@ impl fmt::Display for Setup {
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [
-            "daemon", "stop", "codex", "reboot", "turn", "unknown", "refused", "probe", "ack",
-            "deaf", "cancel", "redrive",
+            "daemon", "stop", "codex", "reboot", "turn", "unknown", "refused", "probe", "deaf",
+            "cancel", "redrive",
         ];
         let some = names.iter().zip(self.bytes());
         for (name, times) in some.filter(|(_, times)| *times > 0) {

@@ -5,7 +5,7 @@ use crate::codex::number;
 use crate::setup::MESSAGES_MAX;
 use crate::world::{DUE, conversation_id, message_id};
 use bridge_core::port::{HeadFilter, Read};
-use bridge_core::value::{Ack, AnswerSource, Conversation, Message, Reply, Turn};
+use bridge_core::value::{AnswerSource, Conversation, Message, Reply, Turn};
 use bridge_testkit::MemoryRows;
 
 /// A message and what hangs on it.
@@ -15,7 +15,6 @@ pub(crate) struct Row {
     /// The turn of its newest attempt.
     pub(crate) turn: Option<Turn>,
     pub(crate) replies: Vec<Reply>,
-    pub(crate) ack: Ack,
     pub(crate) answer: Option<AnswerSource>,
 }
 
@@ -26,28 +25,23 @@ pub(crate) struct Sight {
     pub(crate) conversation: Option<Conversation>,
     /// What could be claimed, once everything is due.
     pub(crate) head: Option<u8>,
-    /// The first ack that is owed.
-    pub(crate) ack_due: Option<u8>,
 }
 
 impl Sight {
     pub(crate) fn of(rows: &MemoryRows) -> Self {
         let heads = rows.heads(DUE, &HeadFilter::default(), 1).unwrap();
-        let due = rows.acks_due(None, 1).unwrap();
         let mut sight = Self {
             rows: [None, None, None],
             conversation: rows.conversation(&conversation_id()).unwrap(),
             head: heads
                 .first()
                 .map(|head| number(head.message.message_id.as_str())),
-            ack_due: due.first().map(|id| number(id.as_str())),
         };
         for (at, row) in (0_u8..).zip(&mut sight.rows) {
             let id = message_id(at);
             *row = rows.message(&id).unwrap().map(|message| Row {
                 turn: rows.turn(&id, message.life.attempt).unwrap(),
                 replies: rows.replies(&id).unwrap(),
-                ack: rows.ack(&id).unwrap().unwrap(),
                 answer: rows.answer(&id).unwrap().map(|answer| answer.source),
                 message,
             });

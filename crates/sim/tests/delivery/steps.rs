@@ -5,7 +5,7 @@
 use crate::codex::{Did, Lost, Stage, Why};
 use crate::setup::{HostKind, Setup};
 use crate::world::{Broken, Memory, World};
-use crate::{acks, daemon, lane, people, restart};
+use crate::{daemon, lane, people, restart};
 use std::fmt;
 
 /// What happened.
@@ -81,17 +81,6 @@ pub(crate) fn all(world: &World, setup: &Setup) -> Vec<Next> {
     };
     codex_dies(&mut nexts);
     reboot(&mut nexts);
-    if let Some(memory) = world.daemon.as_ref().filter(|_| setup.acks_first)
-        && !memory.stopping
-    {
-        let before = nexts.all.len();
-        acks::steps(&mut nexts, memory);
-        daemon::shown_again(&mut nexts);
-        if nexts.all.len() > before {
-            daemon_ends(&mut nexts, memory);
-            return nexts.all;
-        }
-    }
     codex_works(&mut nexts);
     match &world.daemon {
         None => nexts.add(Step::plain("the daemon starts"), |world| {

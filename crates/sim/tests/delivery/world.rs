@@ -116,22 +116,12 @@ pub(crate) enum Lane {
     Heard(Piece, Verdict),
 }
 
-/// What the daemon's ack lane is about to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acks {
-    /// Look what is owed.
-    Idle,
-    /// Journal that the source was told.
-    Told { message: u8, taken: bool },
-}
-
 /// What a daemon knows in memory only.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) tasks: [Task; MESSAGES_MAX],
     pub(crate) joins: [Join; MESSAGES_MAX],
     pub(crate) lane: Lane,
-    pub(crate) acks: Acks,
     /// It was told to stop.
     pub(crate) stopping: bool,
 }
@@ -142,7 +132,6 @@ pub(crate) enum Broken {
     CalledAfterAnswer,
     LedgerConflict,
     DuplicateTaken,
-    AckedEarly,
 }
 
 /// One state.
@@ -177,7 +166,6 @@ impl Memory {
             tasks: [Task::None; MESSAGES_MAX],
             joins: [Join::None; MESSAGES_MAX],
             lane: Lane::Closed,
-            acks: Acks::Idle,
             stopping: false,
         }
     }

@@ -2,7 +2,7 @@
 //! of their appearance, times and places become words. Equal texts mean that the bridge can't tell the two apart.
 
 use bridge_codex::rpc::{self, Incoming};
-use bridge_codex::version::Version;
+use bridge_codex::version;
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::method::{self, Method, MethodVisitor};
 use serde_json::Value;
@@ -114,7 +114,7 @@ fn answer(asked: &str, result: &Value) -> String {
     }
     if asked == "initialize" {
         let agent = result["userAgent"].as_str().unwrap();
-        return format!("{:?}", Version::from_user_agent(agent).unwrap());
+        return format!("{:?}", version::from_user_agent(agent).unwrap());
     }
     let mut result = result.clone();
     // A cursor is its maker's own affair.

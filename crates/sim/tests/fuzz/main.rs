@@ -14,7 +14,7 @@ mod peers;
 mod wire;
 mod words;
 
-#[path = "../front/service.rs"]
+#[path = "../../../front/tests/api/service.rs"]
 #[allow(
     dead_code,
     reason = "the service of the front's own tests; not all of it is used here"

@@ -8,8 +8,8 @@ use bridge_codex::frame::LineReader;
 use bridge_codex::link::{Event, Link, LinkOptions};
 use bridge_codex::oracle::history;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::ids::{ClientId, ThreadId};
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
+use bridge_core::value::{ClientId, ThreadId};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -176,7 +176,7 @@ impl Target for Codex {
         if (&whole, &end) != (&lines([first, second]).0, &lines([first, second]).1) {
             return Err("the lines are others when they come in pieces".to_owned());
         }
-        let mut fold = TurnFold::new(ThreadId::from("t"), None, None);
+        let mut fold = TurnFold::new(ThreadId::new("t"), None, None);
         let mut run = ExecFold::default();
         let mut words = format!("{end:?} ");
         let last = String::from_utf8_lossy(input).into_owned();
@@ -195,7 +195,7 @@ impl Codex {
             Event::Request(request) => check_request(&self.link, &request)?,
             Event::Notification(notification) => {
                 if let Some(thread) = thread_of(text) {
-                    *fold = TurnFold::new(ThreadId::from(thread.as_str()), None, None);
+                    *fold = TurnFold::new(ThreadId::new(thread.as_str()), None, None);
                 }
                 fold.concerns(&notification);
                 let news = format!("{:?}", fold.apply(&notification));
@@ -265,9 +265,9 @@ fn read_history(value: &Value) {
     ] {
         if let Ok(turns) = serde_json::from_value::<Vec<Turn>>(turns.clone()) {
             for turn in turns.iter().take(20) {
-                history(&turns, &ClientId::from("m5.1"), Some(&turn.id));
+                drop(history(&turns, &ClientId::new("m5.1"), Some(&turn.id)));
             }
-            history(&turns, &ClientId::from("e4.1"), None);
+            drop(history(&turns, &ClientId::new("e4.1"), None));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bridge_sim::molecule::{Edition, FaultBody, MoleculeFault, Route};
+use bridge_sim::molecule::{Edition, FaultBody, MoleculeFault, Route, Weather};
 use reqwest::Method;
 use serde_json::json;
 
@@ -209,4 +209,38 @@ async fn gates_hold_calls_before_or_after_processing() {
         assert_eq!(rig.notify(&rig.alpha, &second).await.0, 200);
     };
     tokio::join!(script, calls);
+}
+
+#[tokio::test]
+async fn weather_loses_answers_and_repeats_messages() {
+    let rig = Rig::start(Edition::August).await;
+    rig.platform.set_weather(Weather {
+        lose: 1_000,
+        ..Weather::default()
+    });
+    let bubble = json!({"message": "lost"});
+    let call = rig.own(Method::POST, &rig.alpha, "/notify").json(&bubble);
+    assert!(call.send().await.is_err());
+    assert_eq!(rig.platform.bubbles(&rig.alpha).len(), 1, "it was taken");
+    assert_eq!(rig.platform.reply_calls(), 1);
+
+    rig.platform.set_weather(Weather {
+        refuse: 1_000,
+        ..Weather::default()
+    });
+    let (status, _) = rig.notify(&rig.alpha, &bubble).await;
+    assert!([429, 503].contains(&status), "{status}");
+    let (status, _) = rig.page_status(&rig.alpha, "?source=canvas").await;
+    assert!([429, 503].contains(&status), "{status}");
+    assert_eq!(rig.page_status(&rig.alpha, "").await.0, 200);
+    assert_eq!(rig.platform.reply_calls(), 3, "looks for replies count too");
+
+    rig.platform.canvas_says(&rig.alpha, "hello").unwrap();
+    rig.platform.set_weather(Weather {
+        repeat: 1_000,
+        ..Weather::default()
+    });
+    let rows = rig.page(&rig.alpha, "").await;
+    let messages = texts(&rows).into_iter().filter(|text| *text == "hello");
+    assert_eq!(messages.count(), 2, "stored in a second row");
 }

@@ -2,7 +2,6 @@
 
 use crate::dials::Mutant;
 use crate::world::{CALM_MS, World};
-use bridge_core::value::AckMode;
 use bridge_sim::history::{Promises, Violation, judge};
 
 /// All must be quiet so long after the last fault.
@@ -50,20 +49,19 @@ pub(crate) fn run(seed: u64, mutant: Option<Mutant>, told: bool) -> Outcome {
     verdict(world)
 }
 
-/// Every row is acknowledged and has an end that somebody can see, or that the platform did not want.
+/// Every row was read and has an end that somebody can see, or that the platform did not want.
 fn quiet(world: &World) -> bool {
     let platform = &world.platform;
     world.calm
         && platform.rows.iter().all(|posted| {
             let over = platform.ended.contains(&posted.row);
-            posted.acked && (over || platform.forbidden.contains(&posted.row))
+            posted.read && (over || platform.forbidden.contains(&posted.row))
         })
 }
 
 fn verdict(world: World) -> Outcome {
     let promises = Promises {
         seen_once: true,
-        ack_after_reply: world.dials.ack == AckMode::AfterReply,
         single_piece: true,
     };
     let judged = judge(&world.seen, promises);
@@ -71,9 +69,7 @@ fn verdict(world: World) -> Outcome {
     for violation in judged.violations {
         // What the platform refused for good is kept as a dead letter, and nobody outside sees it.
         let excused = match &violation {
-            Violation::Lost { row } | Violation::AckedEarly { row } => {
-                world.platform.forbidden.contains(row)
-            }
+            Violation::Lost { row } => world.platform.forbidden.contains(row),
             Violation::Doubled { .. }
             | Violation::OutOfOrder { .. }
             | Violation::TouchedTwice { .. }

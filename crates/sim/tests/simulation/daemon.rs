@@ -2,7 +2,7 @@
 //! modules beside this one, one step per duty, so that a death falls between any two of them.
 
 use crate::dials::Mutant;
-use crate::queue::{Duty, Settling};
+use crate::queue::{Duty, Event, Settling};
 use crate::world::World;
 use crate::{follow, lane, reconcile, work};
 use bridge_core::retry::backoff_ms;
@@ -14,7 +14,7 @@ use bridge_core::value::{
 };
 use bridge_sim::history::{Fact, RowId};
 
-/// Longest sleep of the scheduler and the ack lane.
+/// Longest sleep of the scheduler.
 const SLEEP_MAX_MS: i64 = 60_000;
 /// Pause after the ledger failed.
 const FAULT_PAUSE_MS: u64 = 1_000;
@@ -84,7 +84,7 @@ pub(crate) fn settle(world: &mut World, what: Settling, tries: u32, then: Option
         Settling::Fail(it) => commit(world, it),
         Settling::Lose(it) => commit(world, it),
         Settling::Leave(it) => commit(world, it),
-        Settling::Blind(it) => commit(world, it),
+        Settling::DeferReconcile(it) => commit(world, it),
     };
     match done {
         Ok(()) | Err(Setback::Refused) => {
@@ -113,7 +113,6 @@ pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
             }),
             Action::Deliver { conversation_id } => deliver(world, conversation_id),
             Action::Join { message_id } => world.soon(Duty::Join(message_id)),
-            Action::Acknowledge { .. } => wake_acks(world),
             // The simulated Codex asks nothing.
             Action::Interrupt { .. } | Action::Answer { .. } | Action::Announce { .. } => {}
         }
@@ -124,7 +123,6 @@ pub(crate) fn act(world: &mut World, duty: Duty) {
     match duty {
         Duty::Poll { number } => poll(world, number),
         Duty::Schedule { number } => schedule(world, number),
-        Duty::Acks { number } => lane::acks(world, number),
         Duty::Work(message_id) => work::work(world, message_id),
         Duty::Bind {
             message_id,
@@ -200,15 +198,6 @@ pub(crate) fn wake(world: &mut World) {
     world.duty(0, 3, Duty::Schedule { number });
 }
 
-pub(crate) fn wake_acks(world: &mut World) {
-    let Some(memory) = &mut world.daemon else {
-        return;
-    };
-    memory.ack_wakes += 1;
-    let number = memory.ack_wakes;
-    world.duty(0, 3, Duty::Acks { number });
-}
-
 pub(crate) fn wake_poll(world: &mut World) {
     let Some(memory) = &mut world.daemon else {
         return;
@@ -231,7 +220,7 @@ pub(crate) fn deliver(world: &mut World, lane: ConversationId) {
 }
 
 /// How long until a time, within the longest sleep.
-pub(crate) fn until(world: &World, due: Option<Timestamp>) -> u64 {
+fn until(world: &World, due: Option<Timestamp>) -> u64 {
     let ms = due.map_or(SLEEP_MAX_MS, |due| {
         due.since_ms(world.clock()).clamp(1, SLEEP_MAX_MS)
     });
@@ -266,7 +255,7 @@ fn schedule(world: &mut World, number: u64) {
     world.duty(sleep, sleep, Duty::Schedule { number });
 }
 
-/// The source shows what is new, what it was not told of for a while, and some of it twice.
+/// The source shows what is new, some of it twice, and again what it forgot was read.
 fn poll(world: &mut World, number: u64) {
     if world.daemon.as_ref().unwrap().polls != number {
         return;
@@ -276,7 +265,7 @@ fn poll(world: &mut World, number: u64) {
         .platform
         .rows
         .iter()
-        .filter(|posted| !posted.acked && posted.show_at <= now)
+        .filter(|posted| !posted.read && posted.show_at <= now)
         .map(|posted| posted.row)
         .collect();
     for row in shown {
@@ -291,13 +280,26 @@ fn poll(world: &mut World, number: u64) {
                 }
             }
         }
-        let again = world.dice.between(20_000, 60_000);
-        world.platform.row_mut(row).show_at = now + again;
+        read(world, row);
     }
-    let waiting = world.platform.rows.iter().filter(|posted| !posted.acked);
+    let waiting = world.platform.rows.iter().filter(|posted| !posted.read);
     if let Some(next) = waiting.map(|posted| posted.show_at).min() {
         let pause = next.saturating_sub(now).max(100);
         world.duty(pause, pause, Duty::Poll { number });
+    }
+}
+
+/// The source moves on, which may be lost; and it may show the row again although it was not.
+fn read(world: &mut World, row: RowId) {
+    if world.fault(world.dials.rates.read_lost) {
+        let again = world.now_ms + world.dice.between(20_000, 60_000);
+        world.platform.row_mut(row).show_at = again;
+        return;
+    }
+    world.platform.row_mut(row).read = true;
+    if world.fault(world.dials.rates.redelivered) {
+        let at = world.now_ms + world.dice.between(1, 40_000);
+        world.queue.push(at, Event::Redeliver(row));
     }
 }
 
@@ -324,7 +326,6 @@ fn take_in(world: &mut World, row: RowId) -> Result<Received, Setback> {
         sender: posted.sender.to_owned(),
         tier: Tier::Owner,
         body: format!("row:{row}"),
-        ack: world.dials.ack,
         mid_turn: world.dials.mid_turn,
         verdict: Verdict::Fit,
         extras: bridge_core::step::Extras::default(),

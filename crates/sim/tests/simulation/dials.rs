@@ -3,7 +3,7 @@
 
 use bridge_core::port::SinkClass;
 use bridge_core::step::MidTurn;
-use bridge_core::value::{AckMode, CutPolicy, Sandbox};
+use bridge_core::value::{CutPolicy, Sandbox};
 use bridge_sim::Dice;
 
 /// Whether Codex lives on when the daemon dies.
@@ -20,8 +20,6 @@ pub(crate) enum Mutant {
     BlindRerun,
     /// A reply is sent with a new key each time.
     FreshKey,
-    /// The source is told as soon as there is an answer.
-    AckAtAnswered,
     /// A restart takes rows in flight for rows that wait.
     RestartForgets,
     /// A row that is shown again is taken for a new one.
@@ -51,7 +49,8 @@ pub(crate) struct Rates {
     pub(crate) send_refused: u16,
     pub(crate) send_forbidden: u16,
     pub(crate) probe_fails: u16,
-    pub(crate) ack_lost: u16,
+    /// The source forgets that a row was read.
+    pub(crate) read_lost: u16,
     pub(crate) shown_twice: u16,
     pub(crate) redelivered: u16,
 }
@@ -70,7 +69,6 @@ pub(crate) struct Counts {
 pub(crate) struct Dials {
     pub(crate) host: Host,
     pub(crate) sink: SinkClass,
-    pub(crate) ack: AckMode,
     pub(crate) sandbox: Sandbox,
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
@@ -116,7 +114,6 @@ impl Dials {
         Self {
             host: choose(dice, Host::Socket, Host::Stdio),
             sink: choose(dice, SinkClass::Idempotent, SinkClass::Probeable),
-            ack: choose(dice, AckMode::AfterReply, AckMode::OnCustody),
             sandbox: choose(dice, Sandbox::WorkspaceWrite, Sandbox::ReadOnly),
             on_cut: choose(dice, CutPolicy::Continue, CutPolicy::Bury),
             mid_turn: choose(dice, MidTurn::Queue, MidTurn::Steer),
@@ -133,7 +130,7 @@ impl Dials {
                 send_refused: rate(dice, 300),
                 send_forbidden: rate(dice, 80),
                 probe_fails: rate(dice, 400),
-                ack_lost: rate(dice, 400),
+                read_lost: rate(dice, 400),
                 shown_twice: rate(dice, 400),
                 redelivered: rate(dice, 400),
             },

@@ -54,7 +54,7 @@ pub(crate) fn follow(world: &mut World, at: usize) {
                 message_id,
                 turn_id: TurnId::new(format!("u{at}")),
                 text: Some(turn.answer()),
-                heard: turn.heard(false),
+                received: turn.heard(false),
                 usage: Usage::default(),
                 reply_max_chars: None,
             };

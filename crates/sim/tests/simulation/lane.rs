@@ -1,17 +1,13 @@
-//! The reply lanes and the ack lane: intent, platform, verdict.
+//! The reply lanes: intent, platform, verdict.
 
-use crate::daemon::{Setback, commit, row_of, until};
+use crate::daemon::{Setback, commit, row_of};
 use crate::dials::Mutant;
 use crate::platform::word;
-use crate::queue::{Duty, Event};
+use crate::queue::Duty;
 use crate::world::World;
-use bridge_core::limits::{PAGE_MAX, REPLY_BACKOFF_BASE_MS, REPLY_BACKOFF_MAX_MS};
-use bridge_core::port::{Approach, Read};
-use bridge_core::retry::backoff_ms;
-use bridge_core::step::{Acknowledge, Confirm, Refuse, Send, SendOutcome};
-use bridge_core::value::{
-    Class, ConversationId, Failure, Message, MessageId, Reply, StateName, Timestamp,
-};
+use bridge_core::port::Approach;
+use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
+use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp};
 use bridge_sim::history::{Fact, RowId, Word};
 
 /// Pause after the ledger failed under a lane.
@@ -178,57 +174,4 @@ pub(crate) fn heard(
         Err(Setback::Died) => {}
         Err(Setback::Refused | Setback::Unavailable) => pause(world, lane),
     }
-}
-
-/// One walk over the acks that are owed.
-pub(crate) fn acks(world: &mut World, number: u64) {
-    if world.daemon.as_ref().unwrap().ack_wakes != number {
-        return;
-    }
-    let mut due = world.rows.acks_due(None, PAGE_MAX).unwrap();
-    if world.dials.has(Mutant::AckAtAnswered) {
-        let open = world.rows.unfinished(None, PAGE_MAX).unwrap();
-        let answered = open
-            .into_iter()
-            .filter(|m| m.life.state.name() == StateName::Answered);
-        due.extend(answered.map(|message| message.message_id));
-    }
-    let mut sleep = until(world, None);
-    for message_id in due {
-        match acknowledge(world, message_id) {
-            Ok(true) => world.daemon.as_mut().unwrap().ack_tries = 0,
-            Err(Setback::Died) => return,
-            Ok(false) | Err(Setback::Refused | Setback::Unavailable) => {
-                let jitter = world.jitter();
-                let memory = world.daemon.as_mut().unwrap();
-                memory.ack_tries += 1;
-                let tries = memory.ack_tries;
-                let pause = backoff_ms(tries, REPLY_BACKOFF_BASE_MS, REPLY_BACKOFF_MAX_MS, jitter);
-                sleep = u64::try_from(pause).unwrap();
-                break;
-            }
-        }
-    }
-    let number = world.daemon.as_ref().unwrap().ack_wakes;
-    world.duty(sleep, sleep, Duty::Acks { number });
-}
-
-fn acknowledge(world: &mut World, message_id: MessageId) -> Result<bool, Setback> {
-    let message = world.rows.message(&message_id).unwrap().unwrap();
-    let row = row_of(&message.external_id);
-    let lost = world.fault(world.dials.rates.ack_lost);
-    if lost && world.dice.chance(500) {
-        return Ok(false);
-    }
-    world.platform.row_mut(row).acked = true;
-    world.record(Fact::Acked { row });
-    if world.fault(world.dials.rates.redelivered) {
-        let at = world.now_ms + world.dice.between(1, 40_000);
-        world.queue.push(at, Event::Redeliver(row));
-    }
-    if lost {
-        return Ok(false);
-    }
-    let taken = true;
-    commit(world, Acknowledge { message_id, taken }).map(|()| true)
 }

@@ -116,7 +116,6 @@ fn planted_defects_are_found() {
     for (mutant, rule) in [
         (Mutant::BlindRerun, "touched the world"),
         (Mutant::FreshKey, "replied to twice"),
-        (Mutant::AckAtAnswered, "acknowledged before its reply"),
         (Mutant::RestartForgets, "touched the world"),
         (Mutant::DuplicateTaken, "replied to twice"),
         (Mutant::ProbeSkipped, "replied to twice"),

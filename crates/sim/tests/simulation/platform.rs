@@ -11,7 +11,7 @@ pub(crate) struct Posted {
     pub(crate) row: RowId,
     pub(crate) conversation: u64,
     pub(crate) sender: &'static str,
-    pub(crate) acked: bool,
+    pub(crate) read: bool,
     /// When it is shown next.
     pub(crate) show_at: u64,
     pub(crate) shown: u64,

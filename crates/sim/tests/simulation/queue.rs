@@ -1,7 +1,7 @@
 //! What happens when: events in the order of virtual time, and in the order they were planned at the same time.
 
 use bridge_core::port::{Steer, TurnHistory};
-use bridge_core::step::{Answered, Attach, Blind, Fail, Leave, Lose, Note};
+use bridge_core::step::{Answered, Attach, DeferReconcile, Fail, Leave, Lose, Note};
 use bridge_core::value::{ClientId, ConversationId, Failure, Message, MessageId, Reply, ThreadId};
 use bridge_sim::history::RowId;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) enum Event {
     ClockJumps {
         by_ms: i64,
     },
-    /// The source shows a row again although it was told.
+    /// The source shows a row again although it was read.
     Redeliver(RowId),
     /// From here on nothing goes wrong any more.
     Calm,
@@ -39,9 +39,6 @@ pub(crate) enum Duty {
         number: u64,
     },
     Schedule {
-        number: u64,
-    },
-    Acks {
         number: u64,
     },
     Work(MessageId),
@@ -116,7 +113,7 @@ pub(crate) enum Settling {
     Fail(Fail),
     Lose(Lose),
     Leave(Leave),
-    Blind(Blind),
+    DeferReconcile(DeferReconcile),
 }
 
 /// All that is planned.

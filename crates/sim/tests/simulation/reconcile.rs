@@ -7,7 +7,7 @@ use crate::world::World;
 use bridge_core::limits::RECONCILE_RETRY_MS;
 use bridge_core::port::{Read, TurnHistory};
 use bridge_core::retry::backoff_ms;
-use bridge_core::step::{Blind, Reconcile};
+use bridge_core::step::{DeferReconcile, Reconcile};
 use bridge_core::value::{Class, Failure, MessageId, StateName};
 
 /// Longest pause between two looks.
@@ -50,12 +50,12 @@ fn again(world: &mut World, message_id: MessageId, tries: u32) -> i64 {
 
 fn blind(world: &mut World, message_id: MessageId, tries: u32) {
     let pause = again(world, message_id.clone(), tries);
-    let blind = Blind {
+    let blind = DeferReconcile {
         message_id,
         failure: Failure::new(Class::Transient, "codex does not start"),
         until: world.clock().plus_ms(pause),
     };
-    settle(world, Settling::Blind(blind), 0, None);
+    settle(world, Settling::DeferReconcile(blind), 0, None);
 }
 
 pub(crate) fn decide(

@@ -1,6 +1,6 @@
 //! The start of the daemon after any end, as `recover` does it.
 
-use crate::daemon::{Setback, commit, deliver, perform, wake, wake_acks, wake_poll};
+use crate::daemon::{Setback, commit, deliver, perform, wake, wake_poll};
 use crate::dials::Mutant;
 use crate::world::{Memory, World};
 use bridge_core::limits::PAGE_MAX;
@@ -35,7 +35,6 @@ pub(crate) fn start(world: &mut World) {
         deliver(world, lane);
     }
     wake(world);
-    wake_acks(world);
     wake_poll(world);
 }
 

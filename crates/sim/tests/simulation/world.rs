@@ -41,8 +41,6 @@ pub(crate) struct Memory {
     pub(crate) clock_steady: u64,
     pub(crate) polls: u64,
     pub(crate) wakes: u64,
-    pub(crate) ack_wakes: u64,
-    pub(crate) ack_tries: u32,
     pub(crate) lanes: BTreeMap<ConversationId, bool>,
     /// Turns whose id is waited for.
     pub(crate) asked: BTreeMap<usize, MessageId>,
@@ -213,7 +211,7 @@ impl World {
             row,
             conversation,
             sender,
-            acked: false,
+            read: false,
             show_at: self.now_ms,
             shown: 0,
         });
@@ -225,7 +223,7 @@ impl World {
     fn redeliver(&mut self, row: RowId) {
         let now = self.now_ms;
         let posted = self.platform.row_mut(row);
-        (posted.acked, posted.show_at) = (false, now);
+        (posted.read, posted.show_at) = (false, now);
         self.record(Fact::Redelivered { row });
         daemon::wake_poll(self);
     }

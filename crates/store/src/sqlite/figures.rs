@@ -1,6 +1,6 @@
 //! What `status` counts. Every query rests on an index of what is open or new, so that old rows cost nothing.
 
-use super::{ack, request, sql};
+use super::{request, sql};
 use bridge_core::port::{Figures, RowsError};
 use bridge_core::value::Timestamp;
 use rusqlite::{Connection, Params};
@@ -27,12 +27,6 @@ pub(super) fn since(conn: &Connection, since: Timestamp) -> Result<Figures, Rows
         oldest_unanswered: sql::number(conn, OLDEST, [])?.map(Timestamp),
         suspects: count(conn, SUSPECTS, [])?,
         operator: count(conn, OPERATOR, [])?,
-        // Without an end: a negative limit is none.
-        acks_owed: count(
-            conn,
-            &format!("SELECT count(*) FROM ({})", ack::DUE),
-            ("", -1),
-        )?,
         replies_retried: count(conn, RETRIED, [])?,
         requests_waiting: count(conn, request::WAITING, [])?,
     })

@@ -15,7 +15,6 @@ const OF_MESSAGE: [&str; 8] = [
     "DELETE FROM request WHERE message_id = ?1",
     "DELETE FROM answer WHERE message_id = ?1",
     "DELETE FROM turn WHERE message_id = ?1",
-    "DELETE FROM ack WHERE message_id = ?1",
     "DELETE FROM message_text WHERE row = (SELECT row FROM message WHERE message_id = ?1)",
 ];
 

@@ -4,11 +4,11 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, Moves, Standing};
-use super::{ack, attached, sql, sums, task};
+use super::{attached, sql, sums, task};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    Ack, ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId,
-    MessageState, NextInput, Round, SenderKind, Seq, StateName, Tier, Timestamp, TurnId,
+    ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
+    NextInput, Round, SenderKind, Seq, StateName, Tier, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, ToSql, params};
 
@@ -111,7 +111,6 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
         },
         StateName::Answered => MessageState::Answered,
         StateName::Sending => MessageState::Sending,
-        StateName::Replied => MessageState::Replied,
         StateName::Done => MessageState::Done,
         StateName::Dead => MessageState::Dead {
             reason: fields.required("it is dead without a reason", reason)?,
@@ -177,7 +176,6 @@ fn state_columns(state: &MessageState) -> StateColumns<'_> {
         | MessageState::Starting
         | MessageState::Answered
         | MessageState::Sending
-        | MessageState::Replied
         | MessageState::Done => {}
     }
     columns
@@ -240,7 +238,7 @@ pub(super) fn by_external(
     )
 }
 
-pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<(), RowsError> {
+pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsError> {
     let what = || format!("new message {}", message.message_id);
     let conversation = message.conversation_id.as_str();
     let standing = Standing::of(&message.life.state);
@@ -269,16 +267,16 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
     })?;
     sql::write(
         conn,
-        "INSERT INTO message_text (row, body, body_sum, files) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO message_text (row, of_message, body, body_sum, files) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![
             conn.last_insert_rowid(),
+            message.message_id.as_str(),
             message.body,
             sums::sum(&message.body),
             attached::text(&message.attachments),
         ],
         what,
     )?;
-    ack::insert(conn, &message.message_id, owed)?;
     moves.write(conn)
 }
 

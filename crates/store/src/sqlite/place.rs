@@ -74,7 +74,7 @@ impl Standing {
             MessageState::Unclear { hold: Some(_) }
             | MessageState::Steered { .. }
             | MessageState::Parked { .. } => Self::Kept,
-            MessageState::Answered | MessageState::Sending | MessageState::Replied => Self::Out,
+            MessageState::Answered | MessageState::Sending => Self::Out,
             MessageState::Done | MessageState::Dead { .. } | MessageState::Cancelled { .. } => {
                 Self::Finished
             }
@@ -91,12 +91,7 @@ pub(super) fn same_spot(from: StateName, to: StateName) -> bool {
             StateName::Claimed | StateName::Starting | StateName::Running
         )
     };
-    let out = |state| {
-        matches!(
-            state,
-            StateName::Answered | StateName::Sending | StateName::Replied
-        )
-    };
+    let out = |state| matches!(state, StateName::Answered | StateName::Sending);
     (working(from) && working(to)) || (out(from) && out(to))
 }
 

@@ -126,7 +126,6 @@ const FINISHED_IN_STATE: &str = select_message!(
 /// A task stands as its newest message does, so that one goes last: never before an earlier one that is kept longer.
 pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
      WHERE queue IS NULL AND state = ?1 AND updated_at < ?2 \
-     AND NOT EXISTS (SELECT 1 FROM ack WHERE ack.message_id = message.message_id AND state = 'due') \
      AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = message.message_id \
          AND state IN ('queued', 'sending')) \
      AND NOT EXISTS (SELECT 1 FROM task_input AS its JOIN task_input AS earlier USING (task_id) \
@@ -287,22 +286,7 @@ fn json_of_senders(senders: &[(ChannelId, String)]) -> String {
 
 /// A JSON array of texts.
 fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = texts.map(quote).collect();
-    format!("[{}]", quoted.join(","))
-}
-
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+    texts.collect::<serde_json::Value>().to_string()
 }
 
 fn next_held(conn: &Connection, after: Timestamp) -> Result<Option<Timestamp>, RowsError> {
@@ -404,8 +388,7 @@ pub(super) fn in_state(
         | StateName::Steered
         | StateName::Parked
         | StateName::Answered
-        | StateName::Sending
-        | StateName::Replied => OPEN_IN_STATE,
+        | StateName::Sending => OPEN_IN_STATE,
     };
     sql::many(conn, query, (state.as_str(), before, page(limit)), read)
 }

@@ -26,8 +26,8 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
-             shown, digest, payload, answer_kind, deciders, state, decision, answers, decided_by, via, decided_at, reason, \
-             created_at, deadline, reminded, redelivered FROM request ",
+             shown, digest, payload, answer_kind, secret_answer, deciders, state, decision, answers, decided_by, via, \
+             decided_at, reason, created_at, deadline, reminded, redelivered FROM request ",
             $tail
         )
     };
@@ -49,12 +49,13 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         digest: EffectDigest::stored(fields.next::<String>()?),
         payload: fields.next()?,
         wants: fields.word(Wants::from_word)?,
+        secret_answer: fields.next()?,
         deciders: fields.word(Deciders::from_word)?,
         state: read_state(&mut fields)?,
         created_at: fields.time()?,
         deadline: fields.time()?,
         reminded: fields.next()?,
-        told_again: fields.next()?,
+        resends: fields.next()?,
     })
 }
 
@@ -228,7 +229,7 @@ pub(super) fn standings(
             item_id: fields.maybe_id(ItemId::new)?,
             state: read_state(&mut fields)?,
             created_at: fields.time()?,
-            told_again: fields.next()?,
+            resends: fields.next()?,
         })
     })?;
     let open = |standing: Standing| Standing {
@@ -247,10 +248,10 @@ pub(super) fn insert(
     sql::write(
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
-         kind, headline, shown, digest, payload, answer_kind, deciders, state, decision, answers, decided_by, via, \
-         decided_at, reason, created_at, deadline, reminded, redelivered) \
+         kind, headline, shown, digest, payload, answer_kind, secret_answer, deciders, state, decision, answers, \
+         decided_by, via, decided_at, reason, created_at, deadline, reminded, redelivered) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-         ?20, ?21, ?22, ?23, ?24, ?25)",
+         ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
         params![
             request.request_id.as_str(),
             request.message_id.as_str(),
@@ -265,6 +266,7 @@ pub(super) fn insert(
             request.digest.as_str(),
             request.payload,
             request.wants.as_str(),
+            request.secret_answer,
             request.deciders.as_str(),
             state.state,
             state.decision,
@@ -276,7 +278,7 @@ pub(super) fn insert(
             request.created_at.0,
             request.deadline.0,
             request.reminded,
-            request.told_again,
+            request.resends,
         ],
         || format!("new request {}", request.request_id),
     )?;
@@ -436,7 +438,7 @@ pub(super) fn moved(
     }
 }
 
-pub(super) fn told_again(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
+pub(super) fn resends(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE request SET redelivered = redelivered + 1 WHERE request_id = ?1 AND state = 'decided'",

@@ -3,8 +3,8 @@
 //! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
-    ack, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
-    message, pages, queue, reply, request, spend, sql, stored, subscription, task, token, turn,
+    answer, attached, audit, conversation, cursor, event, figures, forget, incarnation, message,
+    pages, queue, reply, request, spend, sql, stored, subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
@@ -14,7 +14,7 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
     Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
@@ -120,8 +120,8 @@ impl Rows for SqliteRows<'_> {
                 conversation_id,
                 turn_id,
             } => conversation::last_turn(conn, conversation_id, turn_id),
-            Change::NewMessage { message, ack } => message::insert(conn, message, *ack),
-            Change::Live {
+            Change::NewMessage(message) => message::insert(conn, message),
+            Change::UpdateState {
                 message_id,
                 from,
                 life,
@@ -159,7 +159,6 @@ impl Rows for SqliteRows<'_> {
                 };
                 reply::update(conn, message_id, *ordinal, &step)
             }
-            Change::Ack { message_id, state } => ack::update(conn, message_id, *state),
             Change::NewEvent(event) => event::insert(conn, event),
             Change::NewRequest(request) => request::insert(conn, key, request),
             Change::NewTask(task) => task::insert(conn, task),
@@ -169,7 +168,7 @@ impl Rows for SqliteRows<'_> {
                 to,
             } => request::moved(conn, key, request_id, *from, to),
             Change::Reminded { request_id } => request::reminded(conn, request_id),
-            Change::ToldAgain { request_id } => request::told_again(conn, request_id),
+            Change::AnswerResent { request_id } => request::resends(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
             Change::NewTaskInput(word) => task::insert_input(conn, word),
@@ -368,14 +367,6 @@ impl Read for SqliteRows<'_> {
         limit: u32,
     ) -> Result<Vec<ConversationId>, RowsError> {
         reply::lanes(self.conn, after, limit)
-    }
-
-    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError> {
-        ack::of_message(self.conn, message_id)
-    }
-
-    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError> {
-        ack::due(self.conn, after, limit)
     }
 
     fn heads(

@@ -65,7 +65,6 @@ fn walks(step: &str) -> bool {
         "message_leader",
         "message_sender",
         "message_in_flight",
-        "ack_due",
         "reply_lane",
         "subscription_open",
         "request_waiting",
@@ -81,7 +80,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 43] = [
+const HOT: [&str; 42] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -99,7 +98,6 @@ const HOT: [&str; 43] = [
     queue::EXCHANGES,
     queue::READY_FILTERED,
     queue::HELD_FILTERED,
-    super::ack::DUE,
     queue::BACKLOG,
     queue::UNFINISHED,
     queue::LAST_SEQ,

@@ -174,10 +174,8 @@ async fn lost_turn_is_never_rerun() {
     let (place, _bytes) = sound().await;
     let copy = place.at("sound.db");
     let conn = Connection::open(&copy).unwrap();
-    conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; DELETE FROM turn; DELETE FROM ack; DELETE FROM instance",
-    )
-    .unwrap();
+    conn.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM turn; DELETE FROM instance")
+        .unwrap();
     drop(conn);
     let before = messages(&copy);
     let damaged = Place::new();

@@ -3,8 +3,7 @@
 
 use crate::given::{World, key, text};
 use crate::rig::{Place, until};
-use bridge_core::port::{Read, RowsError};
-use bridge_core::step::{Decision, Refused, Transition};
+use bridge_core::step::{RunError, Transition, Tx};
 use bridge_core::value::Timestamp;
 use bridge_store::sqlite::{Limits, Pressure};
 use bridge_store::{Options, SqliteLedger};
@@ -15,17 +14,12 @@ use std::time::Duration;
 struct Slow(mpsc::Receiver<()>);
 
 impl Transition for Slow {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "slow";
 
-    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
-        Ok(())
-    }
-
-    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
+    fn apply(self, _tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
         self.0.recv().unwrap();
-        Ok(Decision::nothing(()))
+        Ok(())
     }
 }
 

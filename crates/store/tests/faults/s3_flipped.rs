@@ -151,7 +151,7 @@ async fn s3_check_finds_unknown_enum_values() {
     let place = Place::new();
     let ledger = place.open();
     World::over(&ledger).does(text("a", "m1")).await;
-    for (table, column) in [("message", "kind"), ("ack", "state")] {
+    for (table, column) in [("message", "kind"), ("message", "state")] {
         let copy = Place::new();
         let file = one_file(&place.path, &format!("{table}.db"));
         fs::rename(file, &copy.path).unwrap();

@@ -11,19 +11,19 @@ use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    AcceptInput, Acknowledge, AddToken, AnswerTask, Answered, Ask, Authority, Bind, Blind, Cancel,
-    Claim, Confirm, Deaf, Decide, DeliveryBegin, DeliveryEnd, Discard, DropPush, Fail, Incarnate,
-    IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn, Prune, PutPush, Redrive, Refuse,
-    ReserveSequence, Resume, RevokeToken, Send, StopCause, StopSender, Suspend, Tend, Told,
-    Transition, TurnsPerSender, Unbind, Unheard, Verdict,
+    AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
+    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, DeliveryBegin, DeliveryEnd,
+    Discard, DropPush, ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep,
+    Leave, MidTurn, Prune, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send,
+    Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason,
+    Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
 use bridge_core::value::{
-    AckMode, AckState, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId,
-    IncarnationId, PushTarget, RequestDecision, RequestId, Sandbox, SenderKind, StateName,
-    Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp,
-    Usage,
+    Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, PushTarget,
+    RequestDecision, RequestId, Sandbox, SenderKind, StateName, Subscription, SubscriptionState,
+    SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -138,9 +138,6 @@ impl Pair {
         let (key, id) = (self.key(), self.id());
         let mut text = text(&key, &id);
         text.kind = self.dice.choose(&[SenderKind::Person, SenderKind::Agent]);
-        text.ack = self
-            .dice
-            .choose(&[AckMode::None, AckMode::OnCustody, AckMode::AfterReply]);
         text.sender = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
         text.tier = self.dice.choose(&[Tier::Owner, Tier::Peer, Tier::Tool]);
         text.mid_turn = self.dice.choose(&[MidTurn::Queue, MidTurn::Steer]);
@@ -353,7 +350,7 @@ impl Pair {
             StateName::Running => self.end(&id).await,
             StateName::Unclear => self.reconcile(&id).await,
             StateName::Steered | StateName::Parked => self.by_hand(&id).await,
-            StateName::Answered | StateName::Sending | StateName::Replied => {
+            StateName::Answered | StateName::Sending => {
                 self.deliver(&id).await;
             }
             StateName::Done | StateName::Dead | StateName::Cancelled => self.by_hand(&id).await,
@@ -419,7 +416,7 @@ impl Pair {
                 let heard = (0..MESSAGES).map(|m| ClientId::of(&message(&format!("m{m}")), 1));
                 let answered = Answered {
                     attachments: Vec::new(),
-                    heard: heard.take(4).collect(),
+                    received: heard.take(4).collect(),
                     ..answered(id, "an answer", max)
                 };
                 self.both(answered).await;
@@ -478,7 +475,7 @@ impl Pair {
     async fn by_hand(&mut self, id: &str) {
         let message_id = message(id);
         let by = "me".to_owned();
-        match self.dice.below(9) {
+        match self.dice.below(8) {
             0 if self.dice.one_in(4) => self.stop_sender(Actor::named(by)).await,
             0 => {
                 let by = Actor::named(by);
@@ -489,11 +486,7 @@ impl Pair {
             4 => self.both(Join { message_id }).await,
             5 => self.both(Leave { message_id }).await,
             6 => {
-                let taken = self.dice.one_in(2);
-                self.both(Acknowledge { message_id, taken }).await;
-            }
-            7 => {
-                let blind = Blind {
+                let blind = DeferReconcile {
                     message_id: message_id.clone(),
                     failure: failure(Class::Config),
                     until: self.now.plus_ms(300),
@@ -534,20 +527,20 @@ impl Pair {
         match self.dice.below(4) {
             0 => {
                 let because = self.dice.choose(&[
-                    Deaf::Gone,
-                    Deaf::Unfit {
+                    UndeliveredReason::Gone,
+                    UndeliveredReason::Unfit {
                         why: "no".to_owned(),
                     },
                 ]);
-                let told_again = u32::from(self.dice.below(4) == 0);
-                self.both(Unheard {
+                let resends = u32::from(self.dice.below(4) == 0);
+                self.both(AnswerUndelivered {
                     request_id,
                     because,
-                    told_again,
+                    resends,
                 })
                 .await;
             }
-            1 => self.both(Told { request_id }).await,
+            1 => self.both(AnswerDelivered { request_id }).await,
             _ => {
                 let mut verdict = verdict(decision, "ann");
                 verdict.answers = Some("{}".to_owned());
@@ -563,14 +556,15 @@ impl Pair {
 
     /// Writes that fail after the first of them.
     async fn half(&mut self, id: &str) {
-        let ack = Change::Ack {
-            message_id: message(id),
-            state: AckState::Given,
+        let cursor = Change::Cursor {
+            channel: ChannelId::new("local"),
+            position: id.to_owned(),
+            at: self.now,
         };
         let nothing = Change::Reminded {
             request_id: RequestId::new("nothing"),
         };
-        self.both(Write(vec![ack, nothing])).await;
+        self.both(Write(vec![cursor, nothing])).await;
     }
 
     /// What is not about a message's way.
@@ -620,7 +614,7 @@ impl Pair {
             5 => self.decide(&name).await,
             6 => {
                 let (now, reminder_ms) = (self.now, Some(5_000));
-                self.both(Tend { now, reminder_ms }).await;
+                self.both(ExpireRequests { now, reminder_ms }).await;
             }
             _ => {
                 self.memory.reopen();

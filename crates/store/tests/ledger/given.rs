@@ -4,16 +4,15 @@ use bridge_core::port::{
     Change, Committed, Ledger, LedgerError, Read, RecordedTurn, RowsError, TurnHistory, TurnStatus,
 };
 use bridge_core::step::{
-    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Decision, Fail, Lose,
-    MidTurn, Note, Pace, Receive, Received, Reconcile, Refuse, Refused, Send, SendOutcome,
-    Transition, Verdict,
+    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Fail, Lose, MidTurn, Note,
+    Pace, Receive, Received, Reconcile, Refuse, RunError, Send, SendOutcome, Transition, Tx,
+    Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch,
-    EventKind, ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId,
-    ProcessStamp, Reply, Request, RequestDecision, RequestId, RequestKind, RequestState,
-    RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
-    Usage, Wants,
+    BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch, EventKind,
+    ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId, ProcessStamp,
+    Reply, Request, RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict, Sandbox,
+    SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId, Usage, Wants,
 };
 use bridge_store::key::{KEY_BYTES, KeyAge, LedgerKey};
 
@@ -33,20 +32,14 @@ pub(crate) struct World<L> {
 pub(crate) struct Write(pub(crate) Vec<Change>);
 
 impl Transition for Write {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "write";
 
-    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
+        for change in self.0 {
+            tx.change(change)?;
+        }
         Ok(())
-    }
-
-    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
-        Ok(Decision {
-            changes: self.0,
-            actions: Vec::new(),
-            outcome: (),
-        })
     }
 }
 
@@ -75,7 +68,6 @@ pub(crate) fn text(key: &str, id: &str) -> Receive {
         sender: "ann".to_owned(),
         tier: Tier::Owner,
         body: format!("text of {id}"),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: bridge_core::step::Extras::default(),
@@ -120,7 +112,7 @@ pub(crate) fn answered(id: &str, text: &str, reply_max_chars: Option<usize>) -> 
         message_id: message(id),
         turn_id: TurnId::new(format!("t-{id}")),
         text: Some(text.to_owned()),
-        heard: Vec::new(),
+        received: Vec::new(),
         usage: Usage {
             input_tokens: 7,
             output_tokens: 3,
@@ -209,12 +201,13 @@ pub(crate) fn request(id: &str, request_id: &str) -> Request {
         digest: EffectDigest::of(&RequestKind::Command, "make\nin /work"),
         payload: r#"{"command":"make"}"#.to_owned(),
         wants: Wants::Approval,
+        secret_answer: false,
         deciders: Deciders::Sender,
         state: RequestState::Open,
         created_at: Timestamp(5),
         deadline: Timestamp(500),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::fixture::{Fixture, OnDisk};
 use crate::given::{World, Write, begin, key, message, text};
 use crate::view::everything;
-use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
-use bridge_core::step::{Decision, Received, Refused, Transition};
-use bridge_core::value::{AckState, AuditEntry, ChannelId, Sandbox, Timestamp};
+use bridge_core::port::{Change, Ledger, LedgerError, RowsError};
+use bridge_core::step::{Received, RunError, Transition, Tx};
+use bridge_core::value::{AuditEntry, ChannelId, RequestId, Sandbox, Timestamp};
 use bridge_store::sqlite::{RecoverError, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -43,18 +43,13 @@ fn gate() -> (Gate, Keeper) {
 }
 
 impl Transition for Gate {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "gate";
 
-    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
-        Ok(())
-    }
-
-    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
+    fn apply(self, _tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
         self.entered.send(()).unwrap();
         self.release.recv().unwrap();
-        Ok(Decision::nothing(()))
+        Ok(())
     }
 }
 
@@ -62,15 +57,10 @@ impl Transition for Gate {
 struct Panics;
 
 impl Transition for Panics {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "panics";
 
-    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
-        Ok(())
-    }
-
-    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
+    fn apply(self, _tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
         panic!("on purpose")
     }
 }
@@ -174,9 +164,8 @@ async fn failed_transitions_leave_others_unchanged() {
                 position: position.to_owned(),
                 at: Timestamp(1),
             },
-            Change::Ack {
-                message_id: message("nobody"),
-                state: AckState::Given,
+            Change::Reminded {
+                request_id: RequestId::new("nothing"),
             },
         ])
     };

@@ -33,7 +33,6 @@ impl View {
         }
         self.add("overdue", rows.overdue(now)?);
         self.add("round", rows.round()?);
-        self.add("acks due", rows.acks_due(None, PAGE_MAX)?);
         self.add("audit", rows.audit(PAGE_MAX)?);
         self.add("figures", rows.figures(Timestamp(0))?);
         self.add("newest time", rows.newest_time()?);
@@ -167,7 +166,6 @@ impl View {
         }
         self.add("answer", rows.answer(id)?);
         self.add("replies", rows.replies(id)?);
-        self.add("ack", rows.ack(id)?);
         self.add("events", rows.events(id, 0, PAGE_MAX)?);
         self.add("later events", rows.events(id, 1, 2)?);
         self.add("last event", rows.last_event(id)?);
@@ -200,7 +198,6 @@ impl View {
         self.add("exchanges", told);
         let round = rows.last_round(&message.channel, &message.sender)?;
         self.add("last round", round);
-        self.add("acks due after", rows.acks_due(Some(id), 1)?);
         self.add("audit of", rows.audit_of(id, PAGE_MAX)?);
         let older = rows.messages_in(message.life.state.name(), Some(id), 2)?;
         self.add("older in state", older);

@@ -3,9 +3,7 @@
 use super::*;
 use crate::MemoryLedger;
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};
-use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier,
-};
+use bridge_core::value::{ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier};
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 
@@ -23,7 +21,6 @@ fn text(id: &str) -> Receive {
         sender: "ann".to_owned(),
         tier: Tier::Owner,
         body: "hello".to_owned(),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: bridge_core::step::Extras::default(),

@@ -5,9 +5,8 @@
 use super::MemoryRows;
 use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
-    Ack, AckState, Answer, AuditEntry, Conversation, ConversationId, Incarnation, IncarnationId,
-    ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId,
-    Timestamp, Turn,
+    Answer, AuditEntry, Conversation, ConversationId, Incarnation, IncarnationId, ItemEvent, Life,
+    Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId, Timestamp, Turn,
 };
 
 impl Rows for MemoryRows {
@@ -35,8 +34,8 @@ impl Rows for MemoryRows {
             } => self.edit_conversation(conversation_id, |conversation| {
                 conversation.last_turn = Some(turn_id.clone());
             })?,
-            Change::NewMessage { message, ack } => self.new_message(message, *ack)?,
-            Change::Live {
+            Change::NewMessage(message) => self.new_message(message)?,
+            Change::UpdateState {
                 message_id,
                 from,
                 life,
@@ -72,7 +71,6 @@ impl Rows for MemoryRows {
                 reply.tries = *tries;
                 reply.first_try_at = *first_try_at;
             })?,
-            Change::Ack { message_id, state } => self.owe(message_id, *state)?,
             Change::NewEvent(event) => self.new_event(event)?,
             Change::NewRequest(request) => self.new_request(request)?,
             Change::NewTask(task) => self.new_task(task)?,
@@ -82,7 +80,7 @@ impl Rows for MemoryRows {
                 to,
             } => self.move_request(request_id, *from, to)?,
             Change::Reminded { request_id } => self.remind(request_id)?,
-            Change::ToldAgain { request_id } => self.tell_again(request_id)?,
+            Change::AnswerResent { request_id } => self.tell_again(request_id)?,
             Change::Orphan(of) => self.orphan(of),
             Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
             Change::NewTaskInput(input) => self.new_input(input)?,
@@ -111,13 +109,6 @@ impl MemoryRows {
 
     fn revoke_token(&mut self, name: &str, at: Timestamp) -> Result<(), RowsError> {
         self.edit_token(name, |token| token.revoked_at = Some(at))
-    }
-
-    fn owe(&mut self, id: &MessageId, state: AckState) -> Result<(), RowsError> {
-        let ack = found(self.acks.get(id), || format!("ack of {id}"))?;
-        let ack = Ack { state, ..*ack };
-        self.acks.put(id.clone(), ack);
-        Ok(())
     }
 
     fn new_incarnation(&mut self, incarnation: &Incarnation) -> Result<(), RowsError> {
@@ -211,7 +202,7 @@ impl MemoryRows {
         Ok(())
     }
 
-    fn new_message(&mut self, message: &Message, ack: Ack) -> Result<(), RowsError> {
+    fn new_message(&mut self, message: &Message) -> Result<(), RowsError> {
         let id = &message.message_id;
         let external = (message.channel.clone(), message.external_id.clone());
         let place = (message.conversation_id.clone(), message.seq);
@@ -230,7 +221,6 @@ impl MemoryRows {
         self.arrivals.put(arrival, id.clone());
         self.externals.put(external, id.clone());
         self.seqs.put(place, id.clone());
-        self.acks.put(id.clone(), ack);
         self.write_message(message.clone());
         Ok(())
     }

@@ -1,10 +1,9 @@
-//! What several questions in memory have in common: who waits first, what is over, what is owed.
+//! What several questions in memory have in common: who waits first, and which replies are settled.
 
 use super::MemoryRows;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::value::{
-    Ack, AckMode, AckState, ConversationId, Hold, Message, MessageId, MessageState, Reply,
-    ReplyState, StateName, Timestamp,
+    ConversationId, Hold, Message, MessageId, MessageState, Reply, ReplyState, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,38 +39,11 @@ impl MemoryRows {
         first.into_values().collect()
     }
 
-    /// Whether a message has come to its end, with nothing of it on its way.
-    pub(super) fn is_over(&self, id: &MessageId) -> bool {
-        let ended = self.messages.get(id).is_some_and(|message| {
-            let state = message.life.state.name();
-            state.finished() || state == StateName::Replied
-        });
-        ended && self.settled(id)
-    }
-
-    /// Whether an ack may be given now.
-    pub(super) fn payable(&self, id: &MessageId, ack: &Ack) -> bool {
-        ack.state == AckState::Due
-            && match ack.mode {
-                AckMode::None => false,
-                AckMode::OnCustody => true,
-                AckMode::AfterReply => self.is_over(id),
-            }
-    }
-
     pub(super) fn settled(&self, id: &MessageId) -> bool {
         let all = (id.clone(), 0)..=(id.clone(), u32::MAX);
         self.replies
             .range(all)
             .all(|(_, reply)| reply.state.settled())
-    }
-
-    pub(super) fn owes_nothing(&self, id: &MessageId) -> bool {
-        let due = self
-            .acks
-            .get(id)
-            .is_some_and(|ack| ack.state == AckState::Due);
-        !due && self.settled(id)
     }
 }
 

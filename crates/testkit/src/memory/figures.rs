@@ -13,7 +13,6 @@ pub(super) fn of(rows: &MemoryRows, since: Timestamp) -> Figures {
     let answered = rows.messages.iter().filter(|(_, message)| {
         message.life.state.name() == StateName::Done && message.life.updated_at >= since
     });
-    let owed = rows.acks.iter().filter(|(id, ack)| rows.payable(id, ack));
     let retried = rows.replies.iter().filter(|(_, reply)| is_retried(reply));
     let waiting = rows
         .requests
@@ -28,7 +27,6 @@ pub(super) fn of(rows: &MemoryRows, since: Timestamp) -> Figures {
                 .filter(|message| needs_operator(message))
                 .count(),
         ),
-        acks_owed: count(owed.count()),
         replies_retried: count(retried.count()),
         requests_waiting: count(waiting.count()),
     }

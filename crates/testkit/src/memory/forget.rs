@@ -69,7 +69,6 @@ impl MemoryRows {
         }
         self.forget_input(id)?;
         self.answers.remove(id);
-        self.acks.remove(id);
         self.messages.remove(id);
         Ok(())
     }

@@ -12,7 +12,7 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
     Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
@@ -315,21 +315,6 @@ impl Read for MemoryRows {
         Ok(lanes.into_iter().take(page(limit)).cloned().collect())
     }
 
-    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError> {
-        Ok(self.acks.get(message_id).copied())
-    }
-
-    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError> {
-        let start = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(self
-            .acks
-            .range((start, Bound::Unbounded))
-            .filter(|(id, ack)| self.payable(id, ack))
-            .map(|(id, _)| id.clone())
-            .take(page(limit))
-            .collect())
-    }
-
     fn heads(
         &self,
         now: Timestamp,
@@ -404,7 +389,7 @@ impl Read for MemoryRows {
             .map(|(_, message)| message)
             .filter(|message| state.finished() && message.life.state.name() == state)
             .filter(|message| message.life.updated_at < before)
-            .filter(|message| self.owes_nothing(&message.message_id))
+            .filter(|message| self.settled(&message.message_id))
             .filter(|message| self.may_leave_its_task(&message.message_id, state, before))
             .collect();
         old.sort_by_key(|message| (message.life.updated_at, &message.message_id));

@@ -18,7 +18,7 @@ pub(super) fn standing(request: &Request) -> Standing {
         item_id: request.item_id.clone(),
         state: request.state.clone(),
         created_at: request.created_at,
-        told_again: request.told_again,
+        resends: request.resends,
     }
 }
 
@@ -148,7 +148,7 @@ impl MemoryRows {
             .filter(|request| matches!(request.state, RequestState::Decided(_)));
         let request = found(known, || format!("request {id}, which must be decided"))?;
         let request = Request {
-            told_again: request.told_again + 1,
+            resends: request.resends + 1,
             ..request.clone()
         };
         self.requests.put(id.clone(), request);

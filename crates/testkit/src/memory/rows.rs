@@ -7,7 +7,7 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
     Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
 };
@@ -27,7 +27,6 @@ pub struct MemoryRows {
     pub(super) arrivals: Table<u64, MessageId>,
     /// Those that are not finished.
     pub(super) open: Table<MessageId, ()>,
-    pub(super) acks: Table<MessageId, Ack>,
     pub(super) turns: Table<(MessageId, u32), Turn>,
     pub(super) answers: Table<MessageId, Answer>,
     pub(super) replies: Table<(MessageId, u32), Reply>,
@@ -95,7 +94,6 @@ impl MemoryRows {
             seqs,
             arrivals,
             open,
-            acks,
             turns,
             answers,
             replies,
@@ -116,7 +114,7 @@ impl MemoryRows {
             subscriptions,
             stored,
         } = self;
-        let tables: [&mut dyn Transactional; 27] = [
+        let tables: [&mut dyn Transactional; 26] = [
             conversations,
             conversation_keys,
             messages,
@@ -124,7 +122,6 @@ impl MemoryRows {
             seqs,
             arrivals,
             open,
-            acks,
             turns,
             answers,
             replies,

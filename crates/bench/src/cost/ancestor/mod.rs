@@ -9,11 +9,13 @@ mod sessions;
 
 use crate::args::Ancestor;
 use anyhow::Context;
-use inbox::{Inbox, Row, Said};
+use bridge_sim::{NEW, NEW_SAYS};
+use inbox::{Inbox, Row};
 use runner::{Run, Runner};
 use sessions::Sessions;
-use std::collections::BTreeSet;
 use std::time::Duration;
+
+pub(crate) use inbox::Served;
 
 /// Pauses after a poll that failed, from and to; doubled each time.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -23,10 +25,14 @@ pub(crate) async fn run(args: Ancestor) -> anyhow::Result<()> {
     // A bench that is ended leaves nobody behind who polls for ever.
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     let mut daemon = Daemon {
-        inbox: Inbox::new(&args.platform).context("make a client")?,
+        inbox: Inbox::new(
+            &args.platform,
+            args.workspace,
+            args.state.join("popped.json"),
+        )
+        .context("make a client")?,
         runner: Runner::new(args.codex),
         sessions: Sessions::read(args.state.join("sessions.json"))?,
-        unpopped: BTreeSet::new(),
     };
     let (first, most) = BACKOFF;
     let mut pause = first;
@@ -51,42 +57,37 @@ struct Daemon {
     inbox: Inbox,
     runner: Runner,
     sessions: Sessions,
-    /// Replied to, and the ack failed: not run again while this process lives, as its tests promise.
-    unpopped: BTreeSet<String>,
 }
 
 impl Daemon {
     async fn dispatch(&mut self, row: Row) -> anyhow::Result<()> {
-        if !self.unpopped.contains(&row.row) {
-            let session = self.sessions.get(&row.conversation);
+        let said = if row.text == NEW {
+            self.sessions.forget(row.conversation())?;
+            NEW_SAYS.to_owned()
+        } else {
+            let session = self.sessions.get(row.conversation());
             let run = self.runner.run(&row.text, session).await?;
             if let Some(session) = &run.session {
-                self.sessions.set(&row.conversation, session)?;
+                self.sessions.set(row.conversation(), session)?;
             }
-            if let Err(error) = self.inbox.reply(&row, &said(run)).await {
-                eprintln!("reply to {}: {error:#}; it comes again", row.row);
-                return Ok(());
-            }
-        }
-        match self.inbox.pop(&row.row).await {
-            Ok(()) => {
-                self.unpopped.remove(&row.row);
-            }
+            said(run)
+        };
+        match self.inbox.reply(&row, &said).await {
+            Ok(()) => self.inbox.pop(row),
             Err(error) => {
-                eprintln!("ack of {}: {error:#}", row.row);
-                self.unpopped.insert(row.row);
+                eprintln!("reply: {error:#}; the message comes again");
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 
-/// What is said for a run: a failure is said as well, and counts as a notice.
-fn said(run: Run) -> Said {
+/// What is said for a run: a failure is said as well, in words that are no answer.
+fn said(run: Run) -> String {
     match run.exit {
-        0 if run.text.is_empty() => Said::Notice("(codex returned empty output)".to_owned()),
-        0 => Said::Answer(run.text),
-        exit => Said::Notice(format!("{}\n(codex exit={exit})", run.text)),
+        0 if run.text.is_empty() => "(codex returned empty output)".to_owned(),
+        0 => run.text,
+        exit => format!("{}\n(codex exit={exit})", run.text),
     }
 }
 
@@ -101,8 +102,8 @@ mod tests {
             session: None,
             exit,
         };
-        assert_eq!(said(run("done", 0)), Said::Answer("done".to_owned()));
-        assert!(matches!(said(run("", 0)), Said::Notice(_)));
-        assert!(matches!(said(run("half", -9)), Said::Notice(text) if text.contains("exit=-9")));
+        assert_eq!(said(run("done", 0)), "done");
+        assert!(said(run("", 0)).contains("empty output"));
+        assert!(said(run("half", -9)).contains("exit=-9"));
     }
 }

@@ -23,10 +23,19 @@ impl Sessions {
         self.known.get(conversation).map(String::as_str)
     }
 
-    /// Half a file would lose all of them, so it is put in place whole.
     pub(super) fn set(&mut self, conversation: &str, session: &str) -> anyhow::Result<()> {
         self.known
             .insert(conversation.to_owned(), session.to_owned());
+        self.keep()
+    }
+
+    pub(super) fn forget(&mut self, conversation: &str) -> anyhow::Result<()> {
+        self.known.remove(conversation);
+        self.keep()
+    }
+
+    /// Half a file would lose all of them, so it is put in place whole.
+    fn keep(&self) -> anyhow::Result<()> {
         let fresh = self.path.with_extension("new");
         std::fs::write(&fresh, serde_json::to_string(&self.known)?)?;
         std::fs::rename(&fresh, &self.path).context("keep the sessions")
@@ -47,5 +56,7 @@ mod tests {
         sessions.set("b", "two").unwrap();
         let again = Sessions::read(path).unwrap();
         assert_eq!((again.get("a"), again.get("b")), (Some("one"), Some("two")));
+        sessions.forget("a").unwrap();
+        assert_eq!(sessions.get("a"), None);
     }
 }

@@ -51,9 +51,9 @@ impl Workspace {
     fn origins(&self) -> Value {
         let tiers = self.settings.origins.tiers.iter();
         let tiers = tiers.map(|(origin, tier)| (origin.as_str().to_owned(), tier.as_str().into()));
-        let mut told: serde_json::Map<String, Value> = tiers.collect();
-        told.insert("owners".to_owned(), json!(self.settings.origins.owners));
-        Value::Object(told)
+        let mut shown: serde_json::Map<String, Value> = tiers.collect();
+        shown.insert("owners".to_owned(), json!(self.settings.origins.owners));
+        Value::Object(shown)
     }
 
     /// The same for programs.

@@ -63,7 +63,7 @@ struct Entry {
 }
 
 impl Variables {
-    /// Reads them. What is wrong is kept, to be told together with what is wrong in the file.
+    /// Reads them. What is wrong is kept, to be reported together with what is wrong in the file.
     pub(in super::super) fn read(environment: &Environment) -> Self {
         let text = |name| environment.text(name);
         let mut found = Self {

@@ -16,17 +16,12 @@ use bridge_channel::a2a::client::{
     Ask, Client, Fault, Patience, Peer, Progress, Question, State, Trust, token_in,
 };
 use bridge_channel::guard::check_origin;
-use bridge_codex::rpc::RawId;
-use bridge_codex::wire::ServerRequest;
-use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
 use bridge_core::prompt::ASK_AGENT;
-use bridge_core::value::{
-    ConversationId, MessageId, RequestDecision, RequestKind, RequestVerdict, Tier,
-};
+use bridge_core::value::{ConversationId, MessageId, RequestDecision, RequestVerdict, Tier};
 use futures_util::FutureExt;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -98,11 +93,11 @@ impl Calls {
 
 /// The calls of turns that are out of sight. Such a turn may run and wait for them: only a look at Codex tells.
 #[derive(Debug, Default)]
-pub(crate) struct Adrift {
+pub(crate) struct DetachedCalls {
     by_message: Mutex<HashMap<MessageId, Arc<Calls>>>,
 }
 
-impl Adrift {
+impl DetachedCalls {
     fn by_message(&self) -> MutexGuard<'_, HashMap<MessageId, Arc<Calls>>> {
         let kept = self.by_message.lock();
         kept.unwrap_or_else(PoisonError::into_inner)
@@ -134,19 +129,6 @@ struct Wanted {
     text: String,
     context: Option<String>,
     task: Option<String>,
-}
-
-/// The arguments of a call of our tool.
-fn arguments(asked: &ApprovalRequest) -> Option<Value> {
-    if asked.kind != RequestKind::ToolCall {
-        return None;
-    }
-    let params = serde_json::from_str(&asked.payload).ok()?;
-    let request = ServerRequest::parse(RawId::Integer(0), asked.method.clone(), params);
-    match request.kind {
-        WireKind::ToolCall(call) if call.tool == ASK_AGENT => Some(call.arguments),
-        _ => None,
-    }
 }
 
 impl Settings {
@@ -207,14 +189,14 @@ fn derived(name: &str) -> String {
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Begins a call of our tool, beside the turn; says whether it was one.
     pub(crate) async fn called(self: &Arc<Self>, turn: &Followed, asked: &ApprovalRequest) -> bool {
-        let Some(arguments) = arguments(asked) else {
+        let Some(arguments) = asked.tool_arguments.clone() else {
             return false;
         };
         let to = asked.key.clone();
         match turn.calls.begin(&to) {
             Ok(over) => {
                 let (daemon, calls) = (Arc::clone(self), Arc::clone(&turn.calls));
-                let cause = turn.message_id.clone();
+                let cause = turn.message_id().clone();
                 self.tasks.spawn(async move {
                     let call = daemon.run_call(&cause, &to, arguments, over);
                     if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
@@ -240,7 +222,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         cause: &MessageId,
         to: &RequestKey,
-        arguments: Value,
+        arguments: String,
         over: CancellationToken,
     ) {
         let asking = self.ask_agent(cause, to, arguments, over);
@@ -260,7 +242,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ..RequestVerdict::own(RequestDecision::Accept, ASK_AGENT, now())
         };
         match self.agent.respond(to, &verdict).await {
-            Ok(heard) => tracing::debug!(?heard, "codex was given what its tool returned"),
+            Ok(responded) => tracing::debug!(?responded, "codex was given what its tool returned"),
             Err(error) => tracing::warn!(%error, "codex could not be given what its tool returned"),
         }
     }
@@ -269,10 +251,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         cause: &MessageId,
         to: &RequestKey,
-        arguments: Value,
+        arguments: String,
         over: CancellationToken,
     ) -> Returned {
-        let wanted: Wanted = match serde_json::from_value(arguments) {
+        let wanted: Wanted = match serde_json::from_str(&arguments) {
             Ok(wanted) => wanted,
             Err(error) => return Returned::failed(format!("the arguments do not fit: {error}")),
         };
@@ -433,20 +415,20 @@ mod tests {
 
     #[test]
     fn detached_calls_kept_until_turn_found() {
-        let (adrift, lost) = (Adrift::default(), MessageId::new("m"));
+        let (detached, lost) = (DetachedCalls::default(), MessageId::new("m"));
         let calls = Arc::new(Calls::default());
         let over = calls.begin(&to("0", "a")).ok().unwrap();
-        adrift.keep(&lost, &calls);
+        detached.keep(&lost, &calls);
         // Codex asks the same again, and it is known.
-        let found = adrift.found(&lost);
+        let found = detached.found(&lost);
         assert!(matches!(found.begin(&to("0", "a")), Err(NotBegun::Known)));
         assert!(!over.is_cancelled());
-        adrift.keep(&lost, &calls);
-        adrift.over(&lost);
+        detached.keep(&lost, &calls);
+        detached.over(&lost);
         assert!(over.is_cancelled());
-        adrift.keep(&lost, &calls);
+        detached.keep(&lost, &calls);
         calls.end(&to("0", "a"));
-        adrift.keep(&MessageId::new("n"), &Arc::default());
-        assert!(adrift.by_message().is_empty());
+        detached.keep(&MessageId::new("n"), &Arc::default());
+        assert!(detached.by_message().is_empty());
     }
 }

@@ -1,11 +1,10 @@
-//! A2A 0.3 on the same endpoint: requests become those of 1.0, and what 1.0 says becomes 0.3 again.
+//! A2A 0.3 on the same endpoint: requests are translated to 1.0, and responses back to 0.3.
 //!
-//! Pure translation of JSON, so that everything behind it knows one version only. What a request means, and whether its
-//! values are allowed, is checked once, behind this; here only what cannot be said in 1.0 is refused.
+//! A pure translation of JSON, so that everything behind it knows one version only. Values are checked once, after it;
+//! only what has no form in 1.0 is refused here.
 
-mod card;
-mod down;
-mod up;
+mod downgrade;
+mod upgrade;
 
 #[cfg(test)]
 mod tests;
@@ -13,19 +12,18 @@ mod tests;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-pub(crate) use card::beside;
-pub(crate) use down::event;
+pub(crate) use downgrade::{beside, event};
 
-/// What the version is called in the card and in `A2A-Version`.
+/// The version in the card and in `A2A-Version`.
 pub(crate) const VERSION: &str = "0.3";
 
-/// Marks a data part that 0.3 could not say, because its data must be an object: then it is in `value`. The official
-/// SDKs use the same name.
+/// Marks a data part that is not an object, which 0.3 does not allow: the data is in `value`. The official SDKs use the
+/// same name.
 const WRAPPED: &str = "data_part_compat";
 
-/// An operation of 0.3; the answer to it depends on it.
+/// An operation of 0.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(crate) enum LegacyMethod {
     Send,
     Stream,
     Get,
@@ -33,15 +31,15 @@ pub(crate) enum Op {
     Resubscribe,
     SetPush,
     GetPush,
-    /// 0.3 may ask for the config of a task without saying which.
+    /// Gets a push configuration without naming its id, which 0.3 allows.
     AnyPush,
     ListPush,
     DeletePush,
     Card,
 }
 
-impl Op {
-    /// By the method's name; no other version has these names, so they say the version too.
+impl LegacyMethod {
+    /// By the method's name. 1.0 has other names, so the name implies the version.
     pub(crate) fn named(method: &str) -> Option<Self> {
         Some(match method {
             "message/send" => Self::Send,
@@ -58,7 +56,7 @@ impl Op {
         })
     }
 
-    /// What 1.0 calls it.
+    /// The method of 1.0.
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Send => "SendMessage",
@@ -81,71 +79,73 @@ pub(crate) enum Wrong {
     /// JSON-RPC -32602.
     #[error("{0}")]
     Params(String),
-    /// What was asked for without its id does not exist; as if a wrong id were named.
+    /// The unnamed configuration does not exist; answered as a wrong id.
     #[error("this task has no push notification config")]
     NoPush,
 }
 
-/// A request's parameters, and the operation that they are for: it is another one where the parameters say so.
-pub(crate) fn params(op: Op, params: Option<Value>) -> Result<(Op, Value), Wrong> {
+/// Translates parameters. Returns the operation as well, which can depend on them.
+pub(crate) fn params(
+    op: LegacyMethod,
+    params: Option<Value>,
+) -> Result<(LegacyMethod, Value), Wrong> {
     let given = match params {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(given)) => given,
         Some(_) => return Err(Wrong::Params("params must be an object".to_owned())),
     };
     Ok(match op {
-        Op::Send | Op::Stream => (op, up::send(&given)?),
-        Op::Get => (op, pick(&given, &["id", "historyLength"]).into()),
-        Op::Cancel | Op::Resubscribe => (op, pick(&given, &["id", "metadata"]).into()),
-        Op::SetPush => (op, up::set_push(&given)?),
-        Op::GetPush | Op::AnyPush if given.get(PUSH_ID).is_none_or(Value::is_null) => {
-            (Op::AnyPush, up::push_of_task(&given))
+        LegacyMethod::Send | LegacyMethod::Stream => (op, upgrade::send(&given)?),
+        LegacyMethod::Get => (op, pick(&given, &["id", "historyLength"]).into()),
+        LegacyMethod::Cancel | LegacyMethod::Resubscribe => {
+            (op, pick(&given, &["id", "metadata"]).into())
         }
-        Op::GetPush | Op::AnyPush | Op::DeletePush => (op, up::one_push(&given)),
-        Op::ListPush => (op, up::push_of_task(&given)),
-        Op::Card => (op, json!({})),
+        LegacyMethod::SetPush => (op, upgrade::set_push(&given)?),
+        LegacyMethod::GetPush | LegacyMethod::AnyPush
+            if given.get(PUSH_ID).is_none_or(Value::is_null) =>
+        {
+            (LegacyMethod::AnyPush, upgrade::push_of_task(&given))
+        }
+        LegacyMethod::GetPush | LegacyMethod::AnyPush | LegacyMethod::DeletePush => {
+            (op, upgrade::one_push(&given))
+        }
+        LegacyMethod::ListPush => (op, upgrade::push_of_task(&given)),
+        LegacyMethod::Card => (op, json!({})),
     })
 }
 
-/// What 1.0 answered, in the words of 0.3.
-pub(crate) fn result(op: Op, mut result: Value) -> Result<Value, Wrong> {
+/// Translates a response.
+pub(crate) fn result(op: LegacyMethod, mut result: Value) -> Result<Value, Wrong> {
     Ok(match op {
-        Op::Send | Op::Stream | Op::Resubscribe => down::event(result),
-        Op::Get | Op::Cancel => down::task(&result),
-        Op::SetPush | Op::GetPush => down::push(&result),
-        Op::AnyPush => match down::pushes(&result).into_iter().next() {
+        LegacyMethod::Send | LegacyMethod::Stream | LegacyMethod::Resubscribe => {
+            downgrade::event(result)
+        }
+        LegacyMethod::Get | LegacyMethod::Cancel => downgrade::task(&result),
+        LegacyMethod::SetPush | LegacyMethod::GetPush => downgrade::push(&result),
+        LegacyMethod::AnyPush => match downgrade::pushes(&result).into_iter().next() {
             Some(first) => first,
             None => return Err(Wrong::NoPush),
         },
-        Op::ListPush => Value::Array(down::pushes(&result)),
-        Op::DeletePush => Value::Null,
-        Op::Card => {
+        LegacyMethod::ListPush => Value::Array(downgrade::pushes(&result)),
+        LegacyMethod::DeletePush => Value::Null,
+        LegacyMethod::Card => {
             beside(&mut result);
             result
         }
     })
 }
 
-/// An event of the stream that this operation opened.
-pub(crate) fn streamed(op: Op, event: Value) -> Value {
+/// Translates a stream event.
+pub(crate) fn streamed(op: LegacyMethod, event: Value) -> Value {
     match op {
-        Op::Resubscribe => down::followed(event),
-        Op::Send
-        | Op::Stream
-        | Op::Get
-        | Op::Cancel
-        | Op::SetPush
-        | Op::GetPush
-        | Op::AnyPush
-        | Op::ListPush
-        | Op::DeletePush
-        | Op::Card => down::event(event),
+        LegacyMethod::Resubscribe => downgrade::followed(event),
+        _ => downgrade::event(event),
     }
 }
 
 const PUSH_ID: &str = "pushNotificationConfigId";
 
-/// The fields of these names that have a value: a `null` of 0.3 is a field that is not there.
+/// The named fields that have a value; `null` counts as absent in 0.3.
 fn pick(from: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     let mut to = Map::new();
     carry(from, &mut to, names);
@@ -166,7 +166,7 @@ fn list<'a>(of: &'a Map<String, Value>, name: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Values that one of our own sides wrote, so that what is no object has nothing in it.
+/// The object's fields; empty for other values, which this server does not write.
 fn fields(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }

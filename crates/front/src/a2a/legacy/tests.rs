@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn up(method: &str, given: Value) -> Value {
-    let op = Op::named(method).unwrap();
+    let op = LegacyMethod::named(method).unwrap();
     params(op, Some(given)).unwrap().1
 }
 
@@ -33,7 +33,7 @@ fn a_joke_is_asked_for_and_told() {
         "metadata": {}
     }});
     assert_eq!(
-        result(Op::Send, told).unwrap(),
+        result(LegacyMethod::Send, told).unwrap(),
         json!({
             "id": "363422be", "contextId": "c295ea44", "kind": "task",
             "status": {"state": "completed"},
@@ -76,7 +76,7 @@ fn legacy_stream_marks_final_events() {
         ("TASK_STATE_COMPLETED", true),
     ] {
         let update = json!({"statusUpdate": {"status": {"state": state}}});
-        let update = streamed(Op::Resubscribe, update);
+        let update = streamed(LegacyMethod::Resubscribe, update);
         assert_eq!(
             update["final"], last,
             "a subscriber waits with the task: {state}"
@@ -120,7 +120,7 @@ fn files_go_both_ways() {
             {"url": "https://storage.example.com/output.png?token=xyz"},
         ])
     );
-    let back = down::message(&sent["message"]);
+    let back = downgrade::message(&sent["message"]);
     assert_eq!(back["parts"], asked["message"]["parts"]);
 }
 
@@ -137,24 +137,27 @@ fn push_configs_are_one_level_deeper() {
         json!({"taskId": "4366", "url": "https://client.example.com/webhook/a2a-notifications",
             "token": "secure-client-token-for-task-aaa", "authentication": {"scheme": "Bearer"}})
     );
-    let kept = result(Op::SetPush, set.clone()).unwrap();
+    let kept = result(LegacyMethod::SetPush, set.clone()).unwrap();
     assert_eq!(
         kept,
         json!({"taskId": "4366", "pushNotificationConfig": config})
     );
     let listed = json!({"configs": [set], "nextPageToken": ""});
     assert_eq!(
-        result(Op::ListPush, listed.clone()).unwrap(),
+        result(LegacyMethod::ListPush, listed.clone()).unwrap(),
         json!([kept.clone()])
     );
-    assert_eq!(result(Op::DeletePush, json!({})).unwrap(), Value::Null);
+    assert_eq!(
+        result(LegacyMethod::DeletePush, json!({})).unwrap(),
+        Value::Null
+    );
 
-    let op = Op::GetPush;
+    let op = LegacyMethod::GetPush;
     let (op, asked) = params(op, Some(json!({"id": "4366"}))).unwrap();
     assert_eq!(
         (op, op.method(), asked),
         (
-            Op::AnyPush,
+            LegacyMethod::AnyPush,
             "ListTaskPushNotificationConfigs",
             json!({"taskId": "4366"})
         )
@@ -186,11 +189,14 @@ fn what_no_version_can_mean_is_refused() {
         part(json!({"kind": "file", "file": {"bytes": "", "uri": "x"}})),
         part(json!({"kind": "data", "data": [1]})),
     ] {
-        let refused = params(Op::Send, Some(given.clone()));
+        let refused = params(LegacyMethod::Send, Some(given.clone()));
         assert!(matches!(refused, Err(Wrong::Params(_))), "{given}");
     }
-    assert_eq!(params(Op::Send, None), Ok((Op::Send, json!({}))));
-    assert!(params(Op::SetPush, Some(json!({"taskId": "t"}))).is_err());
+    assert_eq!(
+        params(LegacyMethod::Send, None),
+        Ok((LegacyMethod::Send, json!({})))
+    );
+    assert!(params(LegacyMethod::SetPush, Some(json!({"taskId": "t"}))).is_err());
 }
 
 #[test]
@@ -207,10 +213,10 @@ fn maps_every_legacy_method() {
         "tasks/pushNotificationConfig/delete",
         "agent/getAuthenticatedExtendedCard",
     ] {
-        let op = Op::named(method).unwrap();
-        assert_eq!(Op::named(op.method()), None);
+        let op = LegacyMethod::named(method).unwrap();
+        assert_eq!(LegacyMethod::named(op.method()), None);
     }
-    assert_eq!(Op::named("tasks/list"), None);
+    assert_eq!(LegacyMethod::named("tasks/list"), None);
     assert_eq!(
         up(
             "tasks/get",
@@ -320,8 +326,12 @@ impl Dice {
 fn what_goes_down_comes_up_the_same() {
     for seed in 0..2000 {
         let message = Dice(seed).message();
-        let old = down::message(&message);
+        let old = downgrade::message(&message);
         assert_eq!(old["kind"], "message");
-        assert_eq!(up::message(&old).unwrap(), message, "seed {seed}: {old}");
+        assert_eq!(
+            upgrade::message(&old).unwrap(),
+            message,
+            "seed {seed}: {old}"
+        );
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Call;
 use crate::BridgeService;
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
 use bridge_core::port::{Ledger, Read, RowsError, TaskQuery};
@@ -33,7 +33,7 @@ struct Page {
 pub(super) async fn list<D: BridgeService>(
     call: &Call<D>,
     request: ListTasksRequest,
-) -> Result<ListTasksResponse, Fault> {
+) -> Result<ListTasksResponse, A2aError> {
     let size = request.page_size.map_or(PAGE_DEFAULT, i32::unsigned_abs);
     let (before, counted) = match request.page_token.as_deref() {
         None | Some("") => (None, 0),
@@ -95,7 +95,7 @@ pub(super) async fn list<D: BridgeService>(
 async fn conversation<D: BridgeService>(
     service: &D,
     (channel, key): (ChannelId, String),
-) -> Result<Option<ConversationId>, Fault> {
+) -> Result<Option<ConversationId>, A2aError> {
     let read = move |rows: &dyn Read| rows.conversation_by_key(&channel, &key);
     let found = service.ledger().read(read).await?;
     Ok(found.map(|conversation| conversation.conversation_id))
@@ -129,7 +129,7 @@ async fn filtered<D: BridgeService>(
     mut query: TaskQuery,
     status: TaskState,
     counted: u64,
-) -> Result<Page, Fault> {
+) -> Result<Page, A2aError> {
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
     query.limit = LOOKED_AT_ONCE;
     let (mut views, mut total, mut looked): (Vec<TaskSnapshot>, u64, u32) =
@@ -213,7 +213,7 @@ fn token(at: Timestamp, id: &TaskId) -> String {
 }
 
 /// The place, and how many were told before it where that is known.
-fn read_token(token: &str) -> Result<(Place, u64), Fault> {
+fn read_token(token: &str) -> Result<(Place, u64), A2aError> {
     let read = || {
         let mut words = token.split('~');
         let (at, id) = (words.next()?.parse().ok()?, words.next()?);
@@ -224,5 +224,5 @@ fn read_token(token: &str) -> Result<(Place, u64), Fault> {
         let place = (Timestamp(at), TaskId::new(id));
         words.next().is_none().then_some((place, u64::from(told)))
     };
-    read().ok_or_else(|| Fault::invalid("pageToken", "is none that this server gave"))
+    read().ok_or_else(|| A2aError::invalid("pageToken", "is none that this server gave"))
 }

@@ -10,10 +10,10 @@ mod wait;
 
 pub(crate) use find::file;
 
-use super::fault::Fault;
-use super::read::{self, Takes};
-use super::speak::Version;
-use super::sse::Events;
+use super::error::A2aError;
+use super::negotiate::ProtocolVersion;
+use super::sse::EventStream;
+use super::{decode, schema};
 use crate::api::{BodyShare, Context};
 use crate::{BridgeService, Caller};
 use a2a::methods;
@@ -29,7 +29,7 @@ pub(crate) struct Call<D> {
     pub(crate) base: String,
     /// The key from the header `Idempotency-Key`.
     pub(crate) key: Option<String>,
-    pub(crate) version: Version,
+    pub(crate) version: ProtocolVersion,
     /// The number of the last event that a subscriber has who goes on behind it ([`super::extension::RESUME`]).
     pub(crate) after: Option<u64>,
     /// Set when the caller hung up: nobody waits for the answer.
@@ -95,14 +95,14 @@ impl Op {
 /// What an operation came to.
 pub(crate) enum Done {
     Value(Value),
-    Events(Box<Events>),
+    Events(Box<EventStream>),
 }
 
 impl Done {
-    fn of(value: &impl Serialize) -> Result<Self, Fault> {
+    fn of(value: &impl Serialize) -> Result<Self, A2aError> {
         serde_json::to_value(value)
             .map(Self::Value)
-            .map_err(|error| Fault::internal(format!("the answer can't be written: {error}")))
+            .map_err(|error| A2aError::internal(format!("the answer can't be written: {error}")))
     }
 }
 
@@ -111,57 +111,57 @@ pub(crate) async fn run<D: BridgeService>(
     call: &Call<D>,
     op: Op,
     params: Value,
-) -> Result<Done, Fault> {
+) -> Result<Done, A2aError> {
     match op {
         Op::Send => {
-            let request = read::request(Takes::Send, params)?;
+            let request = decode::request(&schema::SEND, params)?;
             Done::of(&send::send(call, request).await?)
         }
         Op::Stream => {
-            let request = read::request(Takes::Send, params)?;
+            let request = decode::request(&schema::SEND, params)?;
             send::stream(call, request).await.map(events)
         }
         Op::Get => {
-            let request = read::request(Takes::Get, params)?;
+            let request = decode::request(&schema::GET, params)?;
             Done::of(&find::get(call, request).await?)
         }
         Op::List => {
-            let request = read::request(Takes::List, params)?;
+            let request = decode::request(&schema::LIST, params)?;
             Done::of(&list::list(call, request).await?)
         }
         Op::Cancel => {
-            let request = read::request(Takes::Cancel, params)?;
+            let request = decode::request(&schema::CANCEL, params)?;
             Done::of(&stop::cancel(call, request).await?)
         }
         Op::Subscribe => {
-            let request = read::request(Takes::Subscribe, params)?;
+            let request = decode::request(&schema::SUBSCRIBE, params)?;
             find::subscribe(call, request).await.map(events)
         }
         Op::CreatePush => {
-            let request = read::request(Takes::CreatePush, params)?;
+            let request = decode::request(&schema::CREATE_PUSH, params)?;
             Done::of(&push::create(call, request).await?)
         }
         Op::GetPush => {
-            let request = read::request(Takes::OnePush, params)?;
+            let request = decode::request(&schema::ONE_PUSH, params)?;
             Done::of(&push::get(call, request).await?)
         }
         Op::ListPush => {
-            let request = read::request(Takes::ListPush, params)?;
+            let request = decode::request(&schema::LIST_PUSH, params)?;
             Done::of(&push::list(call, request).await?)
         }
         Op::DeletePush => {
-            let request = read::request(Takes::OnePush, params)?;
+            let request = decode::request(&schema::ONE_PUSH, params)?;
             push::delete(call, request).await?;
             Ok(Done::Value(json!({})))
         }
         Op::ExtendedCard => {
             let _request: a2a::GetExtendedAgentCardRequest =
-                read::request(Takes::ExtendedCard, params)?;
+                decode::request(&schema::EXTENDED_CARD, params)?;
             Ok(Done::Value(card::extended(call)))
         }
     }
 }
 
-fn events(events: Events) -> Done {
+fn events(events: EventStream) -> Done {
     Done::Events(Box::new(events))
 }

@@ -3,7 +3,7 @@
 
 use super::Call;
 use super::find::owned;
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::{BridgeService, PushPut, TokenHash};
 use a2a::{
     AuthenticationInfo, DeleteTaskPushNotificationConfigRequest,
@@ -18,7 +18,7 @@ use bridge_core::value::{PushTarget, Subscription, SubscriptionState, Subscripti
 pub(super) async fn create<D: BridgeService>(
     call: &Call<D>,
     config: TaskPushNotificationConfig,
-) -> Result<TaskPushNotificationConfig, Fault> {
+) -> Result<TaskPushNotificationConfig, A2aError> {
     let view = owned(&call.context.service, &call.caller, &config.task_id).await?;
     put(call, &view.task.task_id, config, Since::Now, "url").await
 }
@@ -39,7 +39,7 @@ impl Since {
     pub(super) async fn now_of<D: BridgeService>(
         call: &Call<D>,
         id: &TaskId,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, A2aError> {
         let task_id = id.clone();
         let read = move |rows: &dyn Read| Timeline::load(rows, &task_id);
         let timeline = call.context.service.ledger().read(read).await?;
@@ -68,7 +68,7 @@ pub(super) async fn put<D: BridgeService>(
     config: TaskPushNotificationConfig,
     since: Since,
     field: &str,
-) -> Result<TaskPushNotificationConfig, Fault> {
+) -> Result<TaskPushNotificationConfig, A2aError> {
     let push = wanted(call, task_id, config, since);
     let put = call
         .context
@@ -76,8 +76,8 @@ pub(super) async fn put<D: BridgeService>(
         .put_push(push.clone(), &call.caller.name);
     match put.await? {
         PushPut::Put => Ok(shown(&push)),
-        PushPut::Unknown => Err(Fault::task_not_found(task_id.as_str())),
-        PushPut::Refused { why } => Err(Fault::invalid(field, why)),
+        PushPut::Unknown => Err(A2aError::task_not_found(task_id.as_str())),
+        PushPut::Refused { why } => Err(A2aError::invalid(field, why)),
     }
 }
 
@@ -87,14 +87,14 @@ pub(super) async fn check<D: BridgeService>(
     task_id: Option<&TaskId>,
     config: &TaskPushNotificationConfig,
     field: &str,
-) -> Result<(), Fault> {
+) -> Result<(), A2aError> {
     let nobodys = TaskId::new("");
     let push = wanted(call, &nobodys, config.clone(), Since::Beginning);
     let task_id = task_id.cloned().unwrap_or(nobodys);
     let (config_id, owner) = (push.subscription_id.clone(), call.caller.name.clone());
     let service = &call.context.service;
     if let PushPut::Refused { why } = service.put_push(push, &owner).await? {
-        return Err(Fault::invalid(field, why));
+        return Err(A2aError::invalid(field, why));
     }
     let counted = service.ledger().read(move |rows| {
         let known = rows.subscription(&task_id, &config_id)?.is_some();
@@ -107,7 +107,7 @@ pub(super) async fn check<D: BridgeService>(
     let (known, here, held) = counted.await?;
     let full = here >= PUSHES_PER_TASK_MAX as usize || held >= u64::from(PUSHES_PER_OWNER_MAX);
     if full && !known {
-        Err(Fault::invalid(
+        Err(A2aError::invalid(
             field,
             "there are as many push notification configurations as are kept; delete one",
         ))
@@ -151,7 +151,7 @@ fn wanted<D: BridgeService>(
 pub(super) async fn get<D: BridgeService>(
     call: &Call<D>,
     request: GetTaskPushNotificationConfigRequest,
-) -> Result<TaskPushNotificationConfig, Fault> {
+) -> Result<TaskPushNotificationConfig, A2aError> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
     let (task_id, config_id) = (view.task.task_id, request.id.clone());
@@ -160,14 +160,14 @@ pub(super) async fn get<D: BridgeService>(
     found
         .as_ref()
         .map(shown)
-        .ok_or_else(|| Fault::push_not_found(&request.task_id, &request.id))
+        .ok_or_else(|| A2aError::push_not_found(&request.task_id, &request.id))
 }
 
 /// All of them: there are few of one task.
 pub(super) async fn list<D: BridgeService>(
     call: &Call<D>,
     request: ListTaskPushNotificationConfigsRequest,
-) -> Result<ListTaskPushNotificationConfigsResponse, Fault> {
+) -> Result<ListTaskPushNotificationConfigsResponse, A2aError> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
     let task_id = view.task.task_id;
@@ -183,7 +183,7 @@ pub(super) async fn list<D: BridgeService>(
 pub(super) async fn delete<D: BridgeService>(
     call: &Call<D>,
     request: DeleteTaskPushNotificationConfigRequest,
-) -> Result<(), Fault> {
+) -> Result<(), A2aError> {
     let task_id = TaskId::new(request.task_id.as_str());
     let service = &call.context.service;
     if service
@@ -192,7 +192,7 @@ pub(super) async fn delete<D: BridgeService>(
     {
         Ok(())
     } else {
-        Err(Fault::task_not_found(&request.task_id))
+        Err(A2aError::task_not_found(&request.task_id))
     }
 }
 

@@ -3,11 +3,11 @@
 
 use super::find::owned;
 use super::{Call, push, wait};
-use crate::a2a::fault::Fault;
-use crate::a2a::hear::{Heard, hear};
-use crate::a2a::questions::{self, Answered};
-use crate::a2a::sse::{Events, Until};
-use crate::a2a::stream::{From, Told};
+use crate::a2a::error::A2aError;
+use crate::a2a::parse::{ParsedMessage, parse};
+use crate::a2a::questions::{self, AnswerResult};
+use crate::a2a::sse::{EventStream, Until};
+use crate::a2a::stream::{SequencedEvent, StartAt};
 use crate::a2a::task::{self, Detail};
 use crate::{BridgeService, NewTaskInput, SubmitError};
 use a2a::{
@@ -31,17 +31,21 @@ const NOTHING: &str = "(empty prompt — nothing to do)";
 pub(super) async fn send<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
-) -> Result<SendMessageResponse, Fault> {
-    let heard = hear(request.message)?;
-    if heard.is_empty() {
-        return Ok(SendMessageResponse::Message(nothing(&heard)));
+) -> Result<SendMessageResponse, A2aError> {
+    let parsed = parse(request.message)?;
+    if parsed.is_empty() {
+        return Ok(SendMessageResponse::Message(nothing(&parsed)));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     let blocking = configuration.return_immediately != Some(true);
     // Whoever waits has a place among those that are waited for.
-    let seat = if blocking { Some(call.sit()?) } else { None };
+    let permit = if blocking {
+        Some(call.stream_permit()?)
+    } else {
+        None
+    };
     let history = configuration.history_length;
-    let task_id = match place(call, heard, configuration).await? {
+    let task_id = match place(call, parsed, configuration).await? {
         Placed::In(task_id) => task_id,
         Placed::Misfit { view, why } => {
             let task = still_asked(call, &view, &why, history).await;
@@ -49,8 +53,8 @@ pub(super) async fn send<D: BridgeService>(
         }
     };
     let id = task_id.as_str();
-    let view = match &seat {
-        Some(seat) => wait::until(call, Some(seat), id, SEND_WAIT, rests).await?,
+    let view = match &permit {
+        Some(permit) => wait::until(call, Some(permit), id, SEND_WAIT, rests).await?,
         None => owned(&call.context.service, &call.caller, id).await?,
     };
     if blocking && let Some(message) = said(&view) {
@@ -67,19 +71,19 @@ pub(super) async fn send<D: BridgeService>(
 pub(super) async fn stream<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
-) -> Result<Events, Fault> {
-    let heard = hear(request.message)?;
-    if heard.is_empty() {
-        let said = StreamResponse::Message(nothing(&heard));
-        return Ok(Events::one(None, said));
+) -> Result<EventStream, A2aError> {
+    let parsed = parse(request.message)?;
+    if parsed.is_empty() {
+        let said = StreamResponse::Message(nothing(&parsed));
+        return Ok(EventStream::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Before anything is stored, and kept: nobody is refused for want of a place after that.
-    let seat = call.sit()?;
-    match place(call, heard, configuration).await? {
-        Placed::In(task_id) => match Events::of(call, seat, &task_id, Until::Asked).await {
+    let permit = call.stream_permit()?;
+    match place(call, parsed, configuration).await? {
+        Placed::In(task_id) => match EventStream::of(call, permit, &task_id, Until::Asked).await {
             Ok(events) => Ok(events),
-            Err(fault) => alone(call, &task_id, &fault).await,
+            Err(error) => alone(call, &task_id, &error).await,
         },
         Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
     }
@@ -90,41 +94,46 @@ pub(super) async fn stream<D: BridgeService>(
 async fn alone<D: BridgeService>(
     call: &Call<D>,
     task_id: &TaskId,
-    fault: &Fault,
-) -> Result<Events, Fault> {
+    error: &A2aError,
+) -> Result<EventStream, A2aError> {
     let id = task_id.as_str();
     tracing::warn!(
         task = id,
-        ?fault,
+        ?error,
         "a message is stored, and its stream can't be told"
     );
     let service = &call.context.service;
     let view = owned(service, &call.caller, id).await?;
     let task = task::task(service, &call.base, &view, Detail::WHOLE).await;
-    Ok(Events::one(None, StreamResponse::Task(task)))
+    Ok(EventStream::one(None, StreamResponse::Task(task)))
 }
 
-/// One event that says what was wrong with an answer. It has the number of the snapshot that every listener begins
-/// with, so that its client may go on from there.
-async fn asked_again<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot, why: &str) -> Events {
+/// One event that says what was wrong with an answer. It has the sequence number of the current snapshot, so that its
+/// client can resume from there.
+async fn asked_again<D: BridgeService>(
+    call: &Call<D>,
+    view: &TaskSnapshot,
+    why: &str,
+) -> EventStream {
     let context = &call.context;
     let task_id = &view.task.task_id;
-    let listening = context
-        .tellers
-        .listen(&context.service, task_id, &call.base, From::Snapshot);
-    let told = match listening.await {
-        Ok(mut listener) => listener.next().await,
+    let subscribing =
+        context
+            .publishers
+            .subscribe(&context.service, task_id, &call.base, StartAt::Snapshot);
+    let snapshot = match subscribing.await {
+        Ok(mut subscriber) => subscriber.next().await,
         Err(_) => None,
     };
-    if let Some(Told { seq, event }) = told
+    if let Some(SequencedEvent { sequence, event }) = snapshot
         && let StreamResponse::Task(task) = event.as_ref()
     {
         let mut task = task.clone();
         say_why(&mut task, why);
-        return Events::one(Some(seq), StreamResponse::Task(task));
+        return EventStream::one(Some(sequence), StreamResponse::Task(task));
     }
     let task = still_asked(call, view, why, None).await;
-    Events::one(None, StreamResponse::Task(task))
+    EventStream::one(None, StreamResponse::Task(task))
 }
 
 /// The task as it still waits, with what was wrong with the answer before what it asks.
@@ -179,10 +188,10 @@ fn said(view: &TaskSnapshot) -> Option<Message> {
 }
 
 /// Nothing is stored for it.
-fn nothing(heard: &Heard) -> Message {
+fn nothing(parsed: &ParsedMessage) -> Message {
     Message {
-        context_id: Some(heard.context.clone().unwrap_or_else(a2a::new_context_id)),
-        task_id: heard.task.clone(),
+        context_id: Some(parsed.context.clone().unwrap_or_else(a2a::new_context_id)),
+        task_id: parsed.task.clone(),
         ..Message::new(Role::Agent, vec![Part::text(NOTHING)])
     }
 }
@@ -201,31 +210,31 @@ enum Placed {
 /// Puts a message where it belongs; when this resolves, it is on disk.
 async fn place<D: BridgeService>(
     call: &Call<D>,
-    heard: Heard,
+    parsed: ParsedMessage,
     configuration: SendMessageConfiguration,
-) -> Result<Placed, Fault> {
-    let key = call.key.as_ref().or(heard.key.as_ref());
+) -> Result<Placed, A2aError> {
+    let key = call.key.as_ref().or(parsed.key.as_ref());
     let keyed = key.is_some();
     let config = configuration.task_push_notification_config;
     let config = config.map(|config| push::inline(config, key.map(String::as_str)));
-    let task_id = heard.task.as_deref().map(TaskId::new);
+    let task_id = parsed.task.as_deref().map(TaskId::new);
     let mut since = push::Since::Beginning;
     let mut answered = None;
-    if let Some(id) = &heard.task {
+    if let Some(id) = &parsed.task {
         let view = owned(&call.context.service, &call.caller, id).await?;
-        fits(&view, &heard, keyed)?;
+        fits(&view, &parsed, keyed)?;
         if let Some(config) = &config {
             push::check(call, task_id.as_ref(), config, PUSH_FIELD).await?;
             // As it was before the message, so that nothing that comes of it is missed.
             since = push::Since::now_of(call, &view.task.task_id).await?;
         }
-        answered = answer(call, &heard, view, key.map(String::as_str)).await?;
+        answered = answer(call, &parsed, view, key.map(String::as_str)).await?;
     } else if let Some(config) = &config {
         push::check(call, None, config, PUSH_FIELD).await?;
     }
     let placed = match answered {
         Some(placed) => placed,
-        None => Placed::In(take(call, heard).await?),
+        None => Placed::In(take(call, parsed).await?),
     };
     // It may be waited for until its task ends.
     if let Some(room) = &call.room {
@@ -240,16 +249,16 @@ async fn place<D: BridgeService>(
 /// Whether a message that goes on with a task answers a question in it.
 async fn answer<D: BridgeService>(
     call: &Call<D>,
-    heard: &Heard,
+    parsed: &ParsedMessage,
     view: TaskSnapshot,
     key: Option<&str>,
-) -> Result<Option<Placed>, Fault> {
+) -> Result<Option<Placed>, A2aError> {
     let service = &call.context.service;
-    let answered = questions::answer(service, &call.caller, &view, heard, key).await?;
+    let answered = questions::answer(service, &call.caller, &view, parsed, key).await?;
     Ok(match answered {
-        Answered::NotAsked => None,
-        Answered::Yes => Some(Placed::In(view.task.task_id)),
-        Answered::No { why } => Some(Placed::Misfit {
+        AnswerResult::NotAsked => None,
+        AnswerResult::Yes => Some(Placed::In(view.task.task_id)),
+        AnswerResult::No { why } => Some(Placed::Misfit {
             view: Box::new(view),
             why,
         }),
@@ -257,11 +266,15 @@ async fn answer<D: BridgeService>(
 }
 
 /// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
-fn fits(view: &TaskSnapshot, heard: &Heard, keyed: bool) -> Result<(), Fault> {
+fn fits(view: &TaskSnapshot, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2aError> {
     let context = task::context_of(view);
-    if heard.context.as_ref().is_some_and(|named| named != context) {
+    if parsed
+        .context
+        .as_ref()
+        .is_some_and(|named| named != context)
+    {
         let why = "is not the context of the task; leave it out, or name that one";
-        return Err(Fault::invalid("message.contextId", why));
+        return Err(A2aError::invalid("message.contextId", why));
     }
     let state = view.now().state;
     if state.terminal() && !keyed {
@@ -271,25 +284,25 @@ fn fits(view: &TaskSnapshot, heard: &Heard, keyed: bool) -> Result<(), Fault> {
     }
 }
 
-fn over(state: A2aState) -> Fault {
-    Fault::unsupported(format!(
+fn over(state: A2aState) -> A2aError {
+    A2aError::unsupported(format!(
         "the task is over ({}) and takes no more messages; begin a new one in its context",
         state.as_str()
     ))
 }
 
-async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<TaskId, Fault> {
-    let (original, brief) = (heard.stored()?, heard.brief()?);
-    let named = heard.task.clone();
+async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result<TaskId, A2aError> {
+    let (original, brief) = (parsed.stored()?, parsed.brief()?);
+    let named = parsed.task.clone();
     let input = NewTaskInput {
         from: call.caller.clone(),
-        context: heard.context,
-        task_id: heard.task.map(TaskId::new),
-        client_message_id: heard.client_message_id,
-        key: call.key.clone().or(heard.key),
-        text: heard.text,
-        files: heard.files,
-        hops: heard.hops,
+        context: parsed.context,
+        task_id: parsed.task.map(TaskId::new),
+        client_message_id: parsed.client_message_id,
+        key: call.key.clone().or(parsed.key),
+        text: parsed.text,
+        files: parsed.files,
+        hops: parsed.hops,
         original,
         brief,
     };
@@ -298,13 +311,15 @@ async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<TaskId, 
         | InputAccepted::Known { task, .. }
         | InputAccepted::KnownAnswer { task } => Ok(task.task_id),
         InputAccepted::Over(state) => Err(over(state)),
-        InputAccepted::Unknown => Err(Fault::task_not_found(named.as_deref().unwrap_or_default())),
+        InputAccepted::Unknown => Err(A2aError::task_not_found(
+            named.as_deref().unwrap_or_default(),
+        )),
         InputAccepted::OverBudget(over) => {
             let now = call.context.service.now();
             Err(SubmitError::over_budget(over, now).into())
         }
         InputAccepted::Revoked => Err(SubmitError::Revoked.into()),
-        InputAccepted::Full => Err(Fault::full(
+        InputAccepted::Full => Err(A2aError::full(
             "too many messages wait already; nothing was stored, send it again later",
         )),
     }

@@ -4,10 +4,10 @@ use super::Call;
 use super::find::owned;
 use super::wait;
 use crate::BridgeService;
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
-use bridge_core::step::CancelOutcome;
+use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::MessageId;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const STOP_WAIT: Duration = Duration::from_secs(20);
 pub(super) async fn cancel<D: BridgeService>(
     call: &Call<D>,
     request: CancelTaskRequest,
-) -> Result<Task, Fault> {
+) -> Result<Task, A2aError> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.id).await?;
     let state = view.now().state;
     if state.terminal() {
         let why = format!("it is over already ({})", state.as_str());
-        return Err(Fault::not_cancelable(&request.id, &why));
+        return Err(A2aError::not_cancelable(&request.id, &why));
     }
     if carried_by_another(&view) {
         return Err(not_alone(&request.id));
@@ -32,8 +32,8 @@ pub(super) async fn cancel<D: BridgeService>(
     stop(call, &view).await?;
     let over = |view: &TaskSnapshot| view.now().state.terminal();
     // Stopping is refused to nobody for want of a place.
-    let seat = call.sit().ok();
-    let view = wait::until(call, seat.as_ref(), &request.id, STOP_WAIT, over).await?;
+    let permit = call.stream_permit().ok();
+    let view = wait::until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
     Ok(task::task(service, &call.base, &view, Detail::WHOLE).await)
 }
 
@@ -51,9 +51,9 @@ fn has(view: &TaskSnapshot, message_id: &MessageId) -> bool {
     messages.any(|one| one.message.message_id == *message_id)
 }
 
-fn not_alone(id: &str) -> Fault {
+fn not_alone(id: &str) -> A2aError {
     let why = "its text was given to the running turn of another task of this context; cancel that one, or wait for it";
-    Fault::not_cancelable(id, why)
+    A2aError::not_cancelable(id, why)
 }
 
 /// What has no answer yet, newest first, so that nothing begins because something before it was stopped; without such,
@@ -76,15 +76,21 @@ fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
 
 /// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
 /// to the turn of another one ends with that turn.
-async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(), Fault> {
+async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(), A2aError> {
     let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {
         let mut left = false;
+        let cancel = |message_id| {
+            service.commit(Cancel {
+                message_id,
+                by: by.clone(),
+            })
+        };
         for message_id in to_stop(&view) {
-            match service.cancel(message_id, by.clone()).await? {
+            match cancel(message_id).await? {
                 CancelOutcome::Steered(leader) if has(&view, &leader) => {
-                    service.cancel(leader, by.clone()).await?;
+                    cancel(leader).await?;
                 }
                 // Just now.
                 CancelOutcome::Steered(_) => left = true,
@@ -98,5 +104,5 @@ async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(
         }
     });
     let stopped = stopping.await;
-    stopped.map_err(|_| Fault::internal("stopping the task broke off"))?
+    stopped.map_err(|_| A2aError::internal("stopping the task broke off"))?
 }

@@ -1,7 +1,7 @@
-//! What Codex is writing for the messages of a task: kept while it may become their answer. Pure.
+//! Answers that Codex is still writing, per message of a task. Pure.
 
-use super::hold;
-use super::scene::Now;
+use super::holdback;
+use super::snapshot::CurrentTask;
 use crate::a2a::task::ARTIFACT_NAME;
 use a2a::{Artifact, Part, Task};
 use bridge_core::port::{Extent, Phase, TextUpdate};
@@ -10,33 +10,33 @@ use bridge_core::value::{ItemId, MessageId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A text up to this size is looked at with every piece; a longer one that is held back only when it has doubled, so
-/// that all looks together cost as much as its length.
-const LOOKED_AT_ALWAYS: usize = 1024;
+/// A draft up to this size is checked with every update. A longer one that is held back is checked only when it has
+/// doubled, which keeps the total cost linear in its length.
+const ALWAYS_CHECKED_BYTES: usize = 1024;
 
-/// What is being written.
+/// The drafts of all messages of a task.
 #[derive(Debug, Default)]
-pub(super) struct Drafts(BTreeMap<MessageId, Draft>);
+pub(super) struct Drafts(BTreeMap<MessageId, AnswerDraft>);
 
-/// One item of Codex that may become an answer.
+/// A Codex item that may become an answer.
 #[derive(Debug)]
-struct Draft {
+struct AnswerDraft {
     item_id: ItemId,
-    /// What may be shown of it.
+    /// The prefix that may be published.
     shown: String,
-    /// All of it is held back until it is so long.
+    /// Below this length all of it is held back without a check.
     held_below: usize,
 }
 
-impl Draft {
-    fn of(said: &TextUpdate, before: Option<Self>) -> Self {
-        let same = before.filter(|before| before.item_id == said.item_id);
-        let held_below = match said.extent {
+impl AnswerDraft {
+    fn of(update: &TextUpdate, before: Option<Self>) -> Self {
+        let same = before.filter(|before| before.item_id == update.item_id);
+        let held_below = match update.extent {
             Extent::Head | Extent::Middle => same.map_or(0, |same| same.held_below),
             Extent::Whole => 0,
         };
-        let item_id = said.item_id.clone();
-        let length = said.text.len();
+        let item_id = update.item_id.clone();
+        let length = update.text.len();
         if length < held_below {
             return Self {
                 item_id,
@@ -44,8 +44,8 @@ impl Draft {
                 held_below,
             };
         }
-        let shown = hold::settled(&said.text).to_owned();
-        let held_below = if shown.is_empty() && length > LOOKED_AT_ALWAYS {
+        let shown = holdback::publishable(&update.text).to_owned();
+        let held_below = if shown.is_empty() && length > ALWAYS_CHECKED_BYTES {
             length.saturating_mul(2)
         } else {
             0
@@ -59,22 +59,22 @@ impl Draft {
 }
 
 impl Drafts {
-    /// Takes in what Codex says; what it says on the way comes back, once it is whole.
-    pub(super) fn hear(&mut self, message_id: &MessageId, said: &TextUpdate) -> Option<String> {
-        match (said.phase, said.extent) {
-            // Nobody knows how it began; the answer itself comes whole.
+    /// Applies a text update. Returns the text of a finished commentary item, which is progress and not an answer.
+    pub(super) fn apply(&mut self, message_id: &MessageId, update: &TextUpdate) -> Option<String> {
+        match (update.phase, update.extent) {
+            // The start of the text is missing; the answer itself arrives whole.
             (_, Extent::Middle) | (Phase::Commentary, Extent::Head) => None,
-            (Phase::Commentary, Extent::Whole) => Some(said.text.clone()),
+            (Phase::Commentary, Extent::Whole) => Some(update.text.clone()),
             (Phase::Final | Phase::Unmarked, Extent::Head | Extent::Whole) => {
-                let draft = Draft::of(said, self.0.remove(message_id));
+                let draft = AnswerDraft::of(update, self.0.remove(message_id));
                 self.0.insert(message_id.clone(), draft);
                 None
             }
         }
     }
 
-    /// Forgets what was written in turns that are over or cut.
-    pub(super) fn keep_flying(&mut self, view: &TaskSnapshot) {
+    /// Drops the drafts of turns that ended or were interrupted.
+    pub(super) fn retain_in_flight(&mut self, view: &TaskSnapshot) {
         self.0.retain(|message_id, _| {
             let mut messages = view.messages.iter();
             let found = messages.find(|one| one.message.message_id == *message_id);
@@ -84,8 +84,8 @@ impl Drafts {
         });
     }
 
-    /// The task as rows say it, and beside it what is being written.
-    pub(super) fn beside(&self, task: &Arc<Task>, doings: Vec<String>) -> Now {
+    /// The task of the rows together with the drafts.
+    pub(super) fn merge(&self, task: &Arc<Task>, progress: Vec<String>) -> CurrentTask {
         let answered = |id: &str| {
             let mut known = task.artifacts.iter().flatten();
             known.any(|known| known.artifact_id == id)
@@ -93,17 +93,17 @@ impl Drafts {
         let shown = self.0.iter().filter(|(message_id, draft)| {
             !draft.shown.is_empty() && !answered(message_id.as_str())
         });
-        Now {
+        CurrentTask {
             rows: Arc::clone(task),
             open: shown
-                .map(|(message_id, draft)| begun(message_id.to_string(), &draft.shown))
+                .map(|(message_id, draft)| open_artifact(message_id.to_string(), &draft.shown))
                 .collect(),
-            doings,
+            progress,
         }
     }
 }
 
-fn begun(artifact_id: String, text: &str) -> Artifact {
+fn open_artifact(artifact_id: String, text: &str) -> Artifact {
     Artifact {
         artifact_id,
         name: Some(ARTIFACT_NAME.to_owned()),
@@ -121,20 +121,20 @@ mod tests {
 
     fn shown(drafts: &mut Drafts, item: &str, extent: Extent, text: &str) -> String {
         let (id, phase) = (MessageId::new("m"), Phase::Final);
-        let said = TextUpdate {
+        let update = TextUpdate {
             item_id: ItemId::new(item),
             phase,
             extent,
             text: text.to_owned(),
         };
-        drafts.hear(&id, &said);
+        drafts.apply(&id, &update);
         drafts.0[&id].shown.clone()
     }
 
     #[test]
     fn rechecks_long_draft_on_doubling_or_completion() {
         let mut drafts = Drafts::default();
-        let data = format!("[\"{}\"", "x".repeat(LOOKED_AT_ALWAYS));
+        let data = format!("[\"{}\"", "x".repeat(ALWAYS_CHECKED_BYTES));
         assert_eq!(shown(&mut drafts, "i", Extent::Head, &data), "");
         let prose = format!("{data}] is no data");
         assert_eq!(shown(&mut drafts, "i", Extent::Head, &prose), "");

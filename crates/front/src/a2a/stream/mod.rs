@@ -1,257 +1,258 @@
-//! News of tasks for whoever listens: each task that somebody listens to has one teller, whose numbered events all
-//! of its listeners read. Rows are the truth: a listener that missed something begins again with a snapshot.
+//! Event streams of A2A tasks.
+//!
+//! Each task with subscribers has one [`TaskPublisher`], whose numbered events all of them read. Rows are the truth: a
+//! subscriber that missed events starts again with a snapshot.
 
-mod book;
 mod draft;
-mod hold;
-mod scene;
-mod teller;
+mod holdback;
+mod publisher;
+mod replay;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use book::Told;
-pub(crate) use teller::From;
+pub(crate) use publisher::StartAt;
+pub(crate) use replay::SequencedEvent;
 
-use super::fault::Fault;
-use crate::{BridgeService, Live, Subscription};
-use book::Entry;
+use super::error::A2aError;
+use crate::BridgeService;
+use crate::hub::MessageUpdates;
 use bridge_core::deadline::after;
-use bridge_core::value::{MessageId, TaskId};
-use futures_util::FutureExt;
-use futures_util::future::select_all;
+use bridge_core::value::TaskId;
+use publisher::{SubscriberStart, TaskPublisher};
+use replay::ReplayEntry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use teller::{Begin, Teller};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
-/// Tasks that are told of at the same time.
-const TELLERS_MAX: usize = 512;
-/// How often a listener that came to a teller of the past is given another one.
-const SEATS_TRIED: usize = 3;
-/// Listeners of one task.
-const LISTENERS_MAX: usize = 64;
-/// How often rows are looked at without news: a new word of a task announces itself to nobody here.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a teller stays when nobody listens, for a listener that lost its connection.
+/// Tasks that are streamed at the same time.
+const PUBLISHERS_MAX: usize = 512;
+/// Attempts to subscribe when the publisher retires in between.
+const SUBSCRIBE_ATTEMPTS: usize = 3;
+/// Subscribers of one task.
+const SUBSCRIBERS_MAX: usize = 64;
+/// Interval at which rows are read without a notification: a new message of a task notifies no subscription.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// How long a publisher without subscribers is kept, for a client that reconnects.
 const LINGER: Duration = Duration::from_secs(30);
 
-type Known = Arc<Mutex<HashMap<TaskId, Arc<Teller>>>>;
+type Registry = HashMap<TaskId, Arc<TaskPublisher>>;
 
-/// The tellers of all tasks that somebody listens to.
+/// The publishers of all tasks that have subscribers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tellers {
-    known: Known,
+pub(crate) struct Publishers {
+    registry: Arc<Mutex<Registry>>,
     stop: CancellationToken,
 }
 
-/// One that listens to a task.
+/// One subscription to the events of a task.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    teller: Arc<Teller>,
-    written: watch::Receiver<u64>,
-    first: Option<Told>,
-    heard: u64,
+pub(crate) struct Subscriber {
+    publisher: Arc<TaskPublisher>,
+    published: watch::Receiver<u64>,
+    /// The snapshot, where the stream starts with one.
+    first: Option<SequencedEvent>,
+    /// Sequence number of the last event returned.
+    position: u64,
 }
 
-impl Tellers {
-    /// Tellers that go when `stop` is set.
+impl Publishers {
+    /// Publishers that end when `stop` is cancelled.
     pub(crate) fn until(stop: CancellationToken) -> Self {
-        let known = Known::default();
-        Self { known, stop }
+        let registry = Arc::default();
+        Self { registry, stop }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<Teller>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens to a task that the caller may know. Its first news is the task as it is when this resolves, or what
-    /// comes behind the number that the caller has. `base` is where this server is reached.
-    pub(crate) async fn listen<D: BridgeService>(
+    /// Subscribes to a task. The caller has checked that the client may see it. `base_url` is the address under which
+    /// the client reached this server.
+    pub(crate) async fn subscribe<D: BridgeService>(
         &self,
         service: &D,
         task_id: &TaskId,
-        base: &str,
-        from: From,
-    ) -> Result<Listener, Fault> {
-        for _ in 0..SEATS_TRIED {
-            let (teller, written) = self.seat(service, task_id, base)?;
-            // On a task of its own: a look that its caller breaks off half-way would be missing for all others.
-            let (looking, service) = (Arc::clone(&teller), service.clone());
-            let begun = tokio::spawn(async move { looking.begin(&service, from).await }).await;
-            let begun = begun.map_err(|_| Fault::internal("a look at the task broke off"))?;
-            let (first, heard) = match begun? {
-                Begin::With(told) => {
-                    let seq = told.seq;
-                    (Some(told), seq)
+        base_url: &str,
+        start: StartAt,
+    ) -> Result<Subscriber, A2aError> {
+        for _ in 0..SUBSCRIBE_ATTEMPTS {
+            let (publisher, published) = self.publisher(service, task_id, base_url)?;
+            // Spawned: if the client disconnects in the middle of a refresh, the other subscribers still need it.
+            let (refreshing, service) = (Arc::clone(&publisher), service.clone());
+            let started =
+                tokio::spawn(async move { refreshing.start(&service, start).await }).await;
+            let started =
+                started.map_err(|_| A2aError::internal("a look at the task broke off"))?;
+            let (first, position) = match started? {
+                SubscriberStart::Snapshot(event) => {
+                    let sequence = event.sequence;
+                    (Some(event), sequence)
                 }
-                Begin::Behind(seq) => (None, seq),
-                Begin::Anew => continue,
+                SubscriberStart::After(sequence) => (None, sequence),
+                SubscriberStart::Retired => continue,
             };
-            return Ok(Listener {
-                teller,
-                written,
+            return Ok(Subscriber {
+                publisher,
+                published,
                 first,
-                heard,
+                position,
             });
         }
-        Err(Fault::unavailable(
+        Err(A2aError::unavailable(
             "the task ended and began again meanwhile; ask again later",
         ))
     }
 
-    /// Whether what comes behind a number is still known here, also of a task that is over.
-    pub(crate) fn remembers(&self, task_id: &TaskId, seq: u64) -> bool {
-        let teller = self.lock().get(task_id).cloned();
-        teller.is_some_and(|teller| teller.book().reaches(seq))
+    /// Whether all events after `sequence` are still buffered, also for a task that has ended.
+    pub(crate) fn can_resume(&self, task_id: &TaskId, sequence: u64) -> bool {
+        let publisher = self.lock().get(task_id).cloned();
+        publisher.is_some_and(|publisher| publisher.replay().reaches(sequence))
     }
 
-    /// The task's teller; one that begins now if there is none.
-    fn seat<D: BridgeService>(
+    /// Returns the task's publisher; starts one if there is none.
+    fn publisher<D: BridgeService>(
         &self,
         service: &D,
         task_id: &TaskId,
-        base: &str,
-    ) -> Result<(Arc<Teller>, watch::Receiver<u64>), Fault> {
-        let mut known = self.lock();
-        if let Some(teller) = known.get(task_id)
-            && !teller.book().is_torn()
+        base_url: &str,
+    ) -> Result<(Arc<TaskPublisher>, watch::Receiver<u64>), A2aError> {
+        let mut registry = self.lock();
+        if let Some(publisher) = registry.get(task_id)
+            && !publisher.replay().is_invalid()
         {
-            return if teller.listeners() < LISTENERS_MAX {
-                Ok((Arc::clone(teller), teller.listen()))
+            return if publisher.subscribers() < SUBSCRIBERS_MAX {
+                Ok((Arc::clone(publisher), publisher.subscribe()))
             } else {
-                Err(Fault::full(
+                Err(A2aError::full(
                     "too many streams of this task are open; close one, or ask again later",
                 ))
             };
         }
-        if !has_room(&mut known, task_id, TELLERS_MAX) {
-            return Err(Fault::full(
+        if !make_room(&mut registry, task_id, PUBLISHERS_MAX) {
+            return Err(A2aError::full(
                 "too many tasks are streamed already; ask for the task instead, or again later",
             ));
         }
-        let teller = Arc::new(Teller::new(task_id.clone(), base.to_owned()));
-        let written = teller.listen();
-        known.insert(task_id.clone(), Arc::clone(&teller));
-        tokio::spawn(self.clone().run(service.clone(), Arc::clone(&teller)));
-        Ok((teller, written))
+        let publisher = Arc::new(TaskPublisher::new(task_id.clone(), base_url.to_owned()));
+        let published = publisher.subscribe();
+        registry.insert(task_id.clone(), Arc::clone(&publisher));
+        tokio::spawn(self.clone().run(service.clone(), Arc::clone(&publisher)));
+        Ok((publisher, published))
     }
 
-    /// Tells until nobody listened for a while.
-    async fn run<D: BridgeService>(self, service: D, teller: Arc<Teller>) {
-        let _ending = Ending(self.clone(), Arc::clone(&teller));
-        let mut news: HashMap<MessageId, Subscription> = HashMap::new();
-        // Whoever listens looks as well, and hears why it fails.
-        let _heard_elsewhere = teller.look(&service).await;
-        // However much there is to hear, rows are looked at.
-        let mut looks = interval_at(after(Instant::now(), LOOK_EVERY), LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// Publishes until the task has had no subscribers for [`LINGER`].
+    async fn run<D: BridgeService>(self, service: D, publisher: Arc<TaskPublisher>) {
+        let _retire = RetireOnDrop(self.clone(), Arc::clone(&publisher));
+        let mut live = MessageUpdates::new(service.hub());
+        // The first subscriber refreshes as well and gets the error of a failed refresh.
+        let _reported_to_subscriber = publisher.refresh(&service).await;
+        // An interval, not a sleep: a steady flow of live output must not keep rows from being read.
+        let mut polls = interval_at(after(Instant::now(), POLL_EVERY), POLL_EVERY);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if teller.book().is_torn() {
+            if publisher.replay().is_invalid() {
                 break;
             }
-            if teller.listeners() > 0 {
-                teller.is_heard();
-            } else if teller.heard_at().elapsed() >= LINGER && self.forget(&teller) {
+            if publisher.subscribers() > 0 {
+                publisher.mark_active();
+            } else if publisher.last_active().elapsed() >= LINGER && self.retire_idle(&publisher) {
                 return;
             }
-            news.extend(teller.fresh());
-            let messages = teller.messages().await;
-            news.retain(|message_id, _| messages.contains(message_id));
-            let over = teller.book().is_over();
-            let told = tokio::select! {
+            live.extend(publisher.take_new_subscriptions());
+            live.retain(&publisher.watched_messages().await);
+            let closed = publisher.replay().is_closed();
+            let refreshed = tokio::select! {
                 () = self.stop.cancelled() => break,
-                () = teller.looked_at() => Ok(()),
-                _ = looks.tick() => if over { Ok(()) } else { teller.look(&service).await },
-                (message_id, live) = next_news(&mut news), if !over => {
-                    teller.hear(&service, &message_id, live).await
+                () = publisher.subscriber_arrived() => Ok(()),
+                _ = polls.tick() => if closed { Ok(()) } else { publisher.refresh(&service).await },
+                (message_id, update) = live.next(), if !closed => {
+                    publisher.apply_live(&service, &message_id, update).await
                 }
             };
-            if told.is_err() {
-                // Whoever listens asks again, and hears why or begins anew.
+            if refreshed.is_err() {
+                // Subscribers reconnect, and then get the error or a new publisher.
                 break;
             }
         }
     }
 
-    /// Lets a teller go that nobody listens to; `false` when somebody came just now.
-    fn forget(&self, teller: &Arc<Teller>) -> bool {
-        let mut known = self.lock();
-        let alone = teller.listeners() == 0;
-        if alone {
-            remove(&mut known, teller);
+    /// Removes a publisher without subscribers; `false` if one has just arrived.
+    fn retire_idle(&self, publisher: &Arc<TaskPublisher>) -> bool {
+        // Under the registry's lock, because subscribers are added under it.
+        let mut registry = self.lock();
+        let idle = publisher.subscribers() == 0;
+        if idle {
+            remove(&mut registry, publisher);
         }
-        alone
+        idle
     }
 }
 
-/// Ends a teller with its task, also by a panic: its listeners would wait for ever, and so would whoever comes next.
-struct Ending(Tellers, Arc<Teller>);
+/// Closes a publisher when its task ends, also by a panic. Otherwise its subscribers would wait forever, and new ones
+/// would join it.
+struct RetireOnDrop(Publishers, Arc<TaskPublisher>);
 
-impl Drop for Ending {
+impl Drop for RetireOnDrop {
     fn drop(&mut self) {
-        self.1.end();
+        self.1.close();
         remove(&mut self.0.lock(), &self.1);
     }
 }
 
-impl Listener {
-    /// The next news. `None` when nothing more comes, or when this listener fell behind: it asks again then.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+impl Subscriber {
+    /// Returns the next event. `None` means that the stream ended or that this subscriber fell behind; the client then
+    /// subscribes again.
+    pub(crate) async fn next(&mut self) -> Option<SequencedEvent> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
         loop {
-            self.written.borrow_and_update();
-            let entry = self.teller.book().after(self.heard);
+            // Before the read: an event published after it wakes `changed` below.
+            self.published.borrow_and_update();
+            let entry = self.publisher.replay().after(self.position);
             match entry {
-                Entry::Next(told) => {
-                    self.heard = told.seq;
-                    return Some(told);
+                ReplayEntry::Next(event) => {
+                    self.position = event.sequence;
+                    return Some(event);
                 }
-                Entry::End | Entry::Lost => return None,
-                Entry::Blank => self.written.changed().await.ok()?,
+                ReplayEntry::End | ReplayEntry::Lost => return None,
+                ReplayEntry::Pending => self.published.changed().await.ok()?,
             }
         }
     }
 }
 
-/// Whether one more fits in. Where all places are taken, the one that nobody listened to for longest goes: tellers that
-/// stay for somebody who may come back never keep out whoever comes.
-fn has_room(known: &mut HashMap<TaskId, Arc<Teller>>, task_id: &TaskId, most: usize) -> bool {
-    if known.len() < most || known.contains_key(task_id) {
+/// Whether one more publisher fits. If all places are taken, evicts the one that has been without subscribers for
+/// longest.
+fn make_room(registry: &mut Registry, task_id: &TaskId, most: usize) -> bool {
+    if registry.len() < most || registry.contains_key(task_id) {
         return true;
     }
-    let idle = known.values().filter(|teller| teller.listeners() == 0);
-    let Some(idle) = idle.min_by_key(|teller| teller.heard_at()).cloned() else {
+    let idle = registry
+        .values()
+        .filter(|publisher| publisher.subscribers() == 0);
+    let Some(idle) = idle
+        .min_by_key(|publisher| publisher.last_active())
+        .cloned()
+    else {
         return false;
     };
-    idle.tear();
-    remove(known, &idle);
+    idle.invalidate();
+    remove(registry, &idle);
     true
 }
 
-/// Another one may have taken its place.
-fn remove(known: &mut HashMap<TaskId, Arc<Teller>>, teller: &Arc<Teller>) {
-    let id = teller.task_id();
-    if known
+/// Removes this publisher, but not a newer one of the same task.
+fn remove(registry: &mut Registry, publisher: &Arc<TaskPublisher>) {
+    let id = publisher.task_id();
+    if registry
         .get(id)
-        .is_some_and(|known| Arc::ptr_eq(known, teller))
+        .is_some_and(|known| Arc::ptr_eq(known, publisher))
     {
-        known.remove(id);
+        registry.remove(id);
     }
-}
-
-/// The next news of any of them; none ever without any.
-async fn next_news(news: &mut HashMap<MessageId, Subscription>) -> (MessageId, Live) {
-    if news.is_empty() {
-        return std::future::pending().await;
-    }
-    let all = news.iter_mut().map(|(message_id, news)| {
-        let message_id = message_id.clone();
-        async move { (message_id, news.next().await) }.boxed()
-    });
-    select_all(all).await.0
 }

@@ -1,11 +1,11 @@
-//! Whatever is coalesced, lost, replaced, cut or restarted on the way: what a listener assembles from snapshots and
-//! events is the task that rows show in the end, and all listeners hear the same events under the same numbers.
+//! Random histories of coalesced, lost, replaced and interrupted output and of restarts: what a subscriber assembles
+//! from snapshots and events is the final task, and all subscribers get the same events under the same numbers.
 
-use super::book::{Book, Entry};
 use super::draft::Drafts;
-use super::scene::Scene;
-use super::teller::Teller;
-use super::{TaskId, has_room};
+use super::publisher::TaskPublisher;
+use super::replay::{ReplayBuffer, ReplayEntry};
+use super::snapshot::Snapshot;
+use super::{TaskId, make_room};
 use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
 use crate::a2a::task::answer_parts;
 use a2a::{Artifact, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
@@ -66,10 +66,10 @@ impl Dice {
     }
 }
 
-/// What one listener has assembled.
+/// The task that one subscriber has assembled.
 #[derive(Default)]
 struct Client {
-    heard: u64,
+    position: u64,
     artifacts: BTreeMap<String, Vec<Part>>,
     last_chunks: BTreeMap<String, bool>,
     state: Option<TaskState>,
@@ -105,19 +105,19 @@ impl Client {
             }
             StreamResponse::Message(_) => panic!("a message in a task's stream"),
         }
-        self.heard = seq;
+        self.position = seq;
     }
 
-    fn drain(&mut self, book: &Book, most: usize) -> bool {
+    fn drain(&mut self, replay: &ReplayBuffer, most: usize) -> bool {
         for _ in 0..most {
-            match book.after(self.heard) {
-                Entry::Next(told) => {
-                    assert_eq!(told.seq, self.heard + 1, "a gap");
-                    self.events.insert(told.seq, (*told.event).clone());
-                    self.take(told.seq, &told.event);
+            match replay.after(self.position) {
+                ReplayEntry::Next(event) => {
+                    assert_eq!(event.sequence, self.position + 1, "a gap");
+                    self.events.insert(event.sequence, (*event.event).clone());
+                    self.take(event.sequence, &event.event);
                 }
-                Entry::Blank | Entry::End => return true,
-                Entry::Lost => return false,
+                ReplayEntry::Pending | ReplayEntry::End => return true,
+                ReplayEntry::Lost => return false,
             }
         }
         true
@@ -140,13 +140,13 @@ fn joined(parts: &[Part]) -> (String, Vec<Part>) {
     (text, others.cloned().collect())
 }
 
-/// The teller without its daemon.
+/// A publisher without its daemon.
 struct Stage {
     dice: Dice,
     rows: Arc<Task>,
-    scene: Scene,
+    snapshot: Snapshot,
     drafts: Drafts,
-    book: Book,
+    replay: ReplayBuffer,
     /// The highest number that may have been used.
     reserved: u64,
     clients: [Client; 3],
@@ -171,9 +171,9 @@ impl Stage {
         let drafts = Drafts::default();
         let mut stage = Self {
             dice: Dice(seed),
-            scene: Scene::new(drafts.beside(&rows, Vec::new())),
+            snapshot: Snapshot::new(drafts.merge(&rows, Vec::new())),
             drafts,
-            book: Book::default(),
+            replay: ReplayBuffer::default(),
             reserved: 0,
             rows,
             clients: Default::default(),
@@ -186,24 +186,24 @@ impl Stage {
     fn restart(&mut self) {
         self.reserved += 256;
         self.drafts = Drafts::default();
-        self.scene = Scene::new(self.drafts.beside(&self.rows, Vec::new()));
-        self.book = Book::behind(self.reserved);
+        self.snapshot = Snapshot::new(self.drafts.merge(&self.rows, Vec::new()));
+        self.replay = ReplayBuffer::starting_after(self.reserved);
         for n in 0..self.clients.len() {
             self.subscribe(n);
         }
     }
 
     fn subscribe(&mut self, client: usize) {
-        let seq = self.book.last();
-        let snapshot = self.scene.snapshot(seq);
+        let seq = self.replay.last();
+        let snapshot = self.snapshot.event(seq);
         self.clients[client].take(seq, &snapshot);
         self.assert_known(client);
     }
 
-    /// Whoever heard everything knows the state that rows have, whatever was told of the work.
+    /// A subscriber that has every event knows the state of the rows.
     fn assert_known(&self, client: usize) {
         let client = &self.clients[client];
-        if client.heard == self.book.last() {
+        if client.position == self.replay.last() {
             assert_eq!(client.state.as_ref(), Some(&self.rows.status.state));
         }
     }
@@ -218,24 +218,24 @@ impl Stage {
         ];
         let state = states[self.dice.below(states.len())].clone();
         Arc::make_mut(&mut self.rows).status.state = state;
-        let doing = self.dice.one(&["", "", "runs a command"]).to_owned();
-        self.tell(if doing.is_empty() {
+        let line = self.dice.one(&["", "", "runs a command"]).to_owned();
+        self.publish(if line.is_empty() {
             Vec::new()
         } else {
-            vec![doing]
+            vec![line]
         });
     }
 
-    fn tell(&mut self, doings: Vec<String>) {
-        let now = self.drafts.beside(&self.rows, doings);
-        let events = self.scene.differences(now, self.book.last() + 1);
-        self.book.write(events);
-        self.reserved = self.reserved.max(self.book.last());
+    fn publish(&mut self, progress: Vec<String>) {
+        let now = self.drafts.merge(&self.rows, progress);
+        let events = self.snapshot.update(now, self.replay.last() + 1);
+        self.replay.push(events);
+        self.reserved = self.reserved.max(self.replay.last());
         for n in 0..self.clients.len() {
             match self.dice.below(8) {
                 0 => self.subscribe(n),
                 pace => {
-                    if !self.clients[n].drain(&self.book, pace - 1) {
+                    if !self.clients[n].drain(&self.replay, pace - 1) {
                         self.subscribe(n);
                     }
                     self.assert_known(n);
@@ -244,7 +244,7 @@ impl Stage {
         }
     }
 
-    /// Codex writes one message; what is told of it is coalesced, cut off or begun in the middle.
+    /// Codex writes one message; its updates are coalesced, cut off or begun in the middle.
     fn write(&mut self, item: usize, text: &str, phase: Phase) {
         let mut begun = 0;
         let mut at = 0;
@@ -263,34 +263,34 @@ impl Stage {
                 0 => Extent::Head,
                 _ => Extent::Middle,
             };
-            self.hear(item, phase, extent, &text[begun..at]);
+            self.apply(item, phase, extent, &text[begun..at]);
             if self.dice.below(40) == 0 {
                 return;
             }
         }
-        self.hear(item, phase, Extent::Whole, text);
+        self.apply(item, phase, Extent::Whole, text);
     }
 
-    fn hear(&mut self, item: usize, phase: Phase, extent: Extent, text: &str) {
+    fn apply(&mut self, item: usize, phase: Phase, extent: Extent, text: &str) {
         // What may be a secret is taken out while it is written, and put back when it is none.
         let redacted = match self.dice.below(15) {
             0 if extent != Extent::Whole => format!("{text}[withheld]"),
             _ => text.to_owned(),
         };
-        let said = TextUpdate {
+        let update = TextUpdate {
             item_id: ItemId::new(item.to_string()),
             phase,
             extent,
             text: redacted,
         };
-        let doing = self.drafts.hear(&MessageId::new(MESSAGE), &said);
-        self.tell(doing.into_iter().collect());
+        let line = self.drafts.apply(&MessageId::new(MESSAGE), &update);
+        self.publish(line.into_iter().collect());
     }
 
     /// The turn is cut, and begins again later.
     fn cut(&mut self) {
         self.drafts = Drafts::default();
-        self.tell(Vec::new());
+        self.publish(Vec::new());
     }
 
     fn answer(&mut self, text: &str) {
@@ -315,8 +315,8 @@ impl Stage {
         rows.artifacts = Some(made.into_iter().collect());
         rows.status.state = TaskState::Completed;
         self.drafts = Drafts::default();
-        self.tell(Vec::new());
-        self.book.close();
+        self.publish(Vec::new());
+        self.replay.close();
     }
 
     fn play(&mut self) {
@@ -356,9 +356,9 @@ fn assembled_stream_equals_final_answer() {
             .flatten()
             .map(|one| (one.artifact_id.clone(), joined(&one.parts)))
             .collect();
-        let mut heard: BTreeMap<u64, StreamResponse> = BTreeMap::new();
+        let mut seen: BTreeMap<u64, StreamResponse> = BTreeMap::new();
         for n in 0..stage.clients.len() {
-            while !stage.clients[n].drain(&stage.book, usize::MAX) {
+            while !stage.clients[n].drain(&stage.replay, usize::MAX) {
                 stage.subscribe(n);
             }
             let client = &stage.clients[n];
@@ -366,7 +366,7 @@ fn assembled_stream_equals_final_answer() {
             assert_eq!(client.state, Some(TaskState::Completed), "seed {seed}");
             assert!(client.last_chunks.values().all(|last| *last), "seed {seed}");
             for (seq, event) in &client.events {
-                let same = heard.entry(*seq).or_insert_with(|| event.clone());
+                let same = seen.entry(*seq).or_insert_with(|| event.clone());
                 assert_eq!(same, event, "seed {seed}, event {seq}");
             }
         }
@@ -378,23 +378,23 @@ fn growing_answer_is_streamed_once() {
     let mut stage = Stage::new(1);
     let text = "one two three\nfour five six\nseven";
     for at in 1..=text.len() {
-        let said = TextUpdate {
+        let update = TextUpdate {
             item_id: ItemId::new("i"),
             phase: Phase::Final,
             extent: Extent::Head,
             text: text[..at].to_owned(),
         };
-        stage.drafts.hear(&MessageId::new(MESSAGE), &said);
-        let now = stage.drafts.beside(&stage.rows, Vec::new());
-        let events = stage.scene.differences(now, stage.book.last() + 1);
-        stage.book.write(events);
+        stage.drafts.apply(&MessageId::new(MESSAGE), &update);
+        let now = stage.drafts.merge(&stage.rows, Vec::new());
+        let events = stage.snapshot.update(now, stage.replay.last() + 1);
+        stage.replay.push(events);
     }
     stage.answer(text);
     let mut client = Client {
-        heard: 256,
+        position: 256,
         ..Client::default()
     };
-    assert!(client.drain(&stage.book, usize::MAX));
+    assert!(client.drain(&stage.replay, usize::MAX));
     let updates: Vec<_> = client
         .events
         .values()
@@ -403,13 +403,13 @@ fn growing_answer_is_streamed_once() {
             _ => None,
         })
         .collect();
-    let told: usize = updates
+    let streamed: usize = updates
         .iter()
         .flat_map(|update| &update.artifact.parts)
         .filter_map(Part::as_text)
         .map(str::len)
         .sum();
-    assert_eq!(told, text.len());
+    assert_eq!(streamed, text.len());
     assert!(updates.len() > 10);
     let (first, rest) = updates.split_first().unwrap();
     assert_eq!(first.append, Some(false));
@@ -421,25 +421,33 @@ fn growing_answer_is_streamed_once() {
 
 #[tokio::test(start_paused = true)]
 async fn evicts_oldest_publisher_without_listeners() {
-    let mut known = HashMap::new();
-    let seat = |n: usize| Arc::new(Teller::new(TaskId::new(n.to_string()), String::new()));
-    let tellers = [seat(0), seat(1), seat(2)];
-    for teller in &tellers {
-        known.insert(teller.task_id().clone(), Arc::clone(teller));
-        teller.is_heard();
+    let mut registry = HashMap::new();
+    let new = |n: usize| {
+        Arc::new(TaskPublisher::new(
+            TaskId::new(n.to_string()),
+            String::new(),
+        ))
+    };
+    let publishers = [new(0), new(1), new(2)];
+    for publisher in &publishers {
+        registry.insert(publisher.task_id().clone(), Arc::clone(publisher));
+        publisher.mark_active();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
     }
-    let first = tellers[0].listen();
+    let first = publishers[0].subscribe();
     let fourth = TaskId::new("3");
-    assert!(has_room(&mut known, &fourth, 4));
-    assert!(has_room(&mut known, tellers[0].task_id(), 3));
-    assert_eq!(known.len(), 3, "nobody had to go");
-    assert!(has_room(&mut known, &fourth, 3));
-    assert!(tellers[1].book().is_torn(), "the oldest that nobody hears");
-    assert!(!known.contains_key(tellers[1].task_id()));
-    assert!(!tellers[0].book().is_torn() && !tellers[2].book().is_torn());
-    let third = tellers[2].listen();
-    assert!(!has_room(&mut known, &fourth, 2), "all are heard");
+    assert!(make_room(&mut registry, &fourth, 4));
+    assert!(make_room(&mut registry, publishers[0].task_id(), 3));
+    assert_eq!(registry.len(), 3, "nobody had to go");
+    assert!(make_room(&mut registry, &fourth, 3));
+    assert!(publishers[1].replay().is_invalid(), "the oldest idle one");
+    assert!(!registry.contains_key(publishers[1].task_id()));
+    assert!(!publishers[0].replay().is_invalid() && !publishers[2].replay().is_invalid());
+    let third = publishers[2].subscribe();
+    assert!(
+        !make_room(&mut registry, &fourth, 2),
+        "all have subscribers"
+    );
     drop((first, third));
-    assert!(has_room(&mut known, &fourth, 2));
+    assert!(make_room(&mut registry, &fourth, 2));
 }

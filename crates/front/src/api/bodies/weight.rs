@@ -1,26 +1,25 @@
-//! What a JSON body becomes once it is read: values take much more memory than their bytes, an empty list eleven times
-//! as much. Counted without building anything, up to a bound.
+//! Estimates the memory of a parsed JSON body. Values take much more than their bytes, an empty list eleven times as
+//! much. Counts without building the values, up to a bound.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Values that one body may have.
+/// Values in one body.
 pub(super) const VALUES_MAX: usize = 100_000;
-/// What one of them takes in memory, with the room that a growing list keeps free.
+/// Memory of one value, with the spare capacity of a growing list.
 const VALUE_BYTES: usize = 80;
-/// An object counts as so many: its table has room for eleven entries, however few there are.
+/// Values that an object counts as: its table has room for eleven entries, however few there are.
 const OBJECT_VALUES: usize = 8;
 
-/// It has more values than a body may have.
+/// The body has too many values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyValues;
 
-/// The bytes that the values of a body take once it is read. What is no JSON counts up to where that shows: whoever
-/// reads it says so.
+/// The memory that the values of a body take. Invalid JSON counts up to its error, which the parser reports later.
 pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
     let mut values = 0;
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let _readable = Count(&mut values).deserialize(&mut reader);
+    let _readable = ValueCount(&mut values).deserialize(&mut reader);
     if values > VALUES_MAX {
         Err(TooManyValues)
     } else {
@@ -28,10 +27,10 @@ pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
     }
 }
 
-/// Counts one value and those in it.
-struct Count<'c>(&'c mut usize);
+/// Counts a value and those in it.
+struct ValueCount<'c>(&'c mut usize);
 
-impl Count<'_> {
+impl ValueCount<'_> {
     fn add<E: Error>(&mut self, values: usize) -> Result<(), E> {
         *self.0 = self.0.saturating_add(values);
         if *self.0 > VALUES_MAX {
@@ -42,7 +41,7 @@ impl Count<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Count<'_> {
+impl<'de> DeserializeSeed<'de> for ValueCount<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(mut self, reader: D) -> Result<(), D::Error> {
@@ -51,7 +50,7 @@ impl<'de> DeserializeSeed<'de> for Count<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Count<'_> {
+impl<'de> Visitor<'de> for ValueCount<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,14 +82,14 @@ impl<'de> Visitor<'de> for Count<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Count(&mut *self.0))?.is_some() {}
+        while list.next_element_seed(ValueCount(&mut *self.0))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
         self.add(OBJECT_VALUES)?;
         while object.next_key::<IgnoredAny>()?.is_some() {
-            object.next_value_seed(Count(&mut *self.0))?;
+            object.next_value_seed(ValueCount(&mut *self.0))?;
         }
         Ok(())
     }

@@ -1,23 +1,23 @@
-//! The names we answer to, against pages that make a browser call us (DNS rebinding, threat 3).
+//! Host names this server answers to, against DNS rebinding (threat 3).
 //!
 //! A request must name one of them in `Host`, and one of their origins in `Origin` if it has one.
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
-/// The names of this machine that need no configuration.
+/// Names of this machine that are always accepted.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
 
-/// The names we answer to.
+/// Accepted `Host` and `Origin` values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
-    /// What `Host` may be, in lower case.
+    /// Accepted `Host` values, in lower case.
     hosts: Vec<String>,
-    /// What `Origin` may be, in lower case.
+    /// Accepted `Origin` values, in lower case.
     origins: Vec<String>,
 }
 
-/// A name that can't be one.
+/// A configured name that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
     /// Not a host.
@@ -50,7 +50,7 @@ impl Hosts {
             let name = authority.as_str().to_ascii_lowercase();
             names.origins.push(format!("http://{name}"));
             names.origins.push(format!("https://{name}"));
-            // A name alone is what proxies send, and also what is asked at our own port.
+            // Without a port: proxies send it so, and clients do at the default port.
             if authority.port().is_none() {
                 names.hosts.push(format!("{name}:{port}"));
                 names.origins.push(format!("http://{name}:{port}"));
@@ -65,7 +65,7 @@ impl Hosts {
         Ok(names)
     }
 
-    /// Whether a request is meant for us and comes from a page of ours, or from no page.
+    /// Whether a request names this server, and comes from one of its pages or from no page.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
         let host = only(headers, header::HOST)?.ok_or("the request names no host")?;
         if !contains(&self.hosts, host) {
@@ -91,7 +91,7 @@ fn contains(names: &[String], name: &str) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// A header that must not be there twice: two readers could believe different ones.
+/// A header that must not be repeated: two parsers could use different values.
 fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, &'static str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -1,7 +1,7 @@
-//! Who calls: the owner of this machine through `api.sock`, or whoever holds a token (threats 1 and 32).
+//! Identifies callers: the owner of this machine through `api.sock`, or the holder of a token (threats 1 and 32).
 //!
-//! A token is known by its hash alone. What is presented is hashed first and then compared with every candidate in
-//! constant time, so that how long an answer takes says nothing about any of them.
+//! Only hashes of tokens are stored. The presented token is hashed and compared with every candidate in constant time,
+//! so that timing reveals nothing about them.
 
 use super::{Gate, Listener};
 use crate::api::limits::TOKEN_MAX_BYTES;
@@ -15,31 +15,30 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Who calls.
+/// The result of identifying a caller.
 #[derive(Clone, Debug)]
 pub(in crate::api) enum Identity {
-    /// We know them.
     Known(Caller),
-    /// We don't; why.
+    /// Not identified, and why.
     Nobody(&'static str),
-    /// They have a token, and the ledger can't be asked whose it is.
+    /// A token was presented, but the ledger can't be read.
     Unsure,
 }
 
-/// One token that would be accepted.
+/// An accepted token.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) hash: TokenHash,
     pub(super) caller: Caller,
 }
 
-/// Where other agents call.
+/// Path of the A2A routes.
 pub(in crate::api) const A2A_PATH: &str = "/a2a";
-/// How often the use of a token is written down.
+/// Interval at which the use of a token is recorded.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
 impl<D: BridgeService> Gate<D> {
-    /// Finds out who calls.
+    /// Identifies the caller of a request.
     pub(super) async fn identify(
         &self,
         path: &str,
@@ -65,7 +64,7 @@ impl<D: BridgeService> Gate<D> {
         }
     }
 
-    /// Whether nobody must say who they are there: for conformance kits, on this machine alone.
+    /// Whether the path is open without a token: for conformance kits on this machine only.
     fn is_open(&self, path: &str) -> bool {
         let below = path.strip_prefix(A2A_PATH);
         let ours = below.is_some_and(|below| below.is_empty() || below.starts_with('/'));
@@ -88,7 +87,7 @@ impl<D: BridgeService> Gate<D> {
         }
     }
 
-    /// The tokens that were made; `None` while the ledger can't be read.
+    /// The named tokens; `None` if the ledger can't be read.
     async fn named(&self) -> Option<Arc<[Candidate]>> {
         let known = &self.context.shared.known;
         let missing = match known.look() {
@@ -106,7 +105,7 @@ impl<D: BridgeService> Gate<D> {
         Some(found)
     }
 
-    /// Not at every call, and nobody waits for it.
+    /// Records the use of a token in the background, at most once per interval.
     fn note_use(&self, name: &str) {
         let now = Instant::now();
         let mut seen = self
@@ -121,18 +120,18 @@ impl<D: BridgeService> Gate<D> {
         if lately {
             return;
         }
-        // Only names of good tokens come here, so that there are few.
+        // Bounded: only names of valid tokens get here.
         seen.insert(name.to_owned(), now);
         let (service, name) = (self.context.service.clone(), name.to_owned());
         tokio::spawn(async move {
-            if let Err(error) = service.use_token(UseToken { name }).await {
+            if let Err(error) = service.commit(UseToken { name }).await {
                 tracing::debug!(%error, "the use of a token was not noted");
             }
         });
     }
 }
 
-/// A token that was made with a name. Words that this version does not know are good for nothing.
+/// A named token. Scopes that this version does not know are ignored.
 fn named_candidate(token: Token) -> Option<Candidate> {
     let hash = TokenHash::from_hex(&token.hash).filter(|_| token.is_live())?;
     let scopes = token
@@ -150,7 +149,7 @@ fn named_candidate(token: Token) -> Option<Candidate> {
     })
 }
 
-/// The header in which our own programs say for whom they speak. It is for the records: all of them are the owner's.
+/// Header in which our own programs name their surface. For the records only: all of them act as the owner.
 pub const VIA_HEADER: &str = "codex-bridge-via";
 
 fn via(headers: &HeaderMap) -> Via {
@@ -160,7 +159,7 @@ fn via(headers: &HeaderMap) -> Via {
     }
 }
 
-/// The candidate that has this hash. All are looked at, whichever fits.
+/// The candidate with this hash. Compares all of them, for constant time.
 fn among<'c>(
     presented: &TokenHash,
     candidates: impl Iterator<Item = &'c Candidate>,
@@ -174,7 +173,7 @@ fn among<'c>(
     found
 }
 
-/// The token of a request.
+/// The bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {

@@ -1,18 +1,18 @@
-//! The guard in front of all routes: foreign hosts and origins, who calls, how often, and handlers that panic.
+//! Middleware in front of all routes: checks host and origin, identifies the caller, limits rates, catches panics.
 //!
 //! It runs before routing, so that a route can't be forgotten.
 
 mod hosts;
 mod identify;
-mod known;
 mod rate;
+mod token_cache;
 
 pub use hosts::{Hosts, HostsError};
 pub(super) use identify::A2A_PATH;
 pub(super) use identify::Identity;
 pub use identify::VIA_HEADER;
-pub(super) use known::{Known, TokenUse};
 pub(super) use rate::Rates;
+pub(super) use token_cache::{TokenCache, TokenUse};
 
 use super::server::Over;
 use super::{Context, LocalProcess, ProblemResponse};
@@ -28,24 +28,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which listener requests come through.
+/// The listener of a request.
 #[derive(Clone, Debug)]
 pub enum Listener {
-    /// `api.sock`: whoever can open it is the local owner.
+    /// `api.sock`, which only the local owner can open.
     Local,
-    /// TCP: a token is needed.
+    /// TCP, which needs a token.
     Tcp {
-        /// The names we answer to.
         hosts: Arc<Hosts>,
-        /// Whether a proxy of ours stands in front and says where calls come from.
+        /// Whether a trusted proxy reports the client's address.
         proxied: bool,
     },
 }
 
-/// What is known about the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Its address.
     pub address: Option<IpAddr>,
     /// The process that opened a connection of `api.sock`.
     pub process: Option<LocalProcess>,
@@ -64,7 +62,7 @@ impl<D> Gate<D> {
     }
 }
 
-/// Looks at a request before it is routed.
+/// Checks a request before it is routed.
 pub(super) async fn enter<D: BridgeService>(
     State(gate): State<Gate<D>>,
     request: Request,
@@ -81,7 +79,7 @@ async fn check<D: BridgeService>(gate: &Gate<D>, mut request: Request, next: Nex
         .extensions_mut()
         .remove::<Peer>()
         .unwrap_or_default();
-    // At every request: since the last one the process may have ended and left its socket to another.
+    // At every request: the process may have ended and left its socket to another one.
     let program = match peer.process.map(|process| process.inspect()).transpose() {
         Ok(program) => program,
         Err(why) => return ProblemResponse::forbidden(why).into_response(),
@@ -135,7 +133,7 @@ async fn check<D: BridgeService>(gate: &Gate<D>, mut request: Request, next: Nex
 }
 
 impl<D: BridgeService> Gate<D> {
-    /// One handler's panic is one caller's problem (K16).
+    /// Turns a handler's panic into a response (K16).
     async fn run(&self, request: Request, next: Next) -> Response {
         match AssertUnwindSafe(next.run(request)).catch_unwind().await {
             Ok(response) => response,
@@ -147,7 +145,7 @@ impl<D: BridgeService> Gate<D> {
         }
     }
 
-    /// Where a call comes from, for counting refusals. A proxy of ours puts the caller's address last.
+    /// The client's address, for counting refusals. A trusted proxy appends it last.
     fn source(&self, address: Option<IpAddr>, request: &Request) -> String {
         let proxied = match &self.listener {
             Listener::Local => false,
@@ -167,7 +165,7 @@ impl<D: BridgeService> Gate<D> {
     }
 }
 
-/// Whoever has one IPv6 address has the whole network of it.
+/// Groups IPv6 addresses by network: a client usually has all addresses of one.
 pub(super) fn coarse(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -1,4 +1,7 @@
-//! How often somebody may call: small token buckets by caller, and by address for refused tokens (threats 22, 32).
+//! Rate limits: token buckets per caller, and per address for refused tokens (threats 22, 32).
+//!
+//! Written by hand because the number of buckets is bounded, and the fullest one is evicted: a flood of new names must
+//! not reset the bucket of a caller that has used its up.
 
 use crate::api::limits::{
     CALLS_BURST, CALLS_PER_SECOND, FAILURES_BURST, FAILURES_PER_SECOND, RATED_MAX,
@@ -8,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The rates of everybody who called lately.
+/// The rates of recent callers.
 #[derive(Debug)]
 pub(in crate::api) struct Rates {
     calls: Buckets,
@@ -25,12 +28,12 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// Counts a call; `Some` is how long to wait instead.
+    /// Counts a call; returns how long to wait if it is refused.
     pub(super) fn call(&self, who: &str) -> Option<Duration> {
         self.calls.take(who)
     }
 
-    /// Counts a refused token; `Some` is how long to wait before the next.
+    /// Counts a refused token; returns how long to wait before the next try.
     pub(super) fn failure(&self, who: &str) -> Option<Duration> {
         self.failures.take(who)
     }
@@ -85,7 +88,7 @@ impl Buckets {
         passed.mul_add(self.per_second, bucket.left).min(self.burst)
     }
 
-    /// Makes room: whoever has waited long enough starts anew anyway, and then whoever is nearest to that.
+    /// Makes room: drops full buckets, which carry no information, and otherwise the fullest one.
     fn forget(&self, by_name: &mut HashMap<String, Bucket>, now: Instant) {
         by_name.retain(|_, bucket| self.left(*bucket, now) < self.burst);
         if by_name.len() >= RATED_MAX {

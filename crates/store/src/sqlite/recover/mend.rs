@@ -34,20 +34,12 @@ const FLIGHT: &str =
 const KEPT: &str =
     "(state IN ('steered', 'parked') OR (state = 'unclear' AND hold_until IS NOT NULL))";
 /// Answered, and not finished.
-const OUT: &str = "state IN ('answered', 'sending', 'replied')";
+const OUT: &str = "state IN ('answered', 'sending')";
 
 const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
 
 /// Tables whose rows belong to a message.
-const CHILDREN: [&str; 7] = [
-    "turn",
-    "answer",
-    "reply",
-    "ack",
-    "request",
-    "event",
-    "task_input",
-];
+const CHILDREN: [&str; 7] = ["turn", "answer", "reply", "request", "event", "task_input"];
 
 /// Brings the rows in order and says what was done.
 pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Result<Report, Error> {
@@ -68,7 +60,6 @@ pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Res
     mender.followers()?;
     mender.answers()?;
     mender.replies()?;
-    mender.acks()?;
     mender.places()?;
     mender.notices()?;
     mender.epoch(found.epoch)?;
@@ -130,6 +121,9 @@ impl Mender<'_> {
             );
             lost.extend(self.ids(&query)?);
         }
+        let texts =
+            "SELECT of_message FROM message_text WHERE row NOT IN (SELECT row FROM message)";
+        lost.extend(self.ids(texts)?);
         let mut known = self
             .new
             .prepare("SELECT 1 FROM message WHERE message_id = ?1")?;
@@ -220,7 +214,8 @@ impl Mender<'_> {
         }
         self.new.execute(
             &format!(
-                "INSERT INTO message_text (row, body, body_sum) SELECT row, ?1, ?2 FROM message WHERE {textless}"
+                "INSERT INTO message_text (row, of_message, body, body_sum) \
+                 SELECT row, message_id, ?1, ?2 FROM message WHERE {textless}"
             ),
             params![LOST_TEXT, sums::sum(LOST_TEXT)],
         )?;
@@ -326,13 +321,6 @@ impl Mender<'_> {
             params![LOST_TEXT, sums::sum(LOST_TEXT)],
         )?;
         Ok(())
-    }
-
-    fn acks(&mut self) -> Result<(), Error> {
-        let insert = "INSERT INTO ack (message_id, mode, state) \
-             SELECT message_id, 'none', 'not_needed' FROM message \
-             WHERE message_id NOT IN (SELECT message_id FROM ack)";
-        self.new.execute(insert, []).map(drop)
     }
 
     /// The queues are derived, so they are derived again.

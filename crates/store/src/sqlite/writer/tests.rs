@@ -160,7 +160,8 @@ fn panicking_job_rolls_back_only_itself() {
 #[test]
 fn failed_commit_fails_whole_batch() {
     let (service, _directory) = service();
-    let orphan = "PRAGMA defer_foreign_keys = ON; INSERT INTO ack VALUES ('nobody', 'none', 'due')";
+    let orphan =
+        "PRAGMA defer_foreign_keys = ON; INSERT INTO answer VALUES ('nobody', 1, 'live', '', 0, 1)";
     let verdicts = batch(&service, &[GOOD, orphan, GOOD]);
     for verdict in verdicts {
         let error = verdict.unwrap_err();

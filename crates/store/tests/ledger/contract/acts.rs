@@ -8,57 +8,28 @@ use crate::given::{
 use bridge_core::limits::{HELD_AGE_MAX_MS, PARKED_MS};
 use bridge_core::port::{Change, Ledger, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    Acknowledge, Action, Answered, Cancel, CancelOutcome, ClaimOutcome, Confirm, Discard, Join,
-    Keep, Leave, Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome,
-    Refuse, Verdict,
+    Action, Answered, Cancel, CancelOutcome, ClaimOutcome, Confirm, Discard, Join, Keep, Leave,
+    Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AckState, Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure,
-    MessageState, NextInput, Sandbox, Seq, StateName, Task, TaskId, TaskInput, TaskInputKind,
-    Timestamp,
+    Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure, MessageState, NextInput,
+    Sandbox, Seq, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-fn owed(key: &str, id: &str) -> Receive {
-    Receive {
-        ack: AckMode::AfterReply,
-        ..text(key, id)
-    }
-}
-
-fn acknowledge(id: &str) -> Action {
-    Action::Acknowledge {
-        message_id: message(id),
-    }
-}
-
-pub(super) async fn an_ack_is_given_once_and_repeated_when_asked_for<F: Fixture>() {
+pub(super) async fn a_finished_row_shown_again_changes_nothing<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
-    let due = || world.reads(|rows| rows.acks_due(None, 9));
-    world.does(owed("a", "m1")).await;
+    world.does(text("a", "m1")).await;
     world.claims().await;
     world.does(begin("m1", Sandbox::ReadOnly)).await;
     world.does(answered("m1", "yes", None)).await;
-    assert!(due().await.is_empty(), "no ack before the reply is out");
     let reply = world.sends("a").await;
     world.confirms(&reply).await;
-    assert_eq!(world.state("m1").await, StateName::Replied);
-    assert_eq!(due().await, [message("m1")]);
-    let given = |id: &str| Acknowledge {
-        message_id: message(id),
-        taken: true,
-    };
-    world.does(given("m1")).await;
     assert_eq!(world.state("m1").await, StateName::Done);
-    assert!(due().await.is_empty());
-
-    // The source shows it again: no second message, no turn, its ack repeated.
-    let again = world.does(owed("a", "m9-other-id").same_row("m1")).await;
+    let again = world.does(text("a", "m9-other-id").same_row("m1")).await;
     assert_eq!(again.outcome, Received::Duplicate(message("m1")));
-    assert_eq!(again.actions, [acknowledge("m1")]);
-    assert_eq!(due().await, [message("m1")]);
+    assert_eq!(again.actions, []);
     assert_eq!(world.idles().await, None);
-    world.does(given("m1")).await;
     assert_eq!(world.state("m1").await, StateName::Done);
 }
 
@@ -73,19 +44,6 @@ impl SameRow for Receive {
             ..self
         }
     }
-}
-
-pub(super) async fn a_dead_message_is_acknowledged_when_its_notice_is_out<F: Fixture>() {
-    let fixture = F::open();
-    let world = World::over(fixture.ledger());
-    world.does(owed("a", "m1")).await;
-    world.claims().await;
-    world.does(fail("m1", Class::Permanent)).await;
-    let due = || world.reads(|rows| rows.acks_due(None, 9));
-    assert!(due().await.is_empty());
-    let notice = world.sends("a").await;
-    world.confirms(&notice).await;
-    assert_eq!(due().await, [message("m1")]);
 }
 
 fn cancel(id: &str) -> Cancel {
@@ -259,7 +217,7 @@ pub(super) async fn a_follower_is_answered_if_it_was_heard<F: Fixture>() {
         let client_id = steers(&mut world).await;
         let both = Answered {
             attachments: Vec::new(),
-            heard: hears.then_some(client_id).into_iter().collect(),
+            received: hears.then_some(client_id).into_iter().collect(),
             ..answered("m1", "yes, both", None)
         };
         world.does(both).await;
@@ -361,7 +319,7 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
             }
             _ => {
                 let both = Answered {
-                    heard: (end == "heard").then_some(client_id).into_iter().collect(),
+                    received: (end == "heard").then_some(client_id).into_iter().collect(),
                     ..answered("m1", "yes", None)
                 };
                 world.does(both).await;
@@ -383,7 +341,7 @@ pub(super) async fn an_unfit_row_is_a_dead_letter_at_once<F: Fixture>() {
                 reason: "too large".to_owned(),
                 tell,
             },
-            ..owed(id, id)
+            ..text(id, id)
         };
         world.does(unfit).await;
         assert_eq!(world.state(id).await, StateName::Dead);
@@ -392,8 +350,6 @@ pub(super) async fn an_unfit_row_is_a_dead_letter_at_once<F: Fixture>() {
         assert_eq!(notice.is_some(), tell);
     }
     assert_eq!(world.idles().await, None);
-    let due = world.reads(|rows| rows.acks_due(None, 9)).await;
-    assert_eq!(due, [message("m2")], "m1 is owed until its notice is out");
     // What is kept of it is not the message that was sent.
     let again = world.does(redrive("m1")).await.outcome;
     assert_eq!(again, RedriveOutcome::Unfit);
@@ -484,11 +440,10 @@ pub(super) async fn old_rows_go_and_dedupe_keys_stay_for_their_time<F: Fixture>(
     let gone = world
         .reads(move |rows| {
             let answer = rows.answer(&id)?;
-            let ack = rows.ack(&id)?.map(|ack| ack.state == AckState::Due);
-            Ok((rows.message(&id)?, answer, ack, rows.replies(&id)?.len()))
+            Ok((rows.message(&id)?, answer, rows.replies(&id)?.len()))
         })
         .await;
-    assert_eq!(gone, (None, None, None, 0));
+    assert_eq!(gone, (None, None, 0));
     world.pass_ms(60_000);
     let kept = world.does(prune(world.now)).await.outcome;
     assert_eq!(kept, 0, "its notice is not out yet");

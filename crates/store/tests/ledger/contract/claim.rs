@@ -181,7 +181,7 @@ pub(super) async fn a_returning_message_waits_for_the_flight_of_a_later_one<F: F
 /// A person sends a dead message again.
 async fn redrive<L: bridge_core::port::Ledger>(world: &World<L>, id: &str) {
     let life = world.message(id).await.life;
-    let again = Change::Live {
+    let again = Change::UpdateState {
         message_id: message(id),
         from: life.state.name(),
         life: life.moved(MessageState::Received { hold: None }, world.now),

@@ -10,8 +10,8 @@ use bridge_core::step::{
     RedriveOutcome, Verdict,
 };
 use bridge_core::value::{
-    Ack, AckMode, AckState, ChannelId, Command, ConversationId, ExternalId, Message, MessageState,
-    ReplyKind, Sandbox, SenderKind, Seq, StateName, ThreadId, Timestamp,
+    ChannelId, Command, ConversationId, ExternalId, Message, MessageState, ReplyKind, Sandbox,
+    SenderKind, Seq, StateName, ThreadId, Timestamp,
 };
 
 fn local() -> ChannelId {
@@ -358,18 +358,13 @@ pub(super) async fn a_loop_that_begins_a_talk_each_time_ends<F: Fixture>() {
     let world = World::over(fixture.ledger());
     world.does(agent_in_talk("first", "m0", 1_000)).await;
     let said = world.message("m0").await;
-    let ack = Ack {
-        mode: AckMode::None,
-        state: AckState::NotNeeded,
-    };
-    let more = (1..TALKS_BUDGET.messages - 1).map(|n| Change::NewMessage {
-        message: Message {
+    let more = (1..TALKS_BUDGET.messages - 1).map(|n| {
+        Change::NewMessage(Message {
             message_id: message(&format!("m{n}")),
             external_id: ExternalId::new(format!("m{n}")),
             seq: Seq(said.seq.0 + i64::from(n)),
             ..said.clone()
-        },
-        ack,
+        })
     });
     world.does(Write(more.collect())).await;
     for (id, at, state, told) in [

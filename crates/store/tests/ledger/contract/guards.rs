@@ -9,10 +9,9 @@ use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, RowsError, TurnHistory};
 use bridge_core::step::{Confirm, Resume, Transition};
 use bridge_core::value::{
-    Ack, AckMode, AckState, Answer, AnswerSource, Class, Conversation, Epoch, ExternalId,
-    IncarnationId, ItemEvent, Life, Message, MessageState, Reply, ReplyKey, ReplyState,
-    ReplyStateName, RequestDecision, RequestId, RequestState, RequestStateName, Sandbox, Seq,
-    StateName, ThreadId, Timestamp, Turn, TurnId,
+    Answer, AnswerSource, Class, Conversation, Epoch, ExternalId, IncarnationId, ItemEvent, Life,
+    Message, MessageState, Reply, ReplyKey, ReplyState, ReplyStateName, RequestDecision, RequestId,
+    RequestState, RequestStateName, Sandbox, Seq, StateName, ThreadId, Timestamp, Turn, TurnId,
 };
 
 async fn refused<L: Ledger, T: Transition>(world: &World<L>, transition: T)
@@ -67,15 +66,12 @@ pub(super) async fn a_conflict_undoes_the_changes_before_it<F: Fixture>() {
     let life = world.message("m1").await.life;
     let sample = sample(&world).await;
     let changes = vec![
-        Change::Live {
+        Change::UpdateState {
             message_id: message("m1"),
             from: StateName::Running,
             life: life.moved(MessageState::Answered, world.now),
         },
-        Change::NewMessage {
-            message: sample.message.clone(),
-            ack: sample.ack,
-        },
+        Change::NewMessage(sample.message.clone()),
         Change::NewReply(sample.reply.clone()),
         Change::NewAnswer(sample.answer.clone()),
         Change::NewEvent(sample.event.clone()),
@@ -100,7 +96,6 @@ async fn conflicts<L: Ledger>(world: &World<L>, changes: Vec<Change>) {
 struct Sample {
     conversation: Conversation,
     message: Message,
-    ack: Ack,
     turn: Turn,
     answer: Answer,
     reply: Reply,
@@ -127,10 +122,6 @@ async fn sample<L: Ledger>(world: &World<L>) -> Sample {
             external_id: ExternalId::new("new"),
             seq: Seq(99),
             ..running.clone()
-        },
-        ack: Ack {
-            mode: AckMode::None,
-            state: AckState::NotNeeded,
         },
         turn,
         answer: Answer {
@@ -195,10 +186,6 @@ pub(super) async fn every_guard_is_kept<F: Fixture>() {
 
 /// Rows that would be there twice.
 fn unique(sample: &Sample) -> Vec<Change> {
-    let known = |message: Message| Change::NewMessage {
-        message,
-        ack: sample.ack,
-    };
     let new = || sample.message.clone();
     vec![
         Change::NewConversation(sample.conversation.clone()),
@@ -206,15 +193,15 @@ fn unique(sample: &Sample) -> Vec<Change> {
             conversation_id: conversation("other"),
             ..sample.conversation.clone()
         }),
-        known(Message {
+        Change::NewMessage(Message {
             message_id: message("m1"),
             ..new()
         }),
-        known(Message {
+        Change::NewMessage(Message {
             external_id: ExternalId::new("x-m1"),
             ..new()
         }),
-        known(Message {
+        Change::NewMessage(Message {
             seq: Seq(1),
             ..new()
         }),
@@ -230,13 +217,10 @@ fn unique(sample: &Sample) -> Vec<Change> {
 fn unknown(sample: &Sample) -> Vec<Change> {
     let nobody = || message("nobody");
     vec![
-        Change::NewMessage {
-            message: Message {
-                conversation_id: conversation("nowhere"),
-                ..sample.message.clone()
-            },
-            ack: sample.ack,
-        },
+        Change::NewMessage(Message {
+            conversation_id: conversation("nowhere"),
+            ..sample.message.clone()
+        }),
         Change::Bind {
             conversation_id: conversation("nowhere"),
             from: None,
@@ -246,7 +230,7 @@ fn unknown(sample: &Sample) -> Vec<Change> {
             conversation_id: conversation("nowhere"),
             turn_id: TurnId::new("t"),
         },
-        Change::Live {
+        Change::UpdateState {
             message_id: nobody(),
             from: StateName::Running,
             life: sample.life.clone(),
@@ -268,10 +252,6 @@ fn unknown(sample: &Sample) -> Vec<Change> {
             key: ReplyKey::new("k"),
             ..sample.reply.clone()
         }),
-        Change::Ack {
-            message_id: nobody(),
-            state: AckState::Given,
-        },
         Change::NewEvent(ItemEvent {
             message_id: nobody(),
             ..sample.event.clone()
@@ -290,7 +270,7 @@ fn unknown(sample: &Sample) -> Vec<Change> {
         Change::Reminded {
             request_id: RequestId::new("r9"),
         },
-        Change::ToldAgain {
+        Change::AnswerResent {
             request_id: RequestId::new("r9"),
         },
         Change::IncarnationEnded {
@@ -305,7 +285,7 @@ fn elsewhere(sample: &Sample) -> Vec<Change> {
     let mut changes: Vec<Change> = StateName::ALL
         .into_iter()
         .filter(|state| *state != StateName::Running)
-        .map(|from| Change::Live {
+        .map(|from| Change::UpdateState {
             message_id: message("m1"),
             from,
             life: sample.life.clone(),

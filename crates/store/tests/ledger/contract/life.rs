@@ -6,9 +6,9 @@ use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Change, StateCount};
 use bridge_core::step::{Action, Begun, ClaimOutcome, Received, SendOutcome, Unbind};
 use bridge_core::value::{
-    Ack, AckMode, AckState, AnswerSource, ChannelId, Class, ClientId, ExternalId, Failure, Hold,
-    Life, Message, MessageState, NextInput, ReplyKind, ReplyState, Sandbox, SenderKind, Seq,
-    StateName, ThreadId, Tier, Timestamp, TurnId, TurnState,
+    AnswerSource, ChannelId, Class, ClientId, ExternalId, Failure, Hold, Life, Message,
+    MessageState, NextInput, ReplyKind, ReplyState, Sandbox, SenderKind, Seq, StateName, ThreadId,
+    Tier, Timestamp, TurnId, TurnState,
 };
 
 use crate::given::Write;
@@ -119,7 +119,6 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
         },
         MessageState::Answered,
         MessageState::Sending,
-        MessageState::Replied,
         MessageState::Done,
         MessageState::Dead { reason: reason() },
         MessageState::Cancelled { reason: reason() },
@@ -160,18 +159,9 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
                 updated_at: Timestamp(0),
             },
         };
-        let ack = Ack {
-            mode: AckMode::OnCustody,
-            state: AckState::Given,
-        };
-        let new = Change::NewMessage {
-            message: written.clone(),
-            ack,
-        };
+        let new = Change::NewMessage(written.clone());
         world.does(Write(vec![new])).await;
         assert_eq!(world.message(written.message_id.as_str()).await, written);
-        let id = written.message_id.clone();
-        assert_eq!(world.reads(move |rows| rows.ack(&id)).await, Some(ack));
     }
 }
 
@@ -198,17 +188,13 @@ pub(super) async fn a_full_backlog_pushes_back<F: Fixture>() {
     world.receives(&[("a", "m0")]).await;
     let first = world.message("m0").await;
     let many = (1..i64::from(BACKLOG_MAX))
-        .map(|n| Change::NewMessage {
-            message: Message {
+        .map(|n| {
+            Change::NewMessage(Message {
                 message_id: message(&format!("m{n}")),
                 external_id: ExternalId::new(format!("x{n}")),
                 seq: Seq(n + 1),
                 ..first.clone()
-            },
-            ack: Ack {
-                mode: AckMode::None,
-                state: AckState::NotNeeded,
-            },
+            })
         })
         .collect();
     world.does(Write(many)).await;
@@ -217,32 +203,6 @@ pub(super) async fn a_full_backlog_pushes_back<F: Fixture>() {
     let duplicate = world.does(text("a", "m0")).await.outcome;
     assert_eq!(duplicate, Received::Duplicate(message("m0")));
     assert_eq!(world.claims().await, "m0");
-}
-
-pub(super) async fn an_ack_that_is_owed_holds_the_message_open<F: Fixture>() {
-    let fixture = F::open();
-    let world = World::over(fixture.ledger());
-    let mut owed = text("a", "m1");
-    owed.ack = AckMode::AfterReply;
-    world.does(owed).await;
-    world.claims().await;
-    world.does(begin("m1", Sandbox::ReadOnly)).await;
-    world.does(attach("m1")).await;
-    world.does(answered("m1", "yes", None)).await;
-    let actions = world.confirms(&world.sends("a").await).await;
-    let message_id = message("m1");
-    assert!(actions.contains(&Action::Acknowledge { message_id }));
-    assert_eq!(world.state("m1").await, StateName::Replied);
-    let given = Change::Ack {
-        message_id: message("m1"),
-        state: AckState::Given,
-    };
-    world.does(Write(vec![given])).await;
-    let ack = world.reads(|rows| rows.ack(&message("m1"))).await.unwrap();
-    assert_eq!(
-        (ack.mode, ack.state),
-        (AckMode::AfterReply, AckState::Given)
-    );
 }
 
 pub(super) async fn a_thread_is_bound_and_let_go<F: Fixture>() {

@@ -47,7 +47,6 @@ contract! {
             every_value_comes_back_as_it_was_written,
             a_row_shown_twice_is_one_message,
             a_full_backlog_pushes_back,
-            an_ack_that_is_owed_holds_the_message_open,
             a_thread_is_bound_and_let_go,
         }
         claim {
@@ -161,8 +160,7 @@ contract! {
             f4_a_sender_is_stopped_in_batches,
         }
         acts {
-            an_ack_is_given_once_and_repeated_when_asked_for,
-            a_dead_message_is_acknowledged_when_its_notice_is_out,
+            a_finished_row_shown_again_changes_nothing,
             what_waits_is_cancelled_at_once_and_what_runs_when_it_ended,
             a_dead_letter_is_sent_again_at_the_end_of_its_conversation,
             an_answer_that_could_not_be_delivered_is_delivered_again_without_a_turn,

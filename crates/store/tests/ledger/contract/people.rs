@@ -43,7 +43,6 @@ pub(super) async fn figures_tell_what_the_states_do_not<F: Fixture>() {
         oldest_unanswered: Some(oldest),
         suspects: 1,
         operator: 1,
-        acks_owed: 0,
         replies_retried: 0,
         requests_waiting: 0,
     };

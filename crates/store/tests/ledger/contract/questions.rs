@@ -6,8 +6,9 @@ use crate::given::{
 };
 use bridge_core::port::{Change, Ledger, TurnHistory};
 use bridge_core::step::{
-    Action, Ask, AskOutcome, Authority, ClaimOutcome, Deaf, Decide, DecideOutcome, DecideRefusal,
-    IncarnationGone, Lose, Received, Resolve, SendOutcome, Suspend, Tend, Tended, Told, Unheard,
+    Action, AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, ClaimOutcome, Decide,
+    DecideOutcome, DecideRefusal, ExpireOutcome, ExpireRequests, IncarnationGone, Lose, Received,
+    Resolve, SendOutcome, Suspend, UndeliveredReason,
 };
 use bridge_core::value::{
     Actor, Class, Command, DecidedBy, Deciders, EffectDigest, IncarnationId, Request,
@@ -131,12 +132,12 @@ pub(super) async fn a_question_is_a_row_that_is_known_again<F: Fixture>() {
     };
     assert!(counted.actions.contains(&answer), "{counted:?}");
     let outcome = world.does(ask(asked("r3", world.now))).await.outcome;
-    let told_again = AskOutcome::Answer {
+    let resends = AskOutcome::Answer {
         request_id: id("r1"),
         verdict: verdict(RequestDecision::Accept, "ann"),
-        told_again: 1,
+        resends: 1,
     };
-    assert_eq!(outcome, told_again, "the decision was not told yet");
+    assert_eq!(outcome, resends, "the decision was not told yet");
     let all = world.reads(|rows| rows.requests(&message("m1"))).await;
     assert_eq!(all.len(), 1);
     assert_eq!(world.notices("m1").await.len(), 1, "ann sent it herself");
@@ -328,11 +329,11 @@ pub(super) async fn an_orphan_that_is_asked_again_carries_on<F: Fixture>() {
         .await;
     assert_eq!(granted.outcome, DecideOutcome::Granted);
     world.pass_ms(HOUR_MS);
-    let tend = Tend {
+    let tend = ExpireRequests {
         now: world.now,
         reminder_ms: Some(REMINDER_MS),
     };
-    assert_eq!(world.does(tend).await.outcome, Tended::Did(id("r2")));
+    assert_eq!(world.does(tend).await.outcome, ExpireOutcome::Did(id("r2")));
     world.goes_on().await;
     let later = again("r3", world.now);
     assert_eq!(
@@ -346,17 +347,17 @@ pub(super) async fn silence_is_a_no_and_one_reminder_comes_before_it<F: Fixture>
     let mut fixture = F::open();
     let mut world = World::over(fixture.ledger());
     let first = world.asks("r1").await;
-    let tend = |now| Tend {
+    let tend = |now| ExpireRequests {
         now,
         reminder_ms: Some(REMINDER_MS),
     };
-    let idle = |at: Timestamp| Tended::Idle { next_due: Some(at) };
+    let idle = |at: Timestamp| ExpireOutcome::Idle { next_due: Some(at) };
     let reminder = first.created_at.plus_ms(REMINDER_MS);
     assert_eq!(world.does(tend(world.now)).await.outcome, idle(reminder));
     world.now = reminder;
     assert_eq!(
         world.does(tend(world.now)).await.outcome,
-        Tended::Did(id("r1"))
+        ExpireOutcome::Did(id("r1"))
     );
     assert_eq!(
         world.does(tend(world.now)).await.outcome,
@@ -379,7 +380,7 @@ pub(super) async fn silence_is_a_no_and_one_reminder_comes_before_it<F: Fixture>
     assert_eq!(state, RequestState::Decided(expected));
     assert_eq!(
         world.does(tend(world.now)).await.outcome,
-        Tended::Idle { next_due: None }
+        ExpireOutcome::Idle { next_due: None }
     );
     let told = world.notices("m1").await;
     assert_eq!(told.len(), 3, "{told:?}");
@@ -463,13 +464,13 @@ pub(super) async fn f10_stale_undelivered_report_grants_nothing<F: Fixture>() {
     for _ in 0..2 {
         world.does(ask(asked("r2", world.now))).await;
     }
-    let unheard = |told_again| Unheard {
+    let unheard = |resends| AnswerUndelivered {
         request_id: id("r1"),
-        because: Deaf::Cut,
-        told_again,
+        because: UndeliveredReason::Cut,
+        resends,
     };
-    for (told_again, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
-        world.does(unheard(told_again)).await;
+    for (resends, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
+        world.does(unheard(resends)).await;
         assert_eq!(world.request("r1").await.state.as_str(), state);
     }
 }
@@ -481,21 +482,21 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
     world
         .does(decide("r1", RequestDecision::Accept, "bob"))
         .await;
-    let unfit = Unheard {
+    let unfit = AnswerUndelivered {
         request_id: id("r1"),
-        because: Deaf::Unfit {
+        because: UndeliveredReason::Unfit {
             why: "a colour is missing".to_owned(),
         },
-        told_again: 0,
+        resends: 0,
     };
     world.does(unfit).await;
     assert_eq!(world.request("r1").await.state, RequestState::Open);
     let told = world.notices("m1").await;
     assert!(told[2].contains("a colour is missing"), "{told:?}");
-    let gone = || Unheard {
+    let gone = || AnswerUndelivered {
         request_id: id("r1"),
-        because: Deaf::Gone,
-        told_again: 0,
+        because: UndeliveredReason::Gone,
+        resends: 0,
     };
     world.does(gone()).await;
     assert_eq!(
@@ -535,7 +536,7 @@ pub(super) async fn an_answer_is_forgotten_when_it_was_told<F: Fixture>() {
     let answers = |request: Request| request.state.verdict().unwrap().answers.clone();
     assert!(answers(world.request("r1").await).is_some());
     world
-        .does(Told {
+        .does(AnswerDelivered {
             request_id: id("r1"),
         })
         .await;

@@ -5,7 +5,7 @@ use crate::given::{World, answered, attach, begin, fail, incarnation, message, n
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::Read;
 use bridge_core::step::{Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive};
-use bridge_core::value::{AckMode, Attachment, Class, IncarnationId, MessageId, Sandbox, Seq};
+use bridge_core::value::{Attachment, Class, IncarnationId, MessageId, Sandbox, Seq};
 
 fn ids<'a>(messages: impl IntoIterator<Item = &'a bridge_core::value::Message>) -> Vec<&'a str> {
     messages
@@ -156,7 +156,6 @@ pub(super) async fn files_are_named_by_messages_and_replies_as_long_as_they_are_
             attachments: vec![file("/in")],
             ..Extras::default()
         },
-        ack: AckMode::None,
         ..text("a", "m1")
     };
     world.does(with_file).await;

@@ -3,7 +3,7 @@
 use crate::fixture::Fixture;
 use crate::given::{World, answered, begin, claim, failure, lose, message, reconcile, text};
 use bridge_core::port::{Ledger, TurnHistory};
-use bridge_core::step::{Blind, Claim, ClaimOutcome};
+use bridge_core::step::{Claim, ClaimOutcome, DeferReconcile};
 use bridge_core::value::{ChannelId, Class, Sandbox, Tier};
 
 /// Receives a text of this sender in a conversation of its own.
@@ -107,7 +107,7 @@ pub(super) async fn a_lost_turn_that_cannot_be_seen_takes_no_place<F: Fixture>()
     world.receives(&[("a", "m2"), ("b", "n1")]).await;
     world.does(lose("m1")).await;
     assert_eq!(world.claim(1).await, ClaimOutcome::Full { next_due: None });
-    let blind = Blind {
+    let blind = DeferReconcile {
         message_id: message("m1"),
         failure: failure(Class::Config),
         until: world.now.plus_ms(500),

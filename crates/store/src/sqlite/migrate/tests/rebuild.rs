@@ -33,16 +33,15 @@ fn fill(conn: &Connection, n: usize, state: StateName) {
          INSERT INTO message VALUES ({n}, 'm{n}', 'c{n}', 1, 'local', 'x{n}', 'person', 'ann', 'owner', {n}, 0, 0,
              {n}, '{state}', {turn_id}, {reason}, {leader}, {hold}, 1, 1, 0, 0, 'message', NULL, 'transient', NULL,
              'oops', {n}, {queue});
-         INSERT INTO message_text VALUES ({n}, '{text}', {text_sum}, NULL);
+         INSERT INTO message_text VALUES ({n}, 'm{n}', '{text}', {text_sum}, NULL);
          INSERT INTO turn VALUES ('m{n}', 1, 'm{n}.1', 1, 'boot', 'i1', 'thread', NULL, 't', 'workspace-write',
              'ended', 1, 1, 2, 3, 4, NULL, NULL);
          INSERT INTO answer VALUES ('m{n}', 1, 'live', '{answer}', {answer_sum}, 5);
          INSERT INTO reply VALUES ({n}, 'm{n}', 0, 'c{n}', 1, 'key{n}', 'answer', 'sent', NULL, 'receipt', NULL, 1, 6,
              6, 7);
          INSERT INTO reply_text VALUES ({n}, '{answer}', {answer_sum}, NULL);
-         INSERT INTO ack VALUES ('m{n}', 'after_reply', 'due');
          INSERT INTO request VALUES ({n}, 'r{n}', 'm{n}', 1, 'i1', '0', NULL, 'm', 'command', 'make', 'make', 'd',
-             '{{}}', 'approval', 'owner', 'open', NULL, NULL, NULL, NULL, NULL, NULL, 7, 8, 0, 0);
+             '{{}}', 'approval', 0, 'owner', 'open', NULL, NULL, NULL, NULL, NULL, NULL, 7, 8, 0, 0);
          INSERT INTO event VALUES ('m{n}', 1, 1, 'bridge', 'said', 8);"
     ))
     .unwrap();

@@ -1,0 +1,143 @@
+//! More text for a running turn: a message joins it, leaves it again, or a person steers it directly.
+//!
+//! The intent is on disk before the turn gets the text; what the turn's end says it received decides who is answered.
+
+use super::followers;
+use crate::limits;
+use crate::port::Steer;
+use crate::prompt;
+use crate::step::{Action, RunError, Transition, Tx};
+use crate::value::{
+    ClientId, EventKind, Life, Message, MessageId, MessageState, StateName, Timestamp,
+};
+
+/// Gives a waiting message to the running turn of its conversation.
+#[derive(Clone, Debug)]
+pub struct Join {
+    pub message_id: MessageId,
+}
+
+impl Transition for Join {
+    /// What the running turn is to be told; nothing when it is better to wait.
+    type Outcome = Option<Steer>;
+    const NAME: &'static str = "join";
+
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<Steer>, RunError> {
+        let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Received])?;
+        let Some(leader) = tx.in_flight_of(&message.conversation_id)? else {
+            return Ok(None);
+        };
+        let (MessageState::Running { turn_id }, Some(turn)) =
+            (&leader.life.state, tx.turn_of(&leader)?)
+        else {
+            return Ok(None);
+        };
+        // Only who has the same power may add to a turn, nobody overtakes, and a held message waits.
+        let followers = tx.followers(&leader.message_id)?.len();
+        let behind = tx.unanswered_before(&message.conversation_id, message.seq)?;
+        let full = followers >= limits::FOLLOWERS_MAX as usize;
+        let first = behind.as_ref() == Some(&leader.message_id)
+            && places_between(&leader, &message) == i64::try_from(followers).ok();
+        let may = leader.tier == message.tier
+            && leader.life.stop.is_none()
+            && message.life.state.hold().is_none();
+        if full || !first || !may {
+            return Ok(None);
+        }
+        let attempt = message.life.attempt.saturating_add(1);
+        let steered = MessageState::Steered {
+            leader: leader.message_id.clone(),
+        };
+        let life = Life {
+            attempt,
+            spent: message.life.spent.saturating_add(1),
+            ..message.life.moved(steered, now)
+        };
+        tx.set_life(&message, life)?;
+        tx.announce(&self.message_id);
+        Ok(Some(Steer {
+            thread: turn.thread,
+            turn_id: turn_id.clone(),
+            client_id: ClientId::of(&self.message_id, attempt),
+            text: prompt::turn_text(&message, &[]),
+        }))
+    }
+}
+
+/// Places between the leader and a message: if all of them are followers, nobody waits there.
+fn places_between(leader: &Message, message: &Message) -> Option<i64> {
+    message.seq.0.checked_sub(leader.seq.0)?.checked_sub(1)
+}
+
+/// Journals that the turn did not take the text of a message, which waits for its own turn.
+#[derive(Clone, Debug)]
+pub struct Leave {
+    pub message_id: MessageId,
+}
+
+impl Transition for Leave {
+    type Outcome = ();
+    const NAME: &'static str = "leave";
+
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
+        let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Steered])?;
+        tx.act(Action::Schedule);
+        Ok(followers::let_go(tx, &message, message.life.input, now)?)
+    }
+}
+
+/// Gives the running turn of a message more text.
+#[derive(Clone, Debug)]
+pub struct Tell {
+    /// Whose turn.
+    pub message_id: MessageId,
+    pub text: String,
+    pub by: String,
+    /// Makes what the agent keeps unlike anything else that it was given; a random word.
+    pub mark: String,
+}
+
+/// What is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TellOutcome {
+    /// Tell it this.
+    Steer(Steer),
+    /// Its text was given to the turn of this message; that one can be told.
+    Steered(MessageId),
+    /// No turn of it runs.
+    Idle(StateName),
+    /// Somebody stopped it.
+    Stopping,
+}
+
+impl Transition for Tell {
+    type Outcome = TellOutcome;
+    const NAME: &'static str = "tell";
+
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TellOutcome, RunError> {
+        let message = tx.existing(Self::NAME, &self.message_id)?;
+        let (turn_id, turn) = match (&message.life.state, tx.turn_of(&message)?) {
+            (MessageState::Steered { leader }, _) => {
+                return Ok(TellOutcome::Steered(leader.clone()));
+            }
+            (MessageState::Running { .. }, Some(_)) if message.life.stop.is_some() => {
+                return Ok(TellOutcome::Stopping);
+            }
+            (MessageState::Running { turn_id }, Some(turn)) => (turn_id.clone(), turn),
+            (other, _) => return Ok(TellOutcome::Idle(other.name())),
+        };
+        let detail = limits::clip(&self.text, limits::EVENT_TEXT_MAX_CHARS);
+        tx.audit(&self.by, Self::NAME, &self.message_id, detail, now)?;
+        // An intent: whether the turn heard it is a line of its own.
+        let line = format!("to be told by {}: {}", self.by, self.text);
+        tx.event(&message, EventKind::Bridge, &line, now)?;
+        tx.announce(&self.message_id);
+        let client_id = ClientId::of(&self.message_id, message.life.attempt);
+        Ok(TellOutcome::Steer(Steer {
+            thread: turn.thread,
+            turn_id,
+            client_id: ClientId::new(format!("{client_id}.{}", self.mark)),
+            text: self.text,
+        }))
+    }
+}

@@ -1,0 +1,371 @@
+//! Operator actions: dead letters, redrive, discard, cancel, stop a sender, reload the configuration.
+
+use super::extract::{Body, PageQuery, Params, Who};
+use super::messages::{find, view};
+use super::{Context, ProblemResponse};
+use crate::{BridgeService, MessageView, StopRequest};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use bridge_core::limits::clip;
+use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::step::{Cancel, CancelOutcome, Discard, Redrive, RedriveOutcome, StopCause};
+use bridge_core::value::{
+    ChannelId, Conversation, Message, MessageId, MessageState, StateName, Timestamp,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longest text in a list.
+const LINE_MAX_CHARS: usize = 200;
+
+/// Answer to `GET /v1/dead`: messages that only a person moves on, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DeadList {
+    /// The messages.
+    pub dead: Vec<DeadView>,
+    /// What to give as `before` for the next page; absent on the last one.
+    pub next: Option<String>,
+}
+
+/// A dead letter, or a message that waits for a person.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DeadView {
+    /// Its id.
+    pub message_id: String,
+    /// `dead`, or `parked` while it waits for a person.
+    pub state: String,
+    /// Why it is dead or parked.
+    pub reason: String,
+    /// The conversation's key.
+    pub conversation: String,
+    /// The channel.
+    pub channel: String,
+    /// Who sent it.
+    pub sender: String,
+    /// The first line of its text.
+    pub line: String,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Whether it has an answer that could not be delivered.
+    pub answered: bool,
+    /// Milliseconds since the epoch.
+    pub received_at: i64,
+    /// Since when it is where it is, in milliseconds since the epoch.
+    pub since: i64,
+    /// How long that is, in milliseconds.
+    pub age_ms: i64,
+    /// When a parked message is given up, in milliseconds since the epoch.
+    pub until: Option<i64>,
+}
+
+/// What acting on a message came to.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ActView {
+    /// Id of the message.
+    pub message_id: String,
+    /// `queued`, `delivering` or `continuing` for a redrive; `dropped`; `cancelled` or `stopping`.
+    pub outcome: String,
+    /// The same, as a sentence.
+    pub detail: String,
+}
+
+impl DeadView {
+    /// `None` if the message is neither dead nor parked.
+    pub(crate) fn of(
+        message: Message,
+        conversation: Option<Conversation>,
+        answered: bool,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let state = message.life.state.name().as_str().to_owned();
+        let (reason, until) = match message.life.state {
+            MessageState::Dead { reason } => (reason, None),
+            MessageState::Parked { until, reason } => (reason, Some(until.0)),
+            _ => return None,
+        };
+        let first = message.body.lines().find(|line| !line.trim().is_empty());
+        Some(Self {
+            message_id: message.message_id.to_string(),
+            state,
+            reason,
+            conversation: conversation.map_or_else(String::new, |c| c.external_key),
+            channel: message.channel.to_string(),
+            sender: message.sender,
+            line: clip(first.unwrap_or_default(), LINE_MAX_CHARS),
+            attempts: message.life.attempt,
+            answered,
+            received_at: message.received_at.0,
+            since: message.life.updated_at.0,
+            age_ms: now.since_ms(message.life.updated_at).max(0),
+            until,
+        })
+    }
+}
+
+pub(super) async fn list<D: BridgeService>(
+    State(context): State<Context<D>>,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<DeadList>, ProblemResponse> {
+    let limit = page.limit();
+    let before = page.before.map(MessageId::new);
+    let now = context.service.now();
+    let found = context
+        .service
+        .ledger()
+        .read(move |rows| dead(rows, before.as_ref(), limit, now))
+        .await?;
+    Ok(Json(found))
+}
+
+/// Merges dead and parked messages by id, which begins with the time.
+fn dead(
+    rows: &dyn Read,
+    before: Option<&MessageId>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<DeadList, RowsError> {
+    let mut found = rows.messages_in(StateName::Dead, before, limit)?;
+    found.extend(rows.messages_in(StateName::Parked, before, limit)?);
+    found.sort_by(|a, b| b.message_id.cmp(&a.message_id));
+    let size = usize::try_from(limit).unwrap_or(usize::MAX);
+    // A full page may be the last one; then the next is empty.
+    let more = found.len() >= size;
+    found.truncate(size);
+    let mut dead = Vec::with_capacity(found.len());
+    for message in found {
+        let conversation = rows.conversation(&message.conversation_id)?;
+        let answered = rows.answer(&message.message_id)?.is_some();
+        dead.extend(DeadView::of(message, conversation, answered, now));
+    }
+    let next = match (more, dead.last()) {
+        (true, Some(last)) => Some(last.message_id.clone()),
+        (true, None) | (false, _) => None,
+    };
+    Ok(DeadList { dead, next })
+}
+
+type Acted = Result<(StatusCode, Json<ActView>), ProblemResponse>;
+
+fn acted(status: StatusCode, message_id: &MessageId, outcome: &str, detail: &str) -> Acted {
+    let act = ActView {
+        message_id: message_id.to_string(),
+        outcome: outcome.to_owned(),
+        detail: detail.to_owned(),
+    };
+    Ok((status, Json(act)))
+}
+
+/// A conflict response with the message's state.
+async fn conflict<D: BridgeService>(service: &D, message_id: MessageId, why: &str) -> Acted {
+    let MessageView {
+        message_id,
+        state,
+        why: place,
+        ..
+    } = view(service, message_id).await?;
+    let detail = format!("message {message_id} is {state}: {}; {why}", place.now);
+    Err(ProblemResponse::conflict(detail, message_id, state))
+}
+
+pub(super) async fn redrive<D: BridgeService>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Acted {
+    let message_id = find(&context.service, id).await?;
+    let redrive = Redrive {
+        message_id: message_id.clone(),
+        by: caller.actor().to_string(),
+    };
+    match context.service.commit(redrive).await? {
+        RedriveOutcome::Queued => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "queued",
+            "it waits for a turn, at the end of its conversation",
+        ),
+        RedriveOutcome::Delivering => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "delivering",
+            "its answer is delivered again; Codex is not asked again",
+        ),
+        RedriveOutcome::Continuing => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "continuing",
+            "it goes on where it was cut: Codex is told to look first",
+        ),
+        RedriveOutcome::Unfit => {
+            let why = "it was refused at the door, and what is kept of it is not the whole message: its sender must send it again";
+            conflict(&context.service, message_id, why).await
+        }
+        RedriveOutcome::NotDead => {
+            let why = "only a dead letter, or a message that waits for a person, is sent again";
+            conflict(&context.service, message_id, why).await
+        }
+    }
+}
+
+pub(super) async fn discard<D: BridgeService>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Acted {
+    let message_id = find(&context.service, id).await?;
+    let discard = Discard {
+        message_id: message_id.clone(),
+        by: caller.actor().to_string(),
+    };
+    if context.service.commit(discard).await? {
+        acted(
+            StatusCode::OK,
+            &message_id,
+            "dropped",
+            "it is given up; its text can be read until retention removes it",
+        )
+    } else {
+        let why = "only a dead letter, or a message that waits for a person, is dropped; `codex-bridge interrupt` stops another";
+        conflict(&context.service, message_id, why).await
+    }
+}
+
+pub(super) async fn cancel<D: BridgeService>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Acted {
+    let message_id = find(&context.service, id).await?;
+    let cancel = Cancel {
+        message_id: message_id.clone(),
+        by: caller.actor(),
+    };
+    match context.service.commit(cancel).await? {
+        CancelOutcome::Cancelled => acted(
+            StatusCode::OK,
+            &message_id,
+            "cancelled",
+            "it was stopped before its turn began",
+        ),
+        CancelOutcome::Stopping => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "stopping",
+            "its turn is being interrupted; if its answer comes first, it counts",
+        ),
+        CancelOutcome::Steered(leader) => {
+            let why = format!("stop that one: `codex-bridge interrupt {leader}`");
+            conflict(&context.service, message_id, &why).await
+        }
+        CancelOutcome::TooLate => {
+            conflict(&context.service, message_id, "there is nothing to stop").await
+        }
+    }
+}
+
+/// Body of `POST /v1/stop`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopSenderRequest {
+    /// Whose messages: the name of a token or peer, or the channel's own name for a sender.
+    pub sender: String,
+    /// On which channel; on all of them when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+}
+
+/// Answer to `POST /v1/stop`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StopSenderView {
+    /// Whose messages.
+    pub sender: String,
+    /// Messages that had not begun and are cancelled.
+    pub cancelled: u32,
+    /// Messages whose turns are being interrupted; each ends as cancelled unless its answer comes first.
+    pub interrupted: Vec<String>,
+    /// Messages whose text was given to the turn of another sender: that turn goes on with it, and they end with it.
+    pub joined: Vec<String>,
+}
+
+pub(super) async fn stop_sender<D: BridgeService>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Body(request): Body<StopSenderRequest>,
+) -> Result<Json<StopSenderView>, ProblemResponse> {
+    if request.sender.is_empty() {
+        return Err(ProblemResponse::unprocessable(
+            "`sender` is empty: name whose messages are to be stopped, as `codex-bridge show` does",
+        ));
+    }
+    let stop = StopRequest {
+        sender: request.sender.clone(),
+        channel: request.channel.map(ChannelId::new),
+        cause: StopCause::Operator,
+    };
+    let stopped = context.service.stop_sender(stop, caller.actor()).await?;
+    Ok(Json(StopSenderView {
+        sender: request.sender,
+        cancelled: stopped.cancelled,
+        interrupted: stopped.running.iter().map(ToString::to_string).collect(),
+        joined: stopped.joined.iter().map(ToString::to_string).collect(),
+    }))
+}
+
+/// Answer to `POST /v1/reload`, and what `status` tells of the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReloadView {
+    /// Whether the file could be used. If not, what was in force before still is.
+    pub ok: bool,
+    /// When, in milliseconds since the epoch.
+    pub at: i64,
+    /// Why the file can't be used.
+    pub error: Option<String>,
+    /// Keys that have another value from now on.
+    pub changed: Vec<String>,
+    /// Keys that have another value in the file, and take effect at the next start.
+    pub needs_restart: Vec<String>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+}
+
+impl ReloadView {
+    /// A failed reload.
+    #[must_use]
+    pub fn failed(at: Timestamp, error: String) -> Self {
+        Self {
+            ok: false,
+            at: at.0,
+            error: Some(error),
+            changed: Vec::new(),
+            needs_restart: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// One line for the audit.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        let keys = |keys: &[String]| match keys {
+            [] => "nothing".to_owned(),
+            keys => keys.join(" "),
+        };
+        match &self.error {
+            Some(error) => format!("refused: {}", error.replace('\n', " ")),
+            None if self.needs_restart.is_empty() => format!("changed {}", keys(&self.changed)),
+            None => format!(
+                "changed {}; at the next start {}",
+                keys(&self.changed),
+                keys(&self.needs_restart)
+            ),
+        }
+    }
+}
+
+/// An invalid file is not an error of the call: the response has `ok: false`.
+pub(super) async fn reload<D: BridgeService>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+) -> Json<ReloadView> {
+    Json(context.service.reload(&caller.actor().to_string()).await)
+}
