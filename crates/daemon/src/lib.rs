@@ -35,7 +35,6 @@ use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_front::Hub;
 use std::sync::{Arc, OnceLock, RwLock};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -201,7 +201,7 @@ impl<D: BridgeService> Control for TaskService<D> {
 pub(super) fn shown(envelope: impl Serialize) -> Done {
     serde_json::to_value(envelope).map_err(|error| {
         let said = format!("the answer can't be written as JSON: {error}");
-        ControlError::new(ControlFault::Unavailable, said)
+        ControlError::new(ControlErrorKind::Unavailable, said)
     })
 }
 
