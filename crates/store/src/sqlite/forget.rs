@@ -8,7 +8,7 @@ use bridge_core::value::{MessageId, StateName};
 use rusqlite::Connection;
 
 /// What hangs on a message, children before parents.
-const OF_MESSAGE: [&str; 8] = [
+const OF_MESSAGE: [&str; 7] = [
     "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
     "DELETE FROM reply WHERE message_id = ?1",
     "DELETE FROM event WHERE message_id = ?1",

@@ -39,7 +39,7 @@ const OUT: &str = "state IN ('answered', 'sending')";
 const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
 
 /// Tables whose rows belong to a message.
-const CHILDREN: [&str; 7] = ["turn", "answer", "reply", "request", "event", "task_input"];
+const CHILDREN: [&str; 6] = ["turn", "answer", "reply", "request", "event", "task_input"];
 
 /// Brings the rows in order and says what was done.
 pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Result<Report, Error> {
