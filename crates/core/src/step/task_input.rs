@@ -1,5 +1,5 @@
-//! Errands: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
-//! reserve numbers for news of one. The rest of its life is that of its messages.
+//! Inputs of agents' tasks: accept one together with its message, answer a request of Codex with one, and reserve numbers
+//! for the events of a task. The rest of its life is that of its messages.
 
 use super::{
     Decide, DecideOutcome, DecideRefusal, Receive, Received, Refused, RunError, Transition, Tx,
@@ -12,7 +12,7 @@ use crate::value::{
     ExternalId, MessageId, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-/// Takes in what another agent said.
+/// Accepts an input of an agent: a new task, or the next message of one.
 #[derive(Clone, Debug)]
 pub struct AcceptInput {
     pub receive: Receive,
@@ -187,7 +187,7 @@ pub struct AnswerTask {
     pub original: String,
 }
 
-/// What kind of an answer.
+/// Result of [`AnswerTask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskAnswered {
     /// It was judged.
