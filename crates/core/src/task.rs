@@ -1,69 +1,31 @@
-//! How a task stands, derived from the rows of its messages, their answers and questions. Pure, and the only place
-//! that says so: fronts and notifications show what this says.
+//! Tasks as they are read: the rows of one task, and its state derived from them. Pure, and the only derivation: fronts
+//! and notifications show projections of it.
 
-use crate::outcome::{self, Outcome};
+mod state;
+
+pub use state::{A2aState, ControlStatus, TaskState};
+
+use crate::outcome;
 use crate::port::{Read, RowsError};
 use crate::requester;
 use crate::value::{
-    A2aTask, Answer, AnswerSource, Attachment, ExternalId, Hold, Message, MessageState, ReplyKind,
-    Request, TaskId, TaskInput, TaskInputKind, Timestamp,
+    Answer, AnswerSource, Attachment, ExternalId, Hold, Message, MessageState, ReplyKind, Request,
+    Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-/// Where a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum A2aState {
-    /// Taken in; nothing was done yet.
-    Submitted,
-    /// Codex works on it.
-    Working,
-    /// It waits for its owner's next input.
-    InputRequired,
-    /// It waits for the owner of this machine.
-    AuthRequired,
-    /// Done.
-    Completed,
-    /// Given up.
-    Failed,
-    /// Stopped.
-    Canceled,
-    /// Never begun, or refused by Codex itself.
-    Rejected,
-}
+/// Messages of a started task that are read, the newest ones.
+const STARTED_MESSAGES_MAX: usize = 50;
 
-impl A2aState {
-    /// Whether nothing more happens to it.
-    #[must_use]
-    pub fn terminal(self) -> bool {
-        match self {
-            Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => true,
-            Self::Submitted | Self::Working | Self::InputRequired | Self::AuthRequired => false,
-        }
-    }
-
-    /// Whether it waits for somebody.
-    #[must_use]
-    pub fn interrupted(self) -> bool {
-        match self {
-            Self::InputRequired | Self::AuthRequired => true,
-            Self::Submitted
-            | Self::Working
-            | Self::Completed
-            | Self::Failed
-            | Self::Canceled
-            | Self::Rejected => false,
-        }
-    }
-}
-
-/// All that is shown of a task.
+/// The rows of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSnapshot {
-    pub task: A2aTask,
+    /// The task.
+    pub task: Task,
     /// The key of its conversation.
     pub context: String,
-    /// What its owner said, in order.
+    /// Its inputs, in order.
     pub inputs: Vec<TaskInput>,
-    /// What became of that, in order.
+    /// The messages among them, in order.
     pub messages: Vec<TaskMessage>,
     /// When any row of it last changed: lists are in this order.
     pub changed_at: Timestamp,
@@ -76,15 +38,16 @@ pub struct TaskMessage {
     pub answer: Option<Answer>,
     /// The files of its answer.
     pub files: Vec<Attachment>,
-    /// What Codex asks now.
+    /// Requests of Codex that wait for an answer.
     pub requests: Vec<Request>,
-    /// The newest thing that the bridge itself said about it.
+    /// The newest notice of the bridge about it.
     pub notice: Option<String>,
 }
 
-/// What Codex asks in a task.
+/// The request that a task waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'v> {
+    /// The request.
     pub request: &'v Request,
     /// The message whose turn asks.
     pub of: &'v TaskMessage,
@@ -92,10 +55,10 @@ pub struct Asked<'v> {
     pub theirs: bool,
 }
 
-/// How a task stands.
+/// The status of a task for its A2A owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stand {
-    /// Where it is.
+    /// Its state.
     pub state: A2aState,
     /// What it waits for, or why it ended so.
     pub why: Option<String>,
@@ -103,13 +66,13 @@ pub struct Stand {
     pub at: Timestamp,
 }
 
-/// What was said before under this key: a message, or an answer in this task.
+/// The input that came before under this key: a message, or an answer in this task.
 pub fn repeated_input(
     rows: &dyn Read,
     task_id: &TaskId,
     idempotency_key: &ExternalId,
 ) -> Result<Option<TaskInput>, RowsError> {
-    let Some(task) = rows.a2a_task(task_id)? else {
+    let Some(task) = rows.task(task_id)? else {
         return Ok(None);
     };
     let Some(message) = rows.message_by_external(&task.channel, idempotency_key)? else {
@@ -124,7 +87,7 @@ pub fn repeated_input(
     Ok(inputs.find(|input| input.kind == kind))
 }
 
-/// The answer to a question that was given under this key.
+/// The answer that was given under this key.
 #[must_use]
 pub fn answer_with_key<'w>(
     inputs: &'w [TaskInput],
@@ -137,16 +100,18 @@ pub fn answer_with_key<'w>(
 impl TaskSnapshot {
     /// Reads it.
     pub fn load(rows: &dyn Read, task_id: &TaskId) -> Result<Option<Self>, RowsError> {
-        let Some(task) = rows.a2a_task(task_id)? else {
+        let Some(task) = rows.task(task_id)? else {
             return Ok(None);
         };
         let conversation = rows.conversation(&task.conversation_id)?;
         let inputs = rows.task_inputs(task_id)?;
-        let mut messages = Vec::with_capacity(inputs.len());
-        for input in &inputs {
-            if let TaskInputKind::Message(message_id) = &input.kind
-                && let Some(message) = rows.message(message_id)?
-            {
+        let mut ids: Vec<_> = inputs.iter().filter_map(TaskInput::message_id).collect();
+        if task.start.is_some() {
+            ids.drain(..ids.len().saturating_sub(STARTED_MESSAGES_MAX));
+        }
+        let mut messages = Vec::with_capacity(ids.len());
+        for message_id in ids {
+            if let Some(message) = rows.message(message_id)? {
                 messages.push(TaskMessage::load(rows, message)?);
             }
         }
@@ -159,13 +124,33 @@ impl TaskSnapshot {
         }))
     }
 
-    /// How it stands. What is not over goes first, and of that what somebody waits for; then the newest message says.
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> TaskState {
+        let last = self.inputs.last();
+        let ended = last.is_some_and(|input| input.kind == TaskInputKind::End);
+        TaskState::derive(&self.messages, ended)
+    }
+
+    /// Whether every message has its answer, or will not get one.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        self.state().control().over()
+    }
+
+    /// The message that decides its state.
+    #[must_use]
+    pub fn present(&self) -> Option<&TaskMessage> {
+        present(&self.messages)
+    }
+
+    /// What its owner is told about its state.
     #[must_use]
     pub fn now(&self) -> Stand {
-        let (state, why) = self.asked().unwrap_or_else(|| self.without_questions());
+        let state = self.state();
         Stand {
-            state,
-            why,
+            state: state.a2a(),
+            why: self.why(state),
             at: self.changed_at,
         }
     }
@@ -187,75 +172,70 @@ impl TaskSnapshot {
     /// this machine is asked elsewhere too.
     #[must_use]
     pub fn question(&self) -> Option<Asked<'_>> {
-        let open = |one: &&TaskMessage| one.message.life.state.name().awaits_answer();
-        let mut asked = self.messages.iter().filter(open).flat_map(|of| {
-            let waiting = of.requests.iter().filter(|asked| asked.state.waits());
-            waiting.map(move |request| Asked {
+        let messages = self.messages.iter();
+        let mut asked = messages.flat_map(|of| {
+            of.waiting().map(move |request| Asked {
                 theirs: request.sender_may(of.message.tier),
                 request,
                 of,
             })
         });
-        let theirs = asked.clone().find(|asked| asked.theirs);
-        theirs.or_else(|| asked.next())
+        let first = asked.next()?;
+        if first.theirs {
+            return Some(first);
+        }
+        Some(asked.find(|asked| asked.theirs).unwrap_or(first))
     }
 
-    fn asked(&self) -> Option<(A2aState, Option<String>)> {
-        let asked = self.question()?;
-        let message = &asked.of.message;
-        Some(if asked.theirs {
-            let headline = asked.request.headline.clone();
-            (A2aState::InputRequired, Some(headline))
-        } else {
-            let whose = requester::requester(message);
-            let subject = requester::subject(message, asked.request);
-            let why =
-                format!("For {whose}: waits for the owner of this bridge to decide: {subject}");
-            (A2aState::AuthRequired, Some(why))
-        })
+    /// What it waits for, or why it ended so.
+    fn why(&self, state: TaskState) -> Option<String> {
+        if state == TaskState::Ended {
+            return Some("it was stopped".to_owned());
+        }
+        if let Some(asked) = self.question() {
+            return Some(asked.why());
+        }
+        let present = self.present()?;
+        let told = |reason: &str| requester::told(&present.message, reason);
+        let answer = || {
+            let answer = present.answer.as_ref()?;
+            let (outcome, text) = outcome::read(&answer.text);
+            let said = matches!(outcome, outcome::Outcome::Asks | outcome::Outcome::Refuses);
+            said.then(|| text.to_owned())
+        };
+        match &present.message.life.state {
+            MessageState::Received { hold } | MessageState::Unclear { hold } => {
+                hold.as_ref().map(reason).map(told)
+            }
+            MessageState::Claimed
+            | MessageState::Starting
+            | MessageState::Running { .. }
+            | MessageState::Steered { .. } => None,
+            MessageState::Parked { reason, .. } | MessageState::Cancelled { reason } => {
+                Some(told(reason))
+            }
+            MessageState::Answered | MessageState::Sending | MessageState::Done => answer(),
+            MessageState::Dead { .. } if present.answer.is_some() => answer(),
+            MessageState::Dead { reason } => Some(told(reason)),
+        }
     }
+}
 
-    /// The first message that is not over says how it stands, and without one the last that is.
-    fn without_questions(&self) -> (A2aState, Option<String>) {
-        let (mut over, mut begun) = ((A2aState::Submitted, None), false);
-        for one in &self.messages {
-            let life = &one.message.life;
-            let told = |reason: &str| requester::told(&one.message, reason);
-            begun |= life.attempt > 0;
-            over = match &life.state {
-                MessageState::Claimed
-                | MessageState::Starting
-                | MessageState::Running { .. }
-                | MessageState::Steered { .. } => return (A2aState::Working, None),
-                MessageState::Unclear { hold } => {
-                    return (A2aState::Working, hold.as_ref().map(reason).map(told));
-                }
-                MessageState::Parked { reason, .. } => {
-                    return (A2aState::AuthRequired, Some(told(reason)));
-                }
-                MessageState::Received { hold } => {
-                    let state = if begun {
-                        A2aState::Working
-                    } else {
-                        A2aState::Submitted
-                    };
-                    return (state, hold.as_ref().map(reason).map(told));
-                }
-                MessageState::Answered | MessageState::Sending | MessageState::Done => one.said(),
-                MessageState::Dead { reason } => one.died(reason),
-                MessageState::Cancelled { reason } => (A2aState::Canceled, Some(told(reason))),
-            };
+impl Asked<'_> {
+    fn why(&self) -> String {
+        if self.theirs {
+            return self.request.headline.clone();
         }
-        let stopped = self
-            .inputs
-            .last()
-            .is_some_and(|input| input.kind == TaskInputKind::End);
-        if stopped && !over.0.terminal() {
-            (A2aState::Canceled, Some("it was stopped".to_owned()))
-        } else {
-            over
-        }
+        let whose = requester::requester(&self.of.message);
+        let subject = requester::subject(&self.of.message, self.request);
+        format!("For {whose}: waits for the owner of this bridge to decide: {subject}")
     }
+}
+
+/// The message that decides the state of a task: the first without an answer, else the last.
+#[must_use]
+pub fn present(messages: &[TaskMessage]) -> Option<&TaskMessage> {
+    messages.get(state::present_at(messages)?)
 }
 
 fn reason(hold: &Hold) -> &str {
@@ -263,11 +243,16 @@ fn reason(hold: &Hold) -> &str {
 }
 
 impl TaskMessage {
-    fn load(rows: &dyn Read, message: Message) -> Result<Self, RowsError> {
+    /// Reads a message with what is shown of it.
+    pub fn load(rows: &dyn Read, message: Message) -> Result<Self, RowsError> {
         let replies = rows.replies(&message.message_id)?;
         let of = |kind: ReplyKind| replies.iter().filter(move |reply| reply.kind == kind);
-        let mut requests = rows.live_requests(&message.message_id)?;
-        requests.retain(|request| request.state.waits());
+        let mut requests = Vec::new();
+        // The end of a turn withdraws its requests: an answered message has none.
+        if message.life.state.name().awaits_answer() {
+            requests = rows.live_requests(&message.message_id)?;
+            requests.retain(|request| request.state.waits());
+        }
         Ok(Self {
             answer: rows.answer(&message.message_id)?,
             files: of(ReplyKind::Answer)
@@ -290,24 +275,11 @@ impl TaskMessage {
         text.is_some_and(|text| !text.trim().is_empty()) || !self.files.is_empty()
     }
 
-    /// An answer says itself what it is.
-    fn said(&self) -> (A2aState, Option<String>) {
-        let answer = self.answer.as_ref();
-        match answer.map(|answer| outcome::read(&answer.text)) {
-            Some((Outcome::Asks, text)) => (A2aState::InputRequired, Some(text.to_owned())),
-            Some((Outcome::Refuses, text)) => (A2aState::Rejected, Some(text.to_owned())),
-            Some((Outcome::Done | Outcome::Says, _)) | None => (A2aState::Completed, None),
-        }
-    }
-
-    fn died(&self, reason: &str) -> (A2aState, Option<String>) {
-        let state = match (&self.answer, self.message.life.attempt) {
-            // It could not be delivered, and can be read here.
-            (Some(_), _) => return self.said(),
-            (None, 0) => A2aState::Rejected,
-            (None, _) => A2aState::Failed,
-        };
-        (state, Some(requester::told(&self.message, reason)))
+    /// Requests that somebody must answer before its turn goes on.
+    fn waiting(&self) -> impl Iterator<Item = &Request> {
+        let open = self.message.life.state.name().awaits_answer();
+        let waits = move |request: &&Request| open && request.state.waits();
+        self.requests.iter().filter(waits)
     }
 }
 

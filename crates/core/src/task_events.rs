@@ -1,43 +1,44 @@
-//! What the owner of a task is told as it goes on, one task_event after the other, derived from rows: what was told last
-//! is a mark in the owner's push configuration, and what comes behind it in this list is still to be told.
+//! The events of a task, in order, derived from rows. A subscription keeps the mark of the last delivered one; what comes
+//! behind it in this list is still to be delivered.
 //!
-//! Old task_events never move, so that a receiver that was away hears the rest in order. Only questions come and go: one
-//! that is settled is not told of any more.
+//! Past events never move, so a receiver that was away gets the rest in order. Only requests come and go: a settled one is
+//! no event any more.
 
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::task::{A2aState, TaskMessage, TaskSnapshot};
-use crate::value::{Message, MessageId, TaskId, Timestamp};
+use crate::value::{Message, MessageId, Subscription, TaskId, Timestamp};
 use std::collections::HashSet;
 
-/// The mark of a configuration that begins with what is not there yet.
+/// The mark of a subscription to future events only.
 pub const FROM_NOW: &str = "now";
 
-/// One thing to tell.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEvent {
-    /// Its name among the task_events of its task; stable.
+    /// Its stable name within the task.
     pub mark: String,
-    /// What is told.
+    /// What happened.
     pub what: What,
 }
 
-/// What a task_event tells.
+/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// How the task stood.
+    /// The task was in this state.
     Stood {
+        /// The state.
         state: A2aState,
         /// Since when.
         at: Timestamp,
     },
-    /// How it stands now: [`TaskSnapshot::now`] says the rest.
+    /// The task is in this state: [`TaskSnapshot::now`] says the rest.
     Stands(A2aState),
     /// A message was answered, and there is something to show.
     Answered(MessageId),
 }
 
-/// A task with all that its task_events are derived from.
+/// A task with the rows that its events are derived from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     pub view: TaskSnapshot,
@@ -67,7 +68,17 @@ impl Timeline {
         self.view.now().state.terminal()
     }
 
-    /// All that there is to tell, in order.
+    /// The end of a started task; every message of it is answered or over.
+    #[must_use]
+    pub fn end(&self) -> Option<TaskEvent> {
+        let over = self.view.task.start.is_some() && self.view.settled();
+        over.then(|| TaskEvent {
+            mark: Subscription::END.to_owned(),
+            what: What::Stands(self.view.state().a2a()),
+        })
+    }
+
+    /// Every event, in order.
     #[must_use]
     pub fn task_events(&self) -> Vec<TaskEvent> {
         let mut dated = Vec::new();
@@ -124,7 +135,7 @@ impl Timeline {
         let stands = What::Stands(state);
         if let Some(asked) = self.view.question() {
             let asked = asked.request;
-            let name = format!("{}/{}", asked.request_id, word(state));
+            let name = format!("{}/{}", asked.request_id, state.as_str());
             return Some(task_event(&asked.message_id, &name, stands));
         }
         let before = told
@@ -135,7 +146,7 @@ impl Timeline {
                 What::Answered(_) => None,
             });
         let news = before != Some(state);
-        news.then(|| task_event(&last.message.message_id, word(state), stands))
+        news.then(|| task_event(&last.message.message_id, state.as_str(), stands))
     }
 }
 
@@ -153,7 +164,7 @@ pub fn behind<'t>(task_events: &'t [TaskEvent], mark: Option<&str>) -> Option<&'
     }
     // What it names is not so any more: a question was settled, or a dead letter was sent again. The work went on.
     let message = mark.split('/').next().unwrap_or_default();
-    let working = format!("{message}/{}", word(A2aState::Working));
+    let working = format!("{message}/{}", A2aState::Working.as_str());
     let resumed = task_events
         .iter()
         .find(|task_event| task_event.mark == working);
@@ -176,21 +187,7 @@ fn task_event(message_id: &MessageId, name: &str, what: What) -> TaskEvent {
 }
 
 fn stood(message_id: &MessageId, state: A2aState, at: Timestamp) -> TaskEvent {
-    task_event(message_id, word(state), What::Stood { state, at })
-}
-
-/// The stored word.
-fn word(state: A2aState) -> &'static str {
-    match state {
-        A2aState::Submitted => "submitted",
-        A2aState::Working => "working",
-        A2aState::InputRequired => "input-required",
-        A2aState::AuthRequired => "auth-required",
-        A2aState::Completed => "completed",
-        A2aState::Failed => "failed",
-        A2aState::Canceled => "canceled",
-        A2aState::Rejected => "rejected",
-    }
+    task_event(message_id, state.as_str(), What::Stood { state, at })
 }
 
 #[cfg(test)]

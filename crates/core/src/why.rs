@@ -54,7 +54,7 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
         let why = push.error.as_deref().unwrap_or("nobody knows why");
         says = format!(
             "{says}; its owner is told nothing more through push configuration {:?}: {why}",
-            push.config_id
+            push.subscription_id
         );
     }
     Why { now: says, next }

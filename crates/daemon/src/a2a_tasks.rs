@@ -14,7 +14,7 @@ use bridge_core::step::{
     InputTarget, TaskAnswered,
 };
 use bridge_core::value::{
-    A2aTask, Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind,
+    Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind, Task,
     TaskId, TaskInput, Tier,
 };
 use bridge_front::{
@@ -157,7 +157,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Takes in what another agent said.
-    pub(super) async fn take_word(
+    pub(super) async fn take_input(
         &self,
         mut new: NewTaskInput,
     ) -> Result<InputAccepted, SubmitError> {
@@ -180,11 +180,11 @@ impl<L: Ledger> DaemonService<L> {
             key,
         };
         if let Err(pressure) = self.gauge.admit() {
-            let known = self.known_word(&address.external_id).await;
+            let known = self.known_input(&address.external_id).await;
             return match known {
-                Some((task, message_id)) if task.owner == *owner => {
+                Some((task, message_id)) if task.is_agents(owner) => {
                     let known = InputAccepted::Known { task, message_id };
-                    self.same_word(known, &new.text).await
+                    self.same_input(known, &new.text).await
                 }
                 Some(_) | None => Err(closed(pressure)),
             };
@@ -204,7 +204,7 @@ impl<L: Ledger> DaemonService<L> {
         if !copies.is_empty() && !self.may_name_files(&taken).await {
             remove(copies).await;
         }
-        self.same_word(taken?, &text).await
+        self.same_input(taken?, &text).await
     }
 
     /// Whether a row may name the files that came with a word. After an error the commit may have happened all the same.
@@ -241,10 +241,12 @@ impl<L: Ledger> DaemonService<L> {
             return Ok(Some(named.unwrap_or_else(fresh)));
         };
         let read = self.daemon.ledger.read(move |rows| {
-            let Some(task) = rows.a2a_task(&task_id)? else {
+            let Some(task) = rows.task(&task_id)? else {
                 return Ok(None);
             };
             let conversation = rows.conversation(&task.conversation_id)?;
+            let agents = task.start.is_none();
+            let conversation = conversation.filter(|_| agents);
             Ok(conversation.map(|found| (task.owner, found.external_key)))
         });
         match read.await?.filter(|(of, _)| of == owner) {
@@ -282,13 +284,14 @@ impl<L: Ledger> DaemonService<L> {
         let receive = self.assign_as(arrival, to.message_id);
         let place = match new.task_id {
             Some(task_id) => InputTarget::Old { task_id, owner },
-            None => InputTarget::New(A2aTask {
+            None => InputTarget::New(Task {
                 task_id: ids::a2a_task_id(),
                 channel: receive.channel.clone(),
                 conversation_id: receive.conversation_id.clone(),
                 owner,
                 sequence: 0,
                 created_at: ids::now(),
+                start: None,
             }),
         };
         Ok(AcceptInput {
@@ -324,14 +327,14 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// What is in already, however closed the door is.
-    async fn known_word(&self, external_id: &ExternalId) -> Option<(A2aTask, MessageId)> {
+    async fn known_input(&self, external_id: &ExternalId) -> Option<(Task, MessageId)> {
         let (channel, external_id) = (ChannelId::new(a2a::CHANNEL), external_id.clone());
         let known = self.daemon.ledger.read(move |rows| {
             let Some(message) = rows.message_by_external(&channel, &external_id)? else {
                 return Ok(None);
             };
             let task = match rows.task_of_message(&message.message_id)? {
-                Some(task_id) => rows.a2a_task(&task_id)?,
+                Some(task_id) => rows.task(&task_id)?,
                 None => None,
             };
             Ok(task.map(|task| (task, message.message_id)))
@@ -340,7 +343,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// A key that was here before must mean the same word: its row has the text.
-    async fn same_word(
+    async fn same_input(
         &self,
         taken: InputAccepted,
         text: &str,
@@ -364,7 +367,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// What a caller said before under a key.
-    pub(super) async fn word_before(
+    pub(super) async fn input_before(
         &self,
         from: &Caller,
         task_id: &TaskId,
@@ -379,7 +382,10 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Answers a question with a word. What does not fit the question is refused before anything is written.
-    pub(super) async fn answer_word(&self, answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
+    pub(super) async fn answer_input(
+        &self,
+        answer: NewAnswer,
+    ) -> Result<TaskAnswered, LedgerError> {
         let id = answer.request_id.clone();
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());

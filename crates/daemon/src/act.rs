@@ -119,8 +119,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
                 Action::Announce { message_id } => {
                     self.hub.publish(&message_id, Live::Changed);
-                    self.look_for_ends();
-                    self.pushing.changed(&message_id);
+                    self.slots.changed(&message_id);
                 }
             }
         }

@@ -14,7 +14,6 @@ pub mod key;
 mod notifier;
 mod notify_targets;
 mod process;
-mod push;
 mod push_client;
 mod redaction;
 mod run;
@@ -35,9 +34,7 @@ pub use run::{Ready, RunOptions, Stop, run};
 use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_front::Hub;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, RwLock};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -52,14 +49,8 @@ pub(crate) struct Daemon<L, A, S> {
     /// How the configuration is read again; set once the daemon is whole.
     reloads: OnceLock<api::reload::Reloads>,
     pub(crate) turns: turn::Turns,
-    /// Wakes the notifications.
-    tell_wake: Notify,
-    /// Whether somebody is still to be told of a task: without it nothing wakes them.
-    untold: AtomicBool,
-    /// Notifications that are on their way.
-    telling: notifier::Telling,
-    /// Push notifications of tasks.
-    pushing: Arc<push::Pushing>,
+    /// Deliveries to the subscribers of tasks.
+    slots: Arc<notifier::Slots>,
     /// Cancelled when a stop begins: nothing more is claimed or taken in.
     stopping: CancellationToken,
     /// Cancelled at the end of a stop: tasks return at once and leave their rows as they are.
@@ -84,10 +75,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             settings: RwLock::new(Arc::new(settings)),
             reloads: OnceLock::new(),
             turns: turn::Turns::default(),
-            tell_wake: Notify::new(),
-            untold: AtomicBool::new(true),
-            telling: notifier::Telling::default(),
-            pushing: Arc::default(),
+            slots: Arc::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),

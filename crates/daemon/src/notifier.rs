@@ -1,201 +1,387 @@
-//! Notifications: who wanted to know that a task is over is told, by itself and once. It lives on rows alone: a wake-up
-//! only says "look", the intent is on disk before the send, and what could not be said is said later.
+//! Delivers the events of tasks to their subscribers, at least once and in order: push notifications of A2A, and the
+//! notifications of ended tasks.
+//!
+//! It lives on rows alone: a wake-up only says where to look, the intent is on disk before the send, and a failed
+//! delivery is tried again later.
+
+mod slots;
+
+pub(crate) use slots::Slots;
 
 use super::Daemon;
 use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
-use bridge_core::step::{NotifyBegin, NotifyEnd, NotifyStep};
-use bridge_core::value::{NotifyState, TaskId, Timestamp};
-use bridge_front::Notified;
-use std::collections::HashSet;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
+use bridge_core::step::{
+    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
+    delivery_is_due,
+};
+use bridge_core::task_events::Timeline;
+use bridge_core::value::{
+    Class, Failure, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
+};
+use bridge_front::{Notified, PushPut};
+use slots::{Key, Lane, Look, Slot};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest sleep: a wake-up may be lost, rows are not.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// Longest time between two walks over all subscriptions: a wake-up may be lost, rows are not.
+const WALK_MS: i64 = 60_000;
+/// Shortest time between two walks, whoever asks for them.
+const WALK_PAUSE_MS: i64 = 1_000;
 /// Pause after the ledger failed under the loop.
 const FAULT_PAUSE_MS: i64 = 1_000;
-/// Notifications that are on their way at the same time.
-const ON_THEIR_WAY_MAX: usize = 8;
-/// Pause of the loop while that many are.
-const FULL_PAUSE_MS: i64 = 1_000;
-/// How long somebody who asked for a notification waits for its end. It goes on without them.
+/// How long a person who asked for a notification waits for its end. It goes on without them.
 const ASKED_WAIT: Duration = Duration::from_secs(15);
 
-/// Notifications that are on their way now: none goes out twice at the same time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Telling(Arc<Mutex<HashSet<TaskId>>>);
-
-/// One that is on its way, until this is dropped.
-pub(super) struct OnItsWay(Telling, TaskId);
-
-/// Whether a notification may go out now.
-enum Place {
-    Free(OnItsWay),
-    /// It is on its way.
-    Going,
-    /// Too many others are.
-    Full,
+/// What the rows say about a subscription.
+enum Found {
+    /// There is an event to deliver, or the subscription to close.
+    Due { key: Key, lane: Lane },
+    /// Not before this.
+    Later(Timestamp),
 }
 
-impl Telling {
-    fn take(&self, task_id: &TaskId) -> Place {
-        let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if telling.contains(task_id) {
-            return Place::Going;
-        }
-        if telling.len() >= ON_THEIR_WAY_MAX {
-            return Place::Full;
-        }
-        telling.insert(task_id.clone());
-        Place::Free(OnItsWay(self.clone(), task_id.clone()))
-    }
-}
-
-impl Drop for OnItsWay {
-    fn drop(&mut self) {
-        let mut telling = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        telling.remove(&self.1);
-    }
+/// What became of the end of a send.
+enum Ended {
+    /// It is on disk.
+    Written(SubscriptionState),
+    /// The subscription was dropped or replaced meanwhile.
+    Replaced,
+    /// The ledger did not take it.
+    Unwritten,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Says that rows changed by which a task may be over.
-    pub(super) fn look_for_ends(&self) {
-        if self.untold.load(Ordering::SeqCst) {
-            self.tell_wake.notify_one();
+    /// Stores a push configuration.
+    pub(super) async fn put_push(
+        self: &Arc<Self>,
+        subscription: Subscription,
+        by: &str,
+    ) -> Result<PushPut, LedgerError> {
+        if let Err(why) = self.settings().push_client.check(&subscription) {
+            return Ok(PushPut::Refused { why });
         }
+        let by = by.to_owned();
+        let task_id = subscription.task_id.clone();
+        Ok(match self.commit(PutPush { subscription, by }).await? {
+            PushStored::Stored => {
+                self.slots.look(&task_id);
+                PushPut::Put
+            }
+            PushStored::Unknown => PushPut::Unknown,
+            PushStored::Full { max, of } => PushPut::Refused {
+                why: format!(
+                    "there are {max} push notification configurations for {of} already, and no more are kept: delete one"
+                ),
+            },
+        })
     }
 
-    pub(crate) async fn notifications(self: Arc<Self>) {
+    /// Drops a push configuration.
+    pub(super) async fn drop_push(
+        self: &Arc<Self>,
+        task_id: &TaskId,
+        config_id: &str,
+        by: &str,
+    ) -> Result<bool, LedgerError> {
+        self.commit(DropPush {
+            task_id: task_id.clone(),
+            subscription_id: config_id.to_owned(),
+            by: by.to_owned(),
+        })
+        .await
+    }
+
+    /// The loop.
+    pub(crate) async fn deliver_events(self: Arc<Self>) {
+        let (mut walk_at, mut soonest) = (now(), now());
         while !self.stopping.is_cancelled() {
-            let next = match self.tell_due().await {
-                Ok(next) => next,
-                Err(error) => {
-                    tracing::error!(%error, "notifications can't use the ledger");
-                    Some(now().plus_ms(FAULT_PAUSE_MS))
-                }
-            };
-            let sleep = next.map_or(SLEEP_MAX, |at| {
-                let ms = u64::try_from(at.since_ms(now())).unwrap_or(0).max(1);
-                Duration::from_millis(ms).min(SLEEP_MAX)
-            });
+            let due = self.slots.due();
+            let all = walk_at <= now() || due.is_some_and(|due| due.max(soonest) <= now());
+            if all {
+                walk_at = now().plus_ms(WALK_MS);
+            }
+            if let Err(error) = self.deliver_due(self.slots.next(all)).await {
+                tracing::error!(%error, "notifications can't use the ledger");
+                walk_at = now().plus_ms(FAULT_PAUSE_MS);
+            }
+            if all {
+                soonest = now().plus_ms(WALK_PAUSE_MS);
+            }
+            let due = self.slots.due();
+            let next = due.map_or(walk_at, |due| due.max(soonest).min(walk_at));
+            let ms = u64::try_from(next.since_ms(now())).unwrap_or(0).max(1);
             tokio::select! {
                 () = self.stopping.cancelled() => return,
-                () = self.tell_wake.notified() => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = self.slots.woken() => {}
+                () = tokio::time::sleep(Duration::from_millis(ms)) => {}
             }
         }
     }
 
-    /// One walk over everything that is still to be told; says when the next one is due.
-    async fn tell_due(self: &Arc<Self>) -> Result<Option<Timestamp>, LedgerError> {
-        // Before the rows are read: a task that is started meanwhile sets it again.
-        self.untold.store(false, Ordering::SeqCst);
-        let (mut next, mut after): (Option<Timestamp>, Option<TaskId>) = (None, None);
+    /// Begins the deliveries that may begin now; those that wait for a slot go first.
+    async fn deliver_due(self: &Arc<Self>, look: Look) -> Result<(), LedgerError> {
+        loop {
+            let next = self.slots.next_waiting(now().plus_ms(WALK_PAUSE_MS));
+            if next.is_empty() {
+                break;
+            }
+            let read = self.ledger.read(move |rows| {
+                let mut subscriptions = Vec::new();
+                for (task_id, id) in &next {
+                    subscriptions.extend(rows.subscription(task_id, id)?);
+                }
+                found(rows, subscriptions)
+            });
+            self.consider(read.await?);
+        }
+        match look {
+            Look::At { messages, tasks } if messages.is_empty() && tasks.is_empty() => {}
+            Look::At {
+                messages,
+                mut tasks,
+            } => {
+                let read = self.ledger.read(move |rows| {
+                    for message_id in &messages {
+                        tasks.extend(rows.task_of_message(message_id)?);
+                    }
+                    let mut subscriptions = Vec::new();
+                    for task_id in &tasks {
+                        subscriptions.extend(rows.subscriptions_of(task_id)?);
+                    }
+                    found(rows, subscriptions)
+                });
+                self.consider(read.await?);
+            }
+            Look::All => self.walk().await?,
+        }
+        Ok(())
+    }
+
+    async fn walk(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let mut after: Option<Key> = None;
         loop {
             let from = after.take();
             let page = self.ledger.read(move |rows| {
-                let tasks = rows.untold_tasks(from.as_ref(), PAGE_MAX)?.into_iter();
-                let with_end = tasks.map(|task| {
-                    let open = rows.unanswered_of(&task.conversation_id, 1)?;
-                    Ok((task, open.is_empty()))
-                });
-                with_end.collect::<Result<Vec<_>, _>>()
+                let from = from.as_ref().map(|(task_id, id)| (task_id, id.as_str()));
+                let open = rows.subscriptions_open(from, PAGE_MAX)?;
+                let last = open.last().map(key_of);
+                Ok((found(rows, open)?, last))
             });
-            let page = page.await?;
-            let Some((last, _)) = page.last() else {
-                return Ok(next);
-            };
-            self.untold.store(true, Ordering::SeqCst);
-            after = Some(last.task_id.clone());
-            for (task, over) in page {
-                let at = match task.notification.state {
-                    NotifyState::Pending {
-                        not_before: Some(at),
-                    } if at > now() => at,
-                    _ => now(),
-                };
-                if !over {
-                    continue;
-                }
-                if at > now() {
-                    next = Some(next.map_or(at, |next| next.min(at)));
-                    continue;
-                }
-                let place = match self.telling.take(&task.task_id) {
-                    Place::Free(place) => place,
-                    Place::Going => continue,
-                    Place::Full => return Ok(Some(now().plus_ms(FULL_PAUSE_MS))),
-                };
-                let daemon = Arc::clone(self);
-                let task_id = task.task_id;
-                self.spawn_for(task_id.clone(), async move {
-                    if let Err(error) = daemon.tell_of(place, &task_id, None).await {
-                        tracing::error!(%error, %task_id, "a notification met a fault of the ledger");
-                    }
-                });
+            let (page, last) = page.await?;
+            if last.is_none() {
+                return Ok(());
             }
+            after = last;
+            self.slots.some();
+            self.consider(page);
         }
     }
 
-    /// Sends the notification of a task because somebody asked for it. Whoever asked may go away, or stop waiting: a
+    fn consider(self: &Arc<Self>, found: Vec<Found>) {
+        for one in found {
+            let slot = match one {
+                Found::Due { key, lane } => self.slots.take(key, lane),
+                Found::Later(at) => {
+                    self.slots.due_at(at);
+                    None
+                }
+            };
+            let Some(slot) = slot else {
+                continue;
+            };
+            let daemon = Arc::clone(self);
+            self.spawn_for(slot.key.0.clone(), async move {
+                if let Err(error) = daemon.deliver_all(&slot).await {
+                    let task_id = &slot.key.0;
+                    tracing::error!(%error, %task_id, "a notification met a fault of the ledger");
+                }
+            });
+        }
+    }
+
+    /// Delivers every event that there is, one after the other.
+    async fn deliver_all(self: &Arc<Self>, slot: &Slot) -> Result<(), LedgerError> {
+        while !self.stopping.is_cancelled() {
+            let delivery = match self.begin_delivery(slot, None).await? {
+                DeliveryStep::Send(delivery) => delivery,
+                DeliveryStep::Nothing if slot.asked_again() => continue,
+                DeliveryStep::Nothing => return Ok(()),
+                DeliveryStep::Later(at) => {
+                    self.slots.due_at(at);
+                    return Ok(());
+                }
+            };
+            match self.deliver_once(&delivery).await {
+                Ended::Written(SubscriptionState::Waiting { not_before: None })
+                | Ended::Replaced => {}
+                Ended::Written(state) => {
+                    self.try_again(state);
+                    return Ok(());
+                }
+                // It would be sent again at once, and again: the next walk comes back to it.
+                Ended::Unwritten => {
+                    slot.asked_again();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the notification of a task's end because somebody asked for it. The caller may go away, or stop waiting: a
     /// send that was begun must come to its end, or it would be taken for one that died.
-    pub(super) async fn tell_when_asked(
+    pub(super) async fn notify_now(
         self: &Arc<Self>,
         task_id: &TaskId,
         by: &str,
     ) -> Result<Notified, LedgerError> {
-        let place = match self.telling.take(task_id) {
-            Place::Free(place) => place,
-            Place::Going | Place::Full => return Ok(Notified::Busy),
+        let key = (task_id.clone(), Subscription::END.to_owned());
+        let Some(slot) = self.slots.take(key, Lane::Notifications) else {
+            return Ok(Notified::Busy);
         };
-        let (daemon, task_id, by) = (Arc::clone(self), task_id.clone(), by.to_owned());
-        let telling = self
-            .tasks
-            .spawn(async move { daemon.tell_of(place, &task_id, Some(&by)).await });
-        match tokio::time::timeout(ASKED_WAIT, telling).await {
-            Ok(Ok(told)) => told,
+        let (daemon, by) = (Arc::clone(self), by.to_owned());
+        let sending = self.tasks.spawn(async move {
+            let delivery = match daemon.begin_delivery(&slot, Some(by)).await? {
+                DeliveryStep::Send(delivery) => delivery,
+                DeliveryStep::Later(_) | DeliveryStep::Nothing => return Ok(Notified::Nothing),
+            };
+            let ended = daemon.deliver_once(&delivery).await;
+            drop(slot);
+            Ok(match ended {
+                Ended::Written(state) => {
+                    daemon.try_again(state);
+                    Notified::Ended(state)
+                }
+                Ended::Replaced | Ended::Unwritten => Notified::Busy,
+            })
+        });
+        match tokio::time::timeout(ASKED_WAIT, sending).await {
+            Ok(Ok(notified)) => notified,
             Ok(Err(_)) | Err(_) => Ok(Notified::Busy),
         }
     }
 
-    /// Sends the notification of a task, if it is to be sent now.
-    async fn tell_of(
+    async fn begin_delivery(
         self: &Arc<Self>,
-        place: OnItsWay,
-        task_id: &TaskId,
-        asked: Option<&str>,
-    ) -> Result<Notified, LedgerError> {
-        let begin = NotifyBegin {
-            task_id: task_id.clone(),
-            asked: asked.map(ToOwned::to_owned),
-        };
-        let (task, again) = match self.commit(begin).await? {
-            NotifyStep::Send { task, again } => (task, again),
-            NotifyStep::Later(_) | NotifyStep::Nothing => return Ok(Notified::Nothing),
-        };
-        let failure = self.hand_over_notice(&task, again).await.err();
-        if let Some(failure) = &failure {
-            let reason = crate::term::escape_line(&failure.reason).into_owned();
-            tracing::warn!(%task_id, reason, class = failure.class.as_str(), "a notification was not taken");
-        }
-        // Must not be lost: what was sent would be sent again.
-        let ended = self
-            .insist(NotifyEnd {
-                task_id: task_id.clone(),
-                failure,
-                jitter: jitter(),
-            })
-            .await;
-        drop(place);
-        // When the next try is due, and there is room for another one.
-        self.tell_wake.notify_one();
-        Ok(match ended.flatten() {
-            Some(state) => Notified::Ended(state),
-            None => Notified::Busy,
+        slot: &Slot,
+        asked: Option<String>,
+    ) -> Result<DeliveryStep, LedgerError> {
+        let (task_id, subscription_id) = slot.key.clone();
+        self.commit(DeliveryBegin {
+            task_id,
+            subscription_id,
+            asked,
         })
+        .await
     }
+
+    fn try_again(&self, state: SubscriptionState) {
+        if let SubscriptionState::Waiting { not_before } = state {
+            self.slots.due_at(not_before.unwrap_or_else(now));
+        }
+    }
+
+    async fn deliver_once(self: &Arc<Self>, delivery: &EventDelivery) -> Ended {
+        let failure = self.send_event(delivery).await.err();
+        let said = failure.clone();
+        let Subscription {
+            task_id,
+            subscription_id,
+            tries,
+            ..
+        } = &delivery.subscription;
+        // Must not be lost: what was taken would be sent again.
+        let ended = self.insist(DeliveryEnd {
+            task_id: task_id.clone(),
+            subscription_id: subscription_id.clone(),
+            mark: delivery.task_event.mark.clone(),
+            failure,
+            jitter: jitter(),
+        });
+        let ended = match ended.await {
+            Some(Some(state)) => Ended::Written(state),
+            Some(None) => Ended::Replaced,
+            None => Ended::Unwritten,
+        };
+        if let Some(failure) = said {
+            let reason = crate::term::escape_line(&failure.reason).into_owned();
+            let class = failure.class.as_str();
+            let dead = matches!(ended, Ended::Written(SubscriptionState::Dead { .. }));
+            match (delivery.subscription.push(), dead) {
+                (Some(_), true) => {
+                    tracing::error!(%task_id, reason, class, tries, "push notifications are given up");
+                }
+                (Some(_), false) => {
+                    tracing::warn!(%task_id, reason, class, tries, "a push notification was not taken");
+                }
+                (None, _) => {
+                    tracing::warn!(%task_id, reason, class, tries, "a notification was not taken");
+                }
+            }
+        }
+        ended
+    }
+
+    async fn send_event(&self, delivery: &EventDelivery) -> Result<(), Failure> {
+        match &delivery.subscription.target {
+            SubscriptionTarget::Push(push) if push.unreadable => Err(unreadable()),
+            SubscriptionTarget::Push(_) => {
+                let push_client = Arc::clone(&self.settings().push_client);
+                push_client.deliver(delivery).await
+            }
+            SubscriptionTarget::Notify(target) => self.notify_target(target, delivery).await,
+            SubscriptionTarget::Nobody => Ok(()),
+        }
+    }
+}
+
+/// Nothing is sent without the credentials that belong to it.
+fn unreadable() -> Failure {
+    Failure {
+        class: Class::Permanent,
+        reason: "its address and credentials can't be decrypted: the ledger was opened with another key than they were stored with, or somebody changed them".to_owned(),
+    }
+}
+
+fn key_of(subscription: &Subscription) -> Key {
+    (
+        subscription.task_id.clone(),
+        subscription.subscription_id.clone(),
+    )
+}
+
+/// Those that are to be considered. Most have nothing to deliver, which is found out without a write.
+fn found(rows: &dyn Read, subscriptions: Vec<Subscription>) -> Result<Vec<Found>, RowsError> {
+    let now = now();
+    let mut found = Vec::new();
+    let mut last: Option<Timeline> = None;
+    for one in subscriptions {
+        match one.state {
+            SubscriptionState::Dead { .. } => continue,
+            SubscriptionState::Waiting {
+                not_before: Some(at),
+            } if at > now => {
+                found.push(Found::Later(at));
+                continue;
+            }
+            SubscriptionState::Waiting { .. }
+            | SubscriptionState::Sending
+            | SubscriptionState::Closed { .. } => {}
+        }
+        let same = |known: &Timeline| known.view.task.task_id == one.task_id;
+        if !last.as_ref().is_some_and(same) {
+            last = Timeline::load(rows, &one.task_id)?;
+        }
+        if let Some(timeline) = &last
+            && delivery_is_due(&one, timeline)
+        {
+            found.push(Found::Due {
+                lane: Lane::of(&one, &timeline.view.task.owner),
+                key: key_of(&one),
+            });
+        }
+    }
+    Ok(found)
 }

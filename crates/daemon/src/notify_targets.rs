@@ -5,9 +5,10 @@ use super::Daemon;
 use crate::config::Config;
 use bridge_channel::notify::{Delivery, Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
+use bridge_core::step::EventDelivery;
 use bridge_core::value::{
     ChannelId, Class, ConversationId, ExternalId, Failure, Life, Message, MessageId, Reply,
-    ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, Tier, Timestamp,
+    ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, TaskInput, Tier, Timestamp,
 };
 use bridge_front::NotificationPayload;
 use bridge_host::{NotifyProgram, NotifyProgramError};
@@ -102,9 +103,14 @@ fn gone(what: &str) -> Failure {
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Tells the target once. `again`: an earlier send may have arrived.
-    pub(super) async fn hand_over_notice(&self, task: &Task, again: bool) -> Result<(), Failure> {
-        let target = task.notification.target.as_deref().unwrap_or_default();
+    /// Tells the target of the end of a task, once.
+    pub(super) async fn notify_target(
+        &self,
+        target: &str,
+        delivery: &EventDelivery,
+    ) -> Result<(), Failure> {
+        let task = &delivery.timeline.view.task;
+        let again = delivery.again;
         let target = Target::parse(target).map_err(|error| gone(&error.to_string()))?;
         let row = task.clone();
         let notice = self
@@ -152,7 +158,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     let reason = "no workspace of a Molecule platform is configured any more";
                     Failure::new(Class::Config, reason)
                 })?;
-                self.tell_workspace(task, &workspace, way, notice.text, again)
+                self.tell_workspace(delivery, &workspace, way, notice.text)
                     .await
             }
         }
@@ -161,18 +167,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Tells a workspace as a reply would be: a bubble on the own canvas, a message to a peer.
     async fn tell_workspace(
         &self,
-        task: &Task,
+        delivery: &EventDelivery,
         workspace: &str,
         (channel, kind): (ChannelId, SenderKind),
         text: String,
-        again: bool,
     ) -> Result<(), Failure> {
-        let message = as_message(task, channel, kind, workspace);
-        let reply = as_reply(task, text);
+        let again = delivery.again;
+        let task = &delivery.timeline.view.task;
+        let inputs = &delivery.timeline.view.inputs;
+        let first = inputs.iter().find_map(TaskInput::message_id);
+        let first = first.ok_or_else(|| gone("the task's messages are gone"))?;
+        let message = as_message(task, first, channel, kind, workspace);
+        let reply = as_reply(delivery, first, text);
         let class = self.sink.traits(&message).class;
         let doubtful = match class {
             // A look costs nothing, and an earlier try may have been seen.
-            SinkClass::Probeable => again || task.notification.tries > 1,
+            SinkClass::Probeable => again || delivery.subscription.tries > 1,
             SinkClass::Idempotent | SinkClass::Blind { .. } => again,
         };
         let sent = match class.approach(doubtful) {
@@ -207,29 +217,36 @@ fn command_failure(error: &NotifyProgramError) -> Failure {
 }
 
 /// The words of a notification as the reply that a channel knows how to send.
-fn as_reply(task: &Task, text: String) -> Reply {
-    let first_try = task.notification.first_try_at;
+fn as_reply(delivery: &EventDelivery, first: &MessageId, text: String) -> Reply {
+    let task = &delivery.timeline.view.task;
+    let first_try = delivery.subscription.first_try_at;
     Reply {
-        message_id: task.message_id.clone(),
+        message_id: first.clone(),
         ordinal: ORDINAL,
-        key: ReplyKey::of(&task.message_id, ORDINAL),
+        key: ReplyKey::of(first, ORDINAL),
         conversation_id: task.conversation_id.clone(),
         seq: Seq(0),
         kind: ReplyKind::Notice,
         body: text,
         attachments: Vec::new(),
         state: ReplyState::Sending,
-        tries: task.notification.tries,
+        tries: delivery.subscription.tries,
         first_try_at: first_try,
         created_at: first_try.unwrap_or(task.created_at),
     }
 }
 
 /// Whom that reply answers, as far as a channel looks at it.
-fn as_message(task: &Task, channel: ChannelId, kind: SenderKind, workspace: &str) -> Message {
+fn as_message(
+    task: &Task,
+    first: &MessageId,
+    channel: ChannelId,
+    kind: SenderKind,
+    workspace: &str,
+) -> Message {
     let at: Timestamp = task.created_at;
     Message {
-        message_id: MessageId::new(task.message_id.as_str()),
+        message_id: first.clone(),
         conversation_id: ConversationId::new(task.conversation_id.as_str()),
         seq: Seq(0),
         channel,

@@ -1,10 +1,10 @@
-//! How one task_event of a task goes out: the front says how it looks on the wire, the channel posts it.
+//! Posts A2A push notifications: the front makes their bodies, the channel posts them.
 
 use crate::config::Config;
 use bridge_channel::a2a::push::{Pushed, Pusher, Receiver};
 use bridge_channel::guard::{Guard, check_origin};
-use bridge_core::step::Telling;
-use bridge_core::value::{Failure, Push};
+use bridge_core::step::EventDelivery;
+use bridge_core::value::{Failure, PushTarget, Subscription};
 use bridge_front::a2a::pushed;
 use std::fmt::Debug;
 use std::future::Future;
@@ -13,15 +13,15 @@ use std::pin::Pin;
 /// A delivery under way.
 pub(super) type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 
-/// Tells the owners of tasks; a script in tests.
+/// Posts push notifications; a script in tests.
 pub(crate) trait PushClient: Debug + Send + Sync {
-    /// Why nobody can be told there.
-    fn check(&self, push: &Push) -> Result<(), String>;
-    /// Tells one thing once.
-    fn deliver<'a>(&'a self, telling: &'a Telling) -> Delivering<'a>;
+    /// Why nothing can be posted there.
+    fn check(&self, subscription: &Subscription) -> Result<(), String>;
+    /// Posts one event once.
+    fn deliver<'a>(&'a self, delivery: &'a EventDelivery) -> Delivering<'a>;
 }
 
-/// Tells them over HTTP.
+/// Posts them over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpPushClient {
     pusher: Pusher,
@@ -41,17 +41,21 @@ impl HttpPushClient {
 }
 
 impl PushClient for HttpPushClient {
-    fn check(&self, push: &Push) -> Result<(), String> {
-        self.pusher.check(receiver(push))
+    fn check(&self, subscription: &Subscription) -> Result<(), String> {
+        match subscription.push() {
+            Some(push) => self.pusher.check(receiver(push)),
+            None => Ok(()),
+        }
     }
 
-    fn deliver<'a>(&'a self, telling: &'a Telling) -> Delivering<'a> {
+    fn deliver<'a>(&'a self, delivery: &'a EventDelivery) -> Delivering<'a> {
         Box::pin(async move {
-            let body = pushed(self.base.as_deref(), telling).to_string();
-            let Telling {
-                push, task_event, ..
-            } = telling;
-            let id = format!("{}/{}", push.task_id, task_event.mark);
+            let Some(push) = delivery.subscription.push() else {
+                return Ok(());
+            };
+            let body = pushed(self.base.as_deref(), delivery).to_string();
+            let (task_id, mark) = (&delivery.subscription.task_id, &delivery.task_event.mark);
+            let id = format!("{task_id}/{mark}");
             let news = Pushed {
                 id: &id,
                 body: &body,
@@ -61,7 +65,7 @@ impl PushClient for HttpPushClient {
     }
 }
 
-fn receiver(push: &Push) -> Receiver<'_> {
+fn receiver(push: &PushTarget) -> Receiver<'_> {
     let authorization = push.authorization.as_ref();
     Receiver {
         url: &push.url,

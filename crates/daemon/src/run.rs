@@ -175,8 +175,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).schedule()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
-            tokio::spawn(Arc::clone(daemon).notifications()),
-            tokio::spawn(Arc::clone(daemon).pushes()),
+            tokio::spawn(Arc::clone(daemon).deliver_events()),
         ];
         for molecule in daemon.sink.molecule.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());

@@ -11,13 +11,12 @@ use bridge_core::step::{
 };
 use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
-    ExternalId, Failure, Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
+    ExternalId, Failure, Message, MessageId, Sandbox, StateName, Task, TaskStart,
 };
 use bridge_front::{
     BridgeService, NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary,
 };
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
@@ -48,7 +47,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(self.settings().thread_spec(message.tier, conversation));
         }
         let id = conversation.conversation_id.clone();
-        let task = self.ledger.read(move |rows| rows.task_of(&id)).await;
+        let task = self.ledger.read(move |rows| rows.started_task(&id)).await;
         match task {
             Ok(Some(task)) => {
                 // A turn that was begun is looked for whatever became of its directory.
@@ -190,39 +189,38 @@ impl<L: Ledger> DaemonService<L> {
         let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
             .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
         self.admitted(&arrival).await?;
-        let state = match new.notify_target {
-            Some(_) => NotifyState::Pending { not_before: None },
-            None => NotifyState::NoTarget,
-        };
         let task = Task {
             task_id,
+            channel: arrival.channel.clone(),
             conversation_id: conversation_id.clone(),
-            message_id: message_id.clone(),
-            starter: new.starter,
-            prompt_summary,
-            asked: asked.clone(),
-            notification: Notification {
-                target: new.notify_target,
-                state,
-                tries: 0,
-                first_try_at: None,
-                error: None,
-            },
+            owner: new.starter,
+            sequence: 0,
             created_at: ids::now(),
-            terms,
+            start: Some(TaskStart {
+                prompt_summary,
+                asked: asked.clone(),
+                terms: terms.clone(),
+            }),
         };
+        let notify = new.notify_target;
+        let notifies = notify.is_some();
         let receive = Receive {
             message_id,
             conversation_id,
-            workdir: task.terms.cwd.clone(),
+            workdir: terms.cwd,
             mid_turn: MidTurn::Queue,
             ..self.assign(arrival)
         };
-        let started = self.commit(StartTask { receive, task }).await;
+        let start = StartTask {
+            receive,
+            task,
+            notify,
+        };
+        let started = self.commit(start).await;
         match started.map_err(SubmitError::from)? {
             TaskStarted::New(task) => {
-                if task.notification.target.is_some() {
-                    daemon.untold.store(true, Ordering::SeqCst);
+                if notifies {
+                    daemon.slots.look(&task.task_id);
                 }
                 Ok(TaskBegun {
                     task,
@@ -244,7 +242,7 @@ impl<L: Ledger> DaemonService<L> {
             self.daemon
                 .ledger
                 .read(move |rows| match rows.message_by_external(&channel, &id)? {
-                    Some(message) => rows.task_of(&message.conversation_id),
+                    Some(message) => rows.started_task(&message.conversation_id),
                     None => Ok(None),
                 });
         Ok(found.await?)
@@ -264,6 +262,10 @@ impl<L: Ledger> DaemonService<L> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
+        let Some(terms) = task.terms() else {
+            let why = "only a task that was started here can be steered";
+            return Err(SubmitError::Unfit(why.to_owned()));
+        };
         let external_id = ExternalId::new(format!("steer:{}", ids::message_id()));
         let arrival = task::arrive(&task.task_id, text, external_id, by.to_owned())
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
@@ -271,7 +273,7 @@ impl<L: Ledger> DaemonService<L> {
         let settings = self.daemon.settings();
         let transport = settings.transport(&arrival.channel, &arrival.conversation);
         let receive = Receive {
-            workdir: task.terms.cwd.clone(),
+            workdir: terms.cwd.clone(),
             mid_turn: match transport {
                 TurnTransport::AppServer => MidTurn::Steer,
                 TurnTransport::Exec => MidTurn::Queue,
@@ -348,7 +350,8 @@ fn asked(new: &NewTask) -> AskedDigest {
 
 /// The task of a key that was used before, if the same was asked for.
 fn same(task: Task, asked: &AskedDigest) -> Result<TaskBegun, StartError> {
-    if task.asked == *asked {
+    let start = task.start.as_ref();
+    if start.is_some_and(|start| start.asked == *asked) {
         Ok(TaskBegun {
             task,
             duplicate: true,

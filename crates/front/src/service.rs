@@ -10,8 +10,8 @@ use bridge_core::step::{
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, NotifyState, Push, Sandbox, Task,
-    TaskId, TaskInput, Timestamp,
+    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, Sandbox, Subscription,
+    SubscriptionState, Task, TaskId, TaskInput, Timestamp,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -110,10 +110,10 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Our profile for other agents.
     fn a2a(&self) -> A2aProfile;
 
-    /// Takes in what another agent said; when this resolves, it is on disk.
+    /// Accepts an input of another agent's task; when this resolves, it is on disk.
     fn accept_input(
         &self,
-        task: NewTaskInput,
+        input: NewTaskInput,
     ) -> impl Future<Output = Result<InputAccepted, SubmitError>> + Send;
 
     /// Answers a question of Codex with a word of a task's owner, by the right that the owner has now.
@@ -136,7 +136,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Stores a push configuration of `by`, the owner of a task.
     fn put_push(
         &self,
-        push: Push,
+        push: Subscription,
         by: &str,
     ) -> impl Future<Output = Result<PushPut, LedgerError>> + Send;
 
@@ -224,8 +224,9 @@ pub enum StartError {
 /// Result of a requested notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notified {
-    /// It was tried; the state of its row.
-    Ended(NotifyState),
+    /// It was tried; the row is in this state.
+    Ended(SubscriptionState),
+    /// There was nothing to send.
     Nothing,
     /// It or too many others are being sent; its row has the result later.
     Busy,

@@ -263,38 +263,6 @@ CREATE TABLE incarnation (
 CREATE INDEX incarnation_live ON incarnation (started_at, incarnation_id) WHERE ended_at IS NULL;
 CREATE INDEX incarnation_ended ON incarnation (ended_at) WHERE ended_at IS NOT NULL;
 
--- The terms of a task and its one notification. Its state is derived from its messages and their requests.
-CREATE TABLE task (
-    row             INTEGER PRIMARY KEY,
-    task_id         TEXT NOT NULL UNIQUE,
-    conversation_id TEXT NOT NULL UNIQUE REFERENCES conversation,
-    message_id      TEXT NOT NULL REFERENCES message (message_id),
-    starter         TEXT NOT NULL,
-    prompt_summary  TEXT NOT NULL,
-    asked           TEXT NOT NULL,
-    cwd             TEXT NOT NULL,
-    model           TEXT,
-    sandbox         TEXT NOT NULL,
-    approval_policy TEXT NOT NULL,
-    codex_home      TEXT,
-    reads           TEXT NOT NULL CHECK (reads IN ('disk', 'isolated')),
-    notify_target   TEXT,
-    notify_state    TEXT NOT NULL CHECK (notify_state = 'no_target' OR notify_state = 'pending'
-                             OR notify_state = 'sending' OR notify_state = 'sent' OR notify_state = 'failed'),
-    notify_tries    INTEGER NOT NULL,
-    notify_first    INTEGER,
-    notify_not_before INTEGER,
-    notified_at     INTEGER,
-    notify_error    TEXT,
-    created_at      INTEGER NOT NULL,
-    CHECK (notify_not_before IS NULL OR notify_state = 'pending'),
-    CHECK ((notify_state = 'sent' OR notify_state = 'failed') = (notified_at IS NOT NULL)),
-    CHECK (notify_error IS NULL OR notify_state = 'failed' OR notify_state = 'pending' OR notify_state = 'sending')
-) STRICT;
-
-CREATE INDEX task_message ON task (message_id);
-CREATE INDEX task_unnotified ON task (row) WHERE notify_state = 'pending' OR notify_state = 'sending';
-
 -- API tokens: the hash alone is stored. `scopes` are separated by spaces.
 CREATE TABLE token (
     name         TEXT PRIMARY KEY NOT NULL,
@@ -313,8 +281,10 @@ CREATE TABLE cursor (
     updated_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A2A tasks. `changed_at` is derived by the store: the newest change of any message of the task.
-CREATE TABLE a2a_task (
+-- Tasks. One that was started here has a conversation to itself, and the terms that its turns run on: the columns from
+-- `cwd` on. A task of another agent has none of them. `changed_at` is derived by the store: the newest change of any
+-- message of the task. The state of a task is derived from its messages and their requests.
+CREATE TABLE task (
     row             INTEGER PRIMARY KEY,
     task_id         TEXT NOT NULL UNIQUE,
     channel         TEXT NOT NULL,
@@ -322,16 +292,32 @@ CREATE TABLE a2a_task (
     owner           TEXT NOT NULL,
     sequence        INTEGER NOT NULL CHECK (sequence >= 0),
     created_at      INTEGER NOT NULL,
-    changed_at      INTEGER NOT NULL
+    changed_at      INTEGER NOT NULL,
+    cwd             TEXT,
+    prompt_summary  TEXT,
+    asked           TEXT,
+    model           TEXT,
+    sandbox         TEXT,
+    approval_policy TEXT,
+    codex_home      TEXT,
+    reads           TEXT CHECK (reads IN ('disk', 'isolated')),
+    CHECK ((cwd IS NULL) = (prompt_summary IS NULL)),
+    CHECK ((cwd IS NULL) = (asked IS NULL)),
+    CHECK ((cwd IS NULL) = (sandbox IS NULL)),
+    CHECK ((cwd IS NULL) = (approval_policy IS NULL)),
+    CHECK ((cwd IS NULL) = (reads IS NULL)),
+    CHECK (cwd IS NOT NULL OR (model IS NULL AND codex_home IS NULL))
 ) STRICT;
 
-CREATE INDEX a2a_task_owner ON a2a_task (owner, changed_at, task_id);
-CREATE INDEX a2a_task_conversation ON a2a_task (owner, conversation_id, changed_at, task_id);
+CREATE UNIQUE INDEX task_started ON task (conversation_id) WHERE cwd IS NOT NULL;
+CREATE INDEX task_newest ON task (row) WHERE cwd IS NOT NULL;
+CREATE INDEX task_owner ON task (owner, changed_at, task_id) WHERE cwd IS NULL;
+CREATE INDEX task_conversation ON task (owner, conversation_id, changed_at, task_id) WHERE cwd IS NULL;
 
 -- An input is a message, or the answer to a request, or, with neither, the end of the task. `idempotency_key` is the
 -- key of an answer; that of a message is its `external_id`.
 CREATE TABLE task_input (
-    task_id           TEXT NOT NULL REFERENCES a2a_task (task_id),
+    task_id           TEXT NOT NULL REFERENCES task (task_id),
     ordinal           INTEGER NOT NULL CHECK (ordinal >= 1),
     client_message_id TEXT NOT NULL,
     idempotency_key   TEXT,
@@ -345,30 +331,34 @@ CREATE TABLE task_input (
     CHECK (idempotency_key IS NULL OR request_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
--- `mark` names the last event that was delivered. Address, token and credentials are encrypted.
-CREATE TABLE push (
-    task_id      TEXT NOT NULL REFERENCES a2a_task (task_id),
-    config_id    TEXT NOT NULL,
-    url          TEXT NOT NULL,
-    token        TEXT,
-    scheme       TEXT,
-    credentials  TEXT,
-    version      TEXT NOT NULL,
-    state        TEXT NOT NULL CHECK (state IN ('waiting', 'sending', 'closed', 'dead')),
-    not_before   INTEGER,
-    dead_at      INTEGER,
-    mark         TEXT,
-    tries        INTEGER NOT NULL,
-    first_try_at INTEGER,
-    error        TEXT,
-    created_at   INTEGER NOT NULL,
-    PRIMARY KEY (task_id, config_id),
+-- Who is told of a task: `push` of every event, `notify` of its end; `nobody` notes that a person was shown the end.
+-- `mark` names the last event that was delivered. Address (`target`), token and credentials of a `push` are encrypted.
+CREATE TABLE subscription (
+    task_id         TEXT NOT NULL REFERENCES task (task_id),
+    subscription_id TEXT NOT NULL,
+    kind            TEXT NOT NULL CHECK (kind = 'push' OR kind = 'notify' OR kind = 'nobody'),
+    target          TEXT NOT NULL,
+    token           TEXT,
+    scheme          TEXT,
+    credentials     TEXT,
+    version         TEXT,
+    state           TEXT NOT NULL CHECK (state = 'waiting' OR state = 'sending' OR state = 'closed' OR state = 'dead'),
+    not_before      INTEGER,
+    ended_at        INTEGER,
+    mark            TEXT,
+    tries           INTEGER NOT NULL,
+    first_try_at    INTEGER,
+    error           TEXT,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (task_id, subscription_id),
     CHECK (not_before IS NULL OR state = 'waiting'),
-    CHECK ((state = 'dead') = (dead_at IS NOT NULL)),
-    CHECK ((scheme IS NULL) = (credentials IS NULL))
+    CHECK ((state = 'closed' OR state = 'dead') = (ended_at IS NOT NULL)),
+    CHECK ((scheme IS NULL) = (credentials IS NULL)),
+    CHECK ((version IS NOT NULL) = (kind = 'push')),
+    CHECK (kind = 'push' OR (token IS NULL AND scheme IS NULL))
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX push_open ON push (task_id, config_id) WHERE state = 'waiting' OR state = 'sending';
+CREATE INDEX subscription_open ON subscription (task_id, subscription_id) WHERE state = 'waiting' OR state = 'sending';
 
 -- Bytes that a sender stored within an hour, kept for a day: for `bytes_per_day`.
 CREATE TABLE stored_bytes (

@@ -1,10 +1,10 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
 use crate::value::{
-    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation,
-    IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState, Push, Reply,
-    ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round, Seq,
-    StateName, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation, IncarnationId,
+    ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request, RequestId,
+    RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId, TaskInput,
+    ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -144,32 +144,37 @@ pub enum Change {
     /// The life of Codex that asked is over: what was open is orphaned.
     Orphan(RequestsOf),
     /// Nobody needs an answer any more: what waits or is granted is withdrawn.
-    Withdraw { message_id: MessageId, why: String },
-    /// Inserts a task; its conversation and first message are there.
-    NewTask(Task),
-    /// Moves a task's notification, expecting its present state.
-    Notify {
-        task_id: TaskId,
-        /// The state it must be in.
-        from: NotifyState,
-        to: Notification,
+    Withdraw {
+        /// Whose.
+        message_id: MessageId,
+        /// Why.
+        why: String,
     },
-    /// Inserts a task.
-    NewA2aTask(A2aTask),
-    /// Inserts what its owner said in a task.
+    /// Inserts a task; its conversation is there.
+    NewTask(Task),
+    /// Inserts an input of a task.
     NewTaskInput(TaskInput),
-    /// Records how far news of a task may be numbered; it only grows.
+    /// Reserves event numbers of a task; the highest only grows.
     TaskSequence {
+        /// The task.
         task_id: TaskId,
-        /// Up to here.
+        /// The highest number.
         sequence: u64,
     },
-    /// Inserts or replaces a push configuration.
-    PutPush(Push),
-    /// Removes a push configuration.
-    DropPush { task_id: TaskId, config: String },
-    /// Removes all push configurations of the tasks of an owner; there may be none.
-    DropPushesOf { owner: String },
+    /// Inserts or replaces a subscription.
+    PutSubscription(Subscription),
+    /// Removes a subscription.
+    DropSubscription {
+        /// The task.
+        task_id: TaskId,
+        /// The subscription.
+        subscription_id: String,
+    },
+    /// Removes all push configurations of an agent's tasks; there may be none.
+    DropPushesOf {
+        /// Whose.
+        owner: String,
+    },
     /// Inserts a Codex process.
     NewIncarnation(Incarnation),
     /// Records that a Codex process is gone.

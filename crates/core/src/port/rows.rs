@@ -8,10 +8,10 @@ use super::tasks::TaskQuery;
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    A2aTask, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Push, Reply, Request,
-    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId, TaskInput,
-    Tier, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, ItemId, Message, MessageId, Reply, Request, RequestId, RequestState,
+    Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Tier,
+    Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -466,15 +466,6 @@ pub trait Read {
     fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError>;
     /// Messages of a conversation, newest first, at most `limit`.
     fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
-    /// A task by its id.
-    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError>;
-    /// The task that a conversation is, if it is one.
-    fn task_of(&self, id: &ConversationId) -> Result<Option<Task>, RowsError>;
-    /// Tasks, newest first, older than `before`, at most `limit`.
-    fn tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
-    /// Tasks of which somebody is still to be told, oldest first, after `after`, at most `limit`; also those that are
-    /// not over yet.
-    fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
     /// Requests of a message by Codex's own name for them, oldest first: the name of one life may come again.
     fn requests_named(
         &self,
@@ -506,17 +497,21 @@ pub trait Read {
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
     /// A task by its id.
-    fn a2a_task(&self, task_id: &TaskId) -> Result<Option<A2aTask>, RowsError>;
-    /// What its owner said in a task, in order.
+    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError>;
+    /// The started task whose conversation this is.
+    fn started_task(&self, id: &ConversationId) -> Result<Option<Task>, RowsError>;
+    /// Started tasks, newest first, older than `before`, at most `limit`.
+    fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
+    /// Tasks of an agent with the time of their newest change, newest first.
+    fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError>;
+    /// How many such tasks there are, whatever `before` and `limit` say.
+    fn agent_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError>;
+    /// The inputs of a task, in order.
     fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError>;
     /// When a row of a task or its messages last changed.
     fn task_changed(&self, task_id: &TaskId) -> Result<Option<Timestamp>, RowsError>;
-    /// The task that a message belongs to.
+    /// The task that a message is an input of.
     fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError>;
-    /// Tasks of an owner with the time of their newest change, newest first.
-    fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError>;
-    /// How many such tasks there are, whatever `before` and `limit` say.
-    fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError>;
     /// What a sender stored, by the hour, oldest first: at most the newest [`limits::STORED_HOURS_READ`].
     ///
     /// [`limits::STORED_HOURS_READ`]: crate::limits::STORED_HOURS_READ
@@ -539,18 +534,22 @@ pub trait Read {
         since: Timestamp,
         budget: DayBudget,
     ) -> Result<Option<Timestamp>, RowsError>;
-    /// One push configuration.
-    fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError>;
-    /// The push configurations of a task, by name.
-    fn pushes_of(&self, task_id: &TaskId) -> Result<Vec<Push>, RowsError>;
-    /// How many push configurations of tasks of this owner are neither closed nor dead.
-    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
-    /// Push configurations that are neither closed nor dead, behind this one.
-    fn pushes_open(
+    /// One subscription.
+    fn subscription(
+        &self,
+        task_id: &TaskId,
+        subscription_id: &str,
+    ) -> Result<Option<Subscription>, RowsError>;
+    /// The subscriptions of a task, by id.
+    fn subscriptions_of(&self, task_id: &TaskId) -> Result<Vec<Subscription>, RowsError>;
+    /// Subscriptions that are neither closed nor dead, behind this one.
+    fn subscriptions_open(
         &self,
         after: Option<(&TaskId, &str)>,
         limit: u32,
-    ) -> Result<Vec<Push>, RowsError>;
+    ) -> Result<Vec<Subscription>, RowsError>;
+    /// How many push configurations of this agent's tasks are neither closed nor dead.
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.

@@ -1,8 +1,8 @@
-//! What is asked about tasks, and about what senders used: values of [`super::Read`].
+//! Queries about tasks and about budgets: values of [`super::Read`].
 
 use crate::value::{ConversationId, TaskId, Timestamp};
 
-/// Which tasks are asked for.
+/// Which tasks of an agent are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskQuery {
     pub owner: String,

@@ -6,11 +6,10 @@
 mod approval;
 mod intake;
 mod note;
-mod notify;
 mod operator;
-mod push;
 mod reply;
 mod schedule;
+mod subscription;
 mod task;
 mod task_input;
 mod turn;
@@ -21,17 +20,17 @@ pub use approval::{
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
 };
 pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
-pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};
 pub use operator::{
     AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, Imported, Incarnate,
     IncarnationGone, Keep, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
     StopCause, StopSender, TokenAdded, UseToken, regenerate,
 };
-pub use push::{
-    DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
-};
 pub use reply::{Confirm, Refuse, Send, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};
+pub use subscription::{
+    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
+    delivery_is_due,
+};
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
 pub use task_input::{
     AcceptInput, AnswerTask, InputAccepted, InputTarget, ReserveSequence, TaskAnswered,

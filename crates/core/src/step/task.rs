@@ -1,18 +1,23 @@
-//! Tasks: start one (its row and its first message together), and tell a task more. A task is a conversation, so the
-//! rest of its life is that of its messages.
+//! Started tasks: start one (its row, its first input and its message together), and add an input to it. The rest of its
+//! life is that of its messages.
 
+use super::task_input::next_ordinal;
 use super::{MidTurn, Receive, Received, Refused, RunError, Transition, Tx};
 use crate::port::Change;
 use crate::storage::OverBudget;
-use crate::value::{MessageId, Task, Timestamp};
+use crate::value::{
+    ExternalId, MessageId, Subscription, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
+};
 
 /// Starts a task.
 #[derive(Clone, Debug)]
 pub struct StartTask {
     /// Its first message. The channel's id for it is the starter's own key, so that the same one is the same task.
     pub receive: Receive,
-    /// The task; its conversation and message are those of `receive`.
+    /// The task; its conversation is that of `receive`.
     pub task: Task,
+    /// Who is told of its end.
+    pub notify: Option<String>,
 }
 
 /// What became of a task that was to be started.
@@ -36,14 +41,22 @@ impl Transition for StartTask {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TaskStarted, RunError> {
         let own_id = self.receive.message_id.clone();
+        let external_id = self.receive.external_id.clone();
         Ok(match self.receive.apply(tx, now)? {
-            Received::New(_) => {
-                tx.change(Change::NewTask(self.task.clone()))?;
-                TaskStarted::New(self.task)
+            Received::New(message_id) => {
+                let task = self.task;
+                tx.change(Change::NewTask(task.clone()))?;
+                tx.change(input(&task.task_id, 1, external_id, message_id, now))?;
+                if let Some(target) = self.notify {
+                    let (id, at) = (task.task_id.clone(), task.created_at);
+                    let end = Subscription::of_end(id, Some(target), at);
+                    tx.change(Change::PutSubscription(end))?;
+                }
+                TaskStarted::New(task)
             }
             Received::Duplicate(message_id) => {
                 let known = tx.existing(Self::NAME, &message_id)?;
-                match tx.task_of(&known.conversation_id)? {
+                match tx.started_task(&known.conversation_id)? {
                     Some(known) => TaskStarted::Known(known),
                     None => return Err(Refused::new(Self::NAME, &own_id, None).into()),
                 }
@@ -55,7 +68,26 @@ impl Transition for StartTask {
     }
 }
 
-/// Tells a task more: a message of its conversation, while it is not over.
+fn input(
+    task_id: &TaskId,
+    ordinal: u32,
+    external_id: ExternalId,
+    message_id: MessageId,
+    at: Timestamp,
+) -> Change {
+    Change::NewTaskInput(TaskInput {
+        task_id: task_id.clone(),
+        ordinal,
+        client_message_id: external_id.to_string(),
+        idempotency_key: None,
+        kind: TaskInputKind::Message(message_id),
+        // The message row has the text.
+        original: String::new(),
+        at,
+    })
+}
+
+/// Adds an input to a started task while it is not over.
 #[derive(Clone, Debug)]
 pub struct SteerTask {
     pub receive: Receive,
@@ -94,14 +126,23 @@ impl Transition for SteerTask {
         if tx.unanswered_of(id, 1)?.is_empty() {
             return Ok(SteerStored::Over);
         }
+        let Some(task) = tx.started_task(id)? else {
+            return Ok(SteerStored::Over);
+        };
+        let ordinal = next_ordinal(&tx.task_inputs(&task.task_id)?);
+        let external_id = receive.external_id.clone();
         let running = receive.joins(&**tx, id)?;
         // The caller joins it, and waits for the agent's word.
         receive.mid_turn = MidTurn::Queue;
         Ok(match receive.apply(tx, now)? {
-            Received::New(message_id) => SteerStored::Stored {
-                message_id,
-                running,
-            },
+            Received::New(message_id) => {
+                let id = message_id.clone();
+                tx.change(input(&task.task_id, ordinal, external_id, id, now))?;
+                SteerStored::Stored {
+                    message_id,
+                    running,
+                }
+            }
             Received::Duplicate(message_id) => SteerStored::Stored {
                 message_id,
                 running: false,

@@ -1,5 +1,5 @@
-//! Task inputs: take one in, or the next input of one, together with its message; answer a question of Codex in one; and
-//! reserve numbers for news of one. The rest of its life is that of its messages.
+//! Inputs of agents' tasks: accept one together with its message, answer a request of Codex with one, and reserve numbers
+//! for the events of a task. The rest of its life is that of its messages.
 
 use super::{
     Decide, DecideOutcome, DecideRefusal, Receive, Received, Refused, RunError, Transition, Tx,
@@ -9,10 +9,10 @@ use crate::port::{Change, Read, RowsError};
 use crate::storage::OverBudget;
 use crate::task::{self, A2aState, TaskSnapshot};
 use crate::value::{
-    A2aTask, ExternalId, MessageId, StateName, TaskId, TaskInput, TaskInputKind, Timestamp,
+    ExternalId, MessageId, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-/// Takes in what another agent said.
+/// Accepts an input of an agent: a new task, or the next message of one.
 #[derive(Clone, Debug)]
 pub struct AcceptInput {
     pub receive: Receive,
@@ -30,7 +30,7 @@ pub struct AcceptInput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputTarget {
     /// It begins a task; its conversation is that of the message.
-    New(A2aTask),
+    New(Task),
     /// It is the next input of one.
     Old {
         task_id: TaskId,
@@ -45,21 +45,21 @@ pub enum InputAccepted {
     /// It is on disk.
     New {
         /// Of this task.
-        task: A2aTask,
+        task: Task,
         /// As this message.
         message_id: MessageId,
     },
     /// It was here before, with the same key.
     Known {
         /// Of this task.
-        task: A2aTask,
+        task: Task,
         /// As this message.
         message_id: MessageId,
     },
     /// It was here before, with the same key, and answered a question.
     KnownAnswer {
         /// Of this task.
-        task: A2aTask,
+        task: Task,
     },
     /// The task is over; nothing was stored.
     Over(A2aState),
@@ -83,7 +83,7 @@ impl Transition for AcceptInput {
             InputTarget::Old { owner, .. } => owner,
         };
         if let Some((task, message_id)) = self.known(&**tx)? {
-            return Ok(if task.owner == *owner {
+            return Ok(if task.is_agents(owner) {
                 InputAccepted::Known { task, message_id }
             } else {
                 InputAccepted::Unknown
@@ -93,7 +93,7 @@ impl Transition for AcceptInput {
             InputTarget::New(task) => (task, 1, true),
             InputTarget::Old { owner, task_id } => {
                 let old = TaskSnapshot::load(&**tx, &task_id)?;
-                let Some(old) = old.filter(|old| old.task.owner == owner) else {
+                let Some(old) = old.filter(|old| old.task.is_agents(&owner)) else {
                     return Ok(InputAccepted::Unknown);
                 };
                 if task::answer_with_key(&old.inputs, &self.receive.external_id).is_some() {
@@ -127,12 +127,12 @@ impl Transition for AcceptInput {
             Received::OverBudget(over) => return Ok(InputAccepted::OverBudget(over)),
         };
         let message = tx.existing(Self::NAME, &message_id)?;
-        let task = A2aTask {
+        let task = Task {
             conversation_id: message.conversation_id,
             ..task
         };
         if new {
-            tx.change(Change::NewA2aTask(task.clone()))?;
+            tx.change(Change::NewTask(task.clone()))?;
         }
         // A message that is a dead letter when it comes was refused by a guard, or is unfit.
         let refused_by_guard = message.life.state.name() == StateName::Dead;
@@ -155,11 +155,11 @@ impl Transition for AcceptInput {
 
 impl AcceptInput {
     /// The task that has this input already, as this message.
-    fn known(&self, rows: &dyn Read) -> Result<Option<(A2aTask, MessageId)>, RowsError> {
+    fn known(&self, rows: &dyn Read) -> Result<Option<(Task, MessageId)>, RowsError> {
         let receive = &self.receive;
         if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
             && let Some(task_id) = rows.task_of_message(&message.message_id)?
-            && let Some(task) = rows.a2a_task(&task_id)?
+            && let Some(task) = rows.task(&task_id)?
         {
             return Ok(Some((task, message.message_id)));
         }
@@ -187,7 +187,7 @@ pub struct AnswerTask {
     pub original: String,
 }
 
-/// What kind of an answer.
+/// Result of [`AnswerTask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskAnswered {
     /// It was judged.
@@ -248,7 +248,7 @@ impl Transition for ReserveSequence {
     const NAME: &'static str = "reserve_sequence";
 
     fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<Option<u64>, RunError> {
-        let Some(task) = tx.a2a_task(&self.task_id)? else {
+        let Some(task) = tx.task(&self.task_id)? else {
             return Ok(None);
         };
         tx.change(Change::TaskSequence {

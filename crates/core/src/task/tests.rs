@@ -7,7 +7,7 @@ use super::*;
 use crate::fixture;
 use crate::value::{
     AnswerSource, ChannelId, Class, ConversationId, Deciders, Failure, MessageId, RequestKind,
-    RequestState, StateName, Tier, TurnId,
+    RequestState, StateName, Tier, TurnId, Wants,
 };
 
 fn held() -> Option<Hold> {
@@ -37,13 +37,14 @@ fn one(state: MessageState, attempt: u32, answer: Option<&str>) -> TaskMessage {
 
 fn stands(messages: Vec<TaskMessage>) -> (A2aState, Option<String>) {
     let view = TaskSnapshot {
-        task: A2aTask {
+        task: Task {
             task_id: TaskId::new("e"),
             channel: ChannelId::new("a2a"),
             conversation_id: ConversationId::new("c"),
             owner: "peer".to_owned(),
             sequence: 0,
             created_at: Timestamp(0),
+            start: None,
         },
         context: "peer/c".to_owned(),
         inputs: Vec::new(),
@@ -109,6 +110,137 @@ fn message_state_maps_to_task_state() {
             let chain = vec![usual(state), usual(StateName::Done)];
             assert_eq!(stands(chain).0, alone, "{state:?} first");
         }
+    }
+}
+
+/// Every state of a message with every request: A2A's state and the control surfaces' status.
+#[test]
+fn message_and_request_decide_both_projections() {
+    let base = [
+        (StateName::Received, Submitted, ControlStatus::Queued),
+        (StateName::Claimed, Working, ControlStatus::Starting),
+        (StateName::Starting, Working, ControlStatus::Starting),
+        (StateName::Running, Working, ControlStatus::Working),
+        (StateName::Unclear, Working, ControlStatus::Unclear),
+        (StateName::Steered, Working, ControlStatus::Working),
+        (StateName::Parked, AuthRequired, ControlStatus::Parked),
+        (StateName::Answered, Completed, ControlStatus::Completed),
+        (StateName::Sending, Completed, ControlStatus::Completed),
+        (StateName::Done, Completed, ControlStatus::Completed),
+        (StateName::Dead, Failed, ControlStatus::Failed),
+        (StateName::Cancelled, Canceled, ControlStatus::Cancelled),
+    ];
+    let approval = (RequestKind::Command, Deciders::Owner, Wants::Approval);
+    let question = (RequestKind::UserInput, Deciders::Sender, Wants::Text);
+    let guarded = (RequestKind::UserInput, Deciders::Owner, Wants::Text);
+    for (name, a2a, control) in base {
+        let found = TaskState::derive(&[usual(name)], false);
+        assert_eq!((found.a2a(), found.control()), (a2a, control), "{name:?}");
+        for (request, a2a_asked, control_asked) in [
+            (&approval, AuthRequired, ControlStatus::WaitingForApproval),
+            (&question, InputRequired, ControlStatus::WaitingForUserInput),
+            (&guarded, AuthRequired, ControlStatus::WaitingForUserInput),
+        ] {
+            for (state, waits) in [
+                (RequestState::Open, true),
+                (RequestState::Orphaned, true),
+                (RequestState::Withdrawn { why: String::new() }, false),
+            ] {
+                let mut one = usual(name);
+                one.requests = vec![Request {
+                    kind: request.0.clone(),
+                    deciders: request.1,
+                    wants: request.2,
+                    ..fixture::request(state)
+                }];
+                let found = TaskState::derive(&[one], false);
+                // The end of a turn withdraws its requests.
+                let expected = if waits && name.awaits_answer() {
+                    (a2a_asked, control_asked)
+                } else {
+                    (a2a, control)
+                };
+                assert_eq!(
+                    (found.a2a(), found.control()),
+                    expected,
+                    "{name:?} {request:?}"
+                );
+            }
+        }
+    }
+}
+
+/// An approval and a question at once: A2A shows what the sender may answer, control the first.
+#[test]
+fn two_requests_are_projected_apart() {
+    let mut one = usual(StateName::Running);
+    one.requests = vec![
+        Request {
+            kind: RequestKind::Command,
+            wants: Wants::Approval,
+            deciders: Deciders::Owner,
+            ..fixture::request(RequestState::Open)
+        },
+        Request {
+            kind: RequestKind::UserInput,
+            wants: Wants::Text,
+            deciders: Deciders::Sender,
+            ..fixture::request(RequestState::Open)
+        },
+    ];
+    let found = TaskState::derive(&[one], false);
+    let expected = (InputRequired, ControlStatus::WaitingForApproval);
+    assert_eq!((found.a2a(), found.control()), expected);
+}
+
+/// Answers and ends beside the plain ones: an answer that asks back completes a task for the control surfaces.
+#[test]
+fn answers_and_ends_decide_both_projections() {
+    let dead = |reason: &str| MessageState::Dead {
+        reason: reason.to_owned(),
+    };
+    let asks = || one(MessageState::Done, 1, Some("Which?\n[input-required]"));
+    for (messages, ended, a2a, control) in [
+        (vec![asks()], false, InputRequired, ControlStatus::Completed),
+        (vec![asks()], true, Canceled, ControlStatus::Cancelled),
+        (
+            vec![one(MessageState::Done, 1, Some("No.\n[rejected]"))],
+            false,
+            Rejected,
+            ControlStatus::Completed,
+        ),
+        (
+            vec![one(dead("x"), 0, None)],
+            false,
+            Rejected,
+            ControlStatus::Failed,
+        ),
+        (
+            vec![one(dead("x"), 1, Some("yes"))],
+            false,
+            Completed,
+            ControlStatus::Completed,
+        ),
+        (
+            vec![usual(StateName::Done), usual(StateName::Received)],
+            false,
+            Working,
+            ControlStatus::Queued,
+        ),
+        (
+            vec![usual(StateName::Dead), usual(StateName::Done)],
+            true,
+            Completed,
+            ControlStatus::Completed,
+        ),
+        (Vec::new(), false, Submitted, ControlStatus::Queued),
+    ] {
+        let found = TaskState::derive(&messages, ended);
+        assert_eq!(
+            (found.a2a(), found.control()),
+            (a2a, control),
+            "{messages:?}"
+        );
     }
 }
 

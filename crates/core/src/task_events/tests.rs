@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixture;
 use crate::value::{
-    A2aTask, Answer, AnswerSource, ChannelId, ConversationId, Deciders, Failure, Hold,
-    MessageState, Request, RequestId, RequestKind, RequestState, Tier,
+    Answer, AnswerSource, ChannelId, ConversationId, Deciders, Failure, Hold, MessageState,
+    Request, RequestId, RequestKind, RequestState, Task, Tier,
 };
 
 fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> TaskMessage {
@@ -50,13 +50,14 @@ fn asks(deciders: Deciders) -> Request {
 }
 
 fn timeline(messages: Vec<TaskMessage>) -> Timeline {
-    let task = A2aTask {
+    let task = Task {
         task_id: TaskId::new("e"),
         channel: ChannelId::new("a2a"),
         conversation_id: ConversationId::new("c"),
         owner: "ann".to_owned(),
         sequence: 0,
         created_at: Timestamp(0),
+        start: None,
     };
     Timeline {
         view: TaskSnapshot {

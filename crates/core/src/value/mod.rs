@@ -16,8 +16,8 @@ mod incarnation;
 mod message;
 mod reply;
 mod request;
+mod subscription;
 mod task;
-mod task_input;
 mod time;
 mod turn;
 
@@ -43,7 +43,7 @@ pub use request::{
     DecidedBy, Deciders, EffectDigest, Request, RequestDecision, RequestKind, RequestState,
     RequestStateName, RequestVerdict, Wants,
 };
-pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
-pub use task_input::{A2aTask, Push, PushState, TaskInput, TaskInputKind};
+pub use subscription::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget};
+pub use task::{AskedDigest, ReadAccess, Task, TaskInput, TaskInputKind, TaskStart, TaskTerms};
 pub use time::Timestamp;
 pub use turn::{CutPolicy, EventKind, ItemEvent, Turn, TurnState, Usage};

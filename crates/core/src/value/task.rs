@@ -1,8 +1,11 @@
-//! A task of the control surfaces: what was asked for, beside the conversation that it is.
+//! Tasks: a chain of inputs of one owner in one conversation, whoever started it.
 //!
-//! What it does is never stored here: it is derived from its messages and their questions.
+//! The state of a task is not stored: [`crate::task`] derives it from its messages and their requests.
 
-use super::{ApprovalPolicy, ConversationId, MessageId, Sandbox, TaskId, Timestamp};
+use super::{
+    ApprovalPolicy, ChannelId, ConversationId, ExternalId, MessageId, RequestId, Sandbox, TaskId,
+    Timestamp,
+};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
@@ -11,26 +14,48 @@ use sha2::{Digest, Sha256};
 pub struct Task {
     /// Known outside.
     pub task_id: TaskId,
-    /// Its conversation, which has no other purpose.
+    /// The channel of its messages.
+    pub channel: ChannelId,
+    /// The conversation of its messages. A task that was started here has it to itself.
     pub conversation_id: ConversationId,
-    /// Its first message, the prompt.
-    pub message_id: MessageId,
-    /// Who started it, by the front's own authenticated field.
-    pub starter: String,
+    /// Who started it, by the front's authenticated field. An agent's task is shown to its owner alone.
+    pub owner: String,
+    /// Highest event number that was reserved.
+    pub sequence: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Set for a task that was started through the CLI, HTTP or MCP; `None` for a task of another agent, whose turns run
+    /// on the terms of its tier.
+    pub start: Option<TaskStart>,
+}
+
+impl Task {
+    /// Whether it is a task of this agent. A started task is no agent's, whatever its owner's name.
+    #[must_use]
+    pub fn is_agents(&self, name: &str) -> bool {
+        self.start.is_none() && self.owner == name
+    }
+
+    /// How its turns run, if it was started here.
+    #[must_use]
+    pub fn terms(&self) -> Option<&TaskTerms> {
+        self.start.as_ref().map(|start| &start.terms)
+    }
+}
+
+/// How a task was started through a control surface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStart {
     /// The beginning of the prompt, one line.
     pub prompt_summary: String,
-    /// What its starter asked for, all of it.
+    /// Digest of the whole request.
     pub asked: AskedDigest,
     /// How its turns run.
     pub terms: TaskTerms,
-    /// Who is told when it is over.
-    pub notification: Notification,
-    /// When it was started.
-    pub created_at: Timestamp,
 }
 
-/// What a starter asked for, summed: the same key again must mean the same. What it left out stays left out here,
-/// whatever that meant at the time.
+/// Digest of a start request: a repeated idempotency key must mean the same request. Fields that were left out stay left
+/// out here, whatever their default was at the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedDigest(String);
 
@@ -63,21 +88,21 @@ impl AskedDigest {
     }
 }
 
-/// How a task's turns run: what its starter asked for and was allowed.
+/// How the turns of a started task run: what its owner asked for and was allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskTerms {
-    /// Where it works; an absolute path kept as text.
+    /// Working directory; an absolute path kept as text.
     pub cwd: String,
-    /// Which model; that of its tier when absent.
+    /// Model; that of its tier when absent.
     pub model: Option<String>,
     /// What its commands may touch.
     pub sandbox: Sandbox,
     /// When Codex asks.
     pub approval_policy: ApprovalPolicy,
-    /// Which CODEX_HOME; the usual one when absent.
+    /// CODEX_HOME; the usual one when absent.
     pub codex_home: Option<String>,
     /// What its commands may read. Decided by who started it: no later configuration makes an isolated task read the
-    /// disk. Which paths an isolated one reads beside its directory is what the configuration says at each turn.
+    /// disk. The paths an isolated one reads beside its directory come from the configuration at each turn.
     pub reads: ReadAccess,
 }
 
@@ -116,48 +141,43 @@ impl ReadAccess {
     }
 }
 
-/// The one notification of a task.
+/// One input of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notification {
-    /// Where it goes.
-    pub target: Option<String>,
-    /// How far it is.
-    pub state: NotifyState,
-    pub tries: u32,
-    /// When the first one began.
-    pub first_try_at: Option<Timestamp>,
-    /// Why the newest one failed.
-    pub error: Option<String>,
+pub struct TaskInput {
+    /// The task.
+    pub task_id: TaskId,
+    /// Its place, from 1.
+    pub ordinal: u32,
+    /// The client's own id for it.
+    pub client_message_id: String,
+    /// Identifies a repeat of an answer. A message has its key in `external_id`.
+    pub idempotency_key: Option<ExternalId>,
+    /// What it did.
+    pub kind: TaskInputKind,
+    /// What was sent, in the channel's stored form; empty for a started task, whose message row has it.
+    pub original: String,
+    /// When it arrived.
+    pub at: Timestamp,
 }
 
-/// How far a notification is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotifyState {
-    /// Nobody is to be told.
-    NoTarget,
-    /// It waits for the task's end, or for the next try.
-    Pending {
-        /// Not before this.
-        not_before: Option<Timestamp>,
-    },
-    /// A send was begun; its outcome is not known.
-    Sending,
-    /// It was taken.
-    Sent { at: Timestamp },
-    /// It was given up.
-    Failed { at: Timestamp },
-}
-
-impl NotifyState {
-    /// The stored word.
+impl TaskInput {
+    /// The message that it is.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoTarget => "no_target",
-            Self::Pending { .. } => "pending",
-            Self::Sending => "sending",
-            Self::Sent { .. } => "sent",
-            Self::Failed { .. } => "failed",
+    pub fn message_id(&self) -> Option<&MessageId> {
+        match &self.kind {
+            TaskInputKind::Message(message_id) => Some(message_id),
+            TaskInputKind::Answer(_) | TaskInputKind::End => None,
         }
     }
+}
+
+/// What an input of a task did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskInputKind {
+    /// It is a message.
+    Message(MessageId),
+    /// It answers a request of Codex.
+    Answer(RequestId),
+    /// It ends a task that waits for its owner's next input.
+    End,
 }

@@ -2,7 +2,9 @@
 
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
-use crate::value::{Message, MessageId, MessageState, Push, PushState, Reply, Request, Turn};
+use crate::value::{
+    Message, MessageId, MessageState, Reply, Request, Subscription, SubscriptionState, Turn,
+};
 
 /// Everything that `why` looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub struct Case {
     /// What Codex asked for it and nobody has decided.
     pub asked: Vec<Request>,
     /// Where its owner wanted to be told of it, and can't be.
-    pub given_up: Vec<Push>,
+    pub given_up: Vec<Subscription>,
 }
 
 impl Case {
@@ -63,10 +65,11 @@ impl Case {
         };
         asked.retain(|request| request.state.waits());
         let mut given_up = match rows.task_of_message(message_id)? {
-            Some(task_id) => rows.pushes_of(&task_id)?,
+            Some(task_id) => rows.subscriptions_of(&task_id)?,
             None => Vec::new(),
         };
-        given_up.retain(|push| matches!(push.state, PushState::Dead { .. }));
+        given_up
+            .retain(|it| it.push().is_some() && matches!(it.state, SubscriptionState::Dead { .. }));
         Ok(Some(Self {
             asked,
             given_up,
@@ -93,8 +96,8 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
     };
     match conversation {
         Some(conversation) => {
-            let task = rows.task_of(&conversation.conversation_id)?;
-            let given = task.map(|task| task.terms.sandbox);
+            let task = rows.started_task(&conversation.conversation_id)?;
+            let given = task.and_then(|task| Some(task.terms()?.sandbox));
             Ok(claim.keeps(
                 &rows.flight(&claim.one_writer)?,
                 message,

@@ -16,7 +16,8 @@ use bridge_core::step::{
     ReceivePage, Received, StopCause, StopSender, TaskAnswered, Transition,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, ExternalId, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
+    Actor, Attachment, ChannelId, ExternalId, MessageId, Subscription, Task, TaskId, TaskInput,
+    Timestamp,
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
@@ -354,22 +355,22 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     }
 
     async fn notify_task(&self, task_id: &TaskId, by: &str) -> Result<Notified, LedgerError> {
-        self.daemon.tell_when_asked(task_id, by).await
+        self.daemon.notify_now(task_id, by).await
     }
 
     fn a2a(&self) -> A2aProfile {
         self.a2a_profile()
     }
 
-    async fn accept_input(&self, task: NewTaskInput) -> Result<InputAccepted, SubmitError> {
-        // Whoever hangs up after its words did not take them back.
+    async fn accept_input(&self, input: NewTaskInput) -> Result<InputAccepted, SubmitError> {
+        // A caller that hangs up does not take its input back.
         let service = self.clone();
-        let taken = tokio::spawn(async move { service.take_word(task).await }).await;
+        let taken = tokio::spawn(async move { service.take_input(input).await }).await;
         taken.map_err(|_| SubmitError::Stopping)?
     }
 
     async fn answer_task(&self, answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
-        self.answer_word(answer).await
+        self.answer_input(answer).await
     }
 
     async fn repeated_input(
@@ -378,7 +379,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         task_id: &TaskId,
         key: &str,
     ) -> Result<Option<TaskInput>, LedgerError> {
-        self.word_before(from, task_id, key).await
+        self.input_before(from, task_id, key).await
     }
 
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
@@ -386,7 +387,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         (ChannelId::new(a2a::CHANNEL), key)
     }
 
-    async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {
+    async fn put_push(&self, push: Subscription, by: &str) -> Result<PushPut, LedgerError> {
         self.daemon.put_push(push, by).await
     }
 

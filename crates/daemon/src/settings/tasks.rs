@@ -98,7 +98,9 @@ impl Settings {
     /// Whether this machine still has what a task was given.
     pub(crate) fn still_fits(&self, task: &Task) -> Result<(), Failure> {
         let config = |what: String| Failure::new(Class::Config, what);
-        let terms = &task.terms;
+        let Some(terms) = task.terms() else {
+            return Ok(());
+        };
         if let Some(home) = &terms.codex_home
             && self.listed_home(home).is_none()
         {
@@ -119,8 +121,10 @@ impl Settings {
 
     /// How a task's turns run: its tier's ways, changed by what it was given.
     pub(crate) fn task_spec(&self, task: &Task, conversation: &Conversation) -> ThreadSpec {
-        let terms = &task.terms;
         let base = self.thread_spec(Tier::Tool, conversation);
+        let Some(terms) = task.terms() else {
+            return base;
+        };
         ThreadSpec {
             workdir: terms.cwd.clone(),
             sandbox: terms.sandbox,
@@ -136,7 +140,7 @@ impl Settings {
 /// Whose `reads_also` an isolated task has. The row knows the local owner by name; a token with `admin` has the access
 /// of the owner's turns, and the list of the holders of tokens.
 fn reads_as(task: &Task) -> Tier {
-    if task.starter == LOCAL_OWNER {
+    if task.owner == LOCAL_OWNER {
         Tier::Owner
     } else {
         Tier::Tool
@@ -150,8 +154,7 @@ mod tests {
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::port::Reads;
     use bridge_core::value::{
-        ApprovalPolicy, AskedDigest, BootId, ChannelId, MessageId, Notification, NotifyState,
-        Sandbox, TaskId, Timestamp,
+        ApprovalPolicy, AskedDigest, BootId, ChannelId, Sandbox, TaskId, TaskStart, Timestamp,
     };
 
     struct Machine {
@@ -217,20 +220,16 @@ mod tests {
     fn task(terms: TaskTerms) -> Task {
         Task {
             task_id: TaskId::new("codex-1"),
+            channel: ChannelId::new("task"),
             conversation_id: ConversationId::new("c"),
-            message_id: MessageId::new("m"),
-            starter: "ann".to_owned(),
-            prompt_summary: "x".to_owned(),
-            asked: AskedDigest::of([Some("do it")]),
-            terms,
-            notification: Notification {
-                target: None,
-                state: NotifyState::NoTarget,
-                tries: 0,
-                first_try_at: None,
-                error: None,
-            },
+            owner: "ann".to_owned(),
+            sequence: 0,
             created_at: Timestamp(0),
+            start: Some(TaskStart {
+                prompt_summary: "x".to_owned(),
+                asked: AskedDigest::of([Some("do it")]),
+                terms,
+            }),
         }
     }
 
@@ -285,7 +284,7 @@ mod tests {
         let spec = |settings: &Settings, task: &Task| settings.task_spec(task, &conversation).reads;
         let found = spec(&machine.settings, &task);
         assert!(matches!(found, Reads::Shielded { .. }), "{found:?}");
-        task.terms.reads = ReadAccess::Disk;
+        task.start.as_mut().unwrap().terms.reads = ReadAccess::Disk;
         machine.settings.tool.reads = ReadAccess::Isolated;
         assert_eq!(spec(&machine.settings, &task), Reads::Disk);
     }
@@ -303,7 +302,7 @@ mod tests {
         ] {
             let new = NewTask { by_owner, ..new() };
             let mut task = task(machine.terms(&new).unwrap());
-            task.starter = starter.to_owned();
+            task.owner = starter.to_owned();
             let spec = machine.settings.task_spec(&task, &conversation());
             let Reads::Shielded { also, .. } = spec.reads else {
                 panic!("{starter} is isolated");

@@ -9,13 +9,13 @@ use crate::settings::Settings;
 use bridge_core::limits::{PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;
 use bridge_core::step::{
-    AcceptInput, Extras, InputAccepted, InputTarget, MidTurn, Receive, Telling, Verdict,
+    AcceptInput, EventDelivery, Extras, InputAccepted, InputTarget, MidTurn, Receive, Verdict,
 };
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::task_events::FROM_NOW;
 use bridge_core::value::{
-    A2aTask, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, Push, PushState,
-    SenderKind, StateName, TaskId, Tier, Timestamp,
+    ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, PushTarget, SenderKind,
+    StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::PushPut;
 use bridge_front::a2a::pushed;
@@ -65,11 +65,11 @@ impl Receivers {
 }
 
 impl PushClient for Receivers {
-    fn check(&self, _push: &Push) -> Result<(), String> {
+    fn check(&self, _push: &Subscription) -> Result<(), String> {
         Ok(())
     }
 
-    fn deliver<'a>(&'a self, telling: &'a Telling) -> Delivering<'a> {
+    fn deliver<'a>(&'a self, delivery: &'a EventDelivery) -> Delivering<'a> {
         Box::pin(async move {
             let (away, slow) = {
                 let mut known = self.known();
@@ -88,31 +88,37 @@ impl PushClient for Receivers {
             if away {
                 return Err(Failure::new(Class::Transient, "nobody is there"));
             }
-            let mark = telling.task_event.mark.clone();
-            let config = &telling.push.config_id;
+            let mark = delivery.task_event.mark.clone();
+            let config = &delivery.subscription.subscription_id;
             known.got.push((config.clone(), mark));
-            let body = pushed(None, telling).to_string();
+            let body = pushed(None, delivery).to_string();
             known.bodies.push((config.clone(), body));
             Ok(())
         })
     }
 }
 
-fn push(name: &str, config: &str) -> Push {
-    Push {
+fn push(name: &str, config: &str) -> Subscription {
+    Subscription {
         task_id: TaskId::new(format!("e-{name}")),
-        config_id: config.to_owned(),
-        url: "https://hooks.example.com/push?key=hunter2".to_owned(),
-        token: Some("hunter2".to_owned()),
-        authorization: Some(("Bearer".to_owned(), "hunter2".to_owned())),
-        unreadable: false,
-        version: "1.0".to_owned(),
-        state: PushState::Waiting { not_before: None },
+        subscription_id: config.to_owned(),
+        target: SubscriptionTarget::Push(target("1.0")),
+        state: SubscriptionState::Waiting { not_before: None },
         mark: None,
         tries: 0,
         first_try_at: None,
         error: None,
         created_at: Timestamp(1),
+    }
+}
+
+fn target(version: &str) -> PushTarget {
+    PushTarget {
+        url: "https://hooks.example.com/push?key=hunter2".to_owned(),
+        token: Some("hunter2".to_owned()),
+        authorization: Some(("Bearer".to_owned(), "hunter2".to_owned())),
+        unreadable: false,
+        version: version.to_owned(),
     }
 }
 
@@ -127,7 +133,7 @@ impl Stage {
         let mut settings = Settings::clone(&self.daemon.settings());
         settings.push_client = Arc::new(receivers.clone());
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
-        tokio::spawn(Arc::clone(&self.daemon).pushes());
+        tokio::spawn(Arc::clone(&self.daemon).deliver_events());
     }
 
     /// An agent gives a task.
@@ -147,13 +153,14 @@ impl Stage {
             verdict: Verdict::Fit,
             extras: Extras::default(),
         };
-        let task = A2aTask {
+        let task = Task {
             task_id: TaskId::new(format!("e-{name}")),
             channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
             owner: "ann".to_owned(),
             sequence: 0,
             created_at: crate::process::ids::now(),
+            start: None,
         };
         let take = AcceptInput {
             receive,
@@ -166,18 +173,18 @@ impl Stage {
         assert!(matches!(taken, InputAccepted::New { .. }), "{taken:?}");
     }
 
-    async fn wants(&self, push: Push) -> PushPut {
+    async fn wants(&self, push: Subscription) -> PushPut {
         self.daemon.put_push(push, "ann").await.unwrap()
     }
 
-    fn kept(&self, name: &str, config: &str) -> Push {
+    fn kept(&self, name: &str, config: &str) -> Subscription {
         let rows = self.ledger.inner().snapshot().unwrap();
         let id = TaskId::new(format!("e-{name}"));
-        rows.push(&id, config).unwrap().unwrap()
+        rows.subscription(&id, config).unwrap().unwrap()
     }
 
     async fn told_all(&self, name: &str) {
-        let closed = || self.kept(name, "p").state == PushState::Closed;
+        let closed = || self.kept(name, "p").state.is_closed();
         self.until("the end of the telling", closed).await;
     }
 }
@@ -195,7 +202,7 @@ async fn late_push_config_gets_only_new_events() {
     stage
         .until("the news of it", || receivers.got("p").len() == 2)
         .await;
-    let late = Push {
+    let late = Subscription {
         mark: Some(FROM_NOW.to_owned()),
         ..push("one", "late")
     };
@@ -205,12 +212,12 @@ async fn late_push_config_gets_only_new_events() {
     let heard = || receivers.got("late").len() == 2;
     stage.until("the late one", heard).await;
     assert_eq!(receivers.got("late"), life("one")[2..]);
-    let after = Push {
-        config_id: "after".to_owned(),
+    let after = Subscription {
+        subscription_id: "after".to_owned(),
         ..late
     };
     assert_eq!(stage.wants(after).await, PushPut::Put);
-    let closed = || stage.kept("one", "after").state == PushState::Closed;
+    let closed = || stage.kept("one", "after").state.is_closed();
     stage.until("nothing to tell", closed).await;
     assert_eq!(receivers.got("after"), [""; 0]);
 }
@@ -222,15 +229,14 @@ async fn push_sends_completion_once_per_version() {
     stage.start();
     stage.given("one").await;
     for (config, version) in [("p", "1.0"), ("old", "0.3")] {
-        let version = version.to_owned();
-        let push = Push {
-            version,
+        let push = Subscription {
+            target: SubscriptionTarget::Push(target(version)),
             ..push("one", config)
         };
         assert_eq!(stage.wants(push).await, PushPut::Put);
     }
     stage.told_all("one").await;
-    let closed = || stage.kept("one", "old").state == PushState::Closed;
+    let closed = || stage.kept("one", "old").state.is_closed();
     stage.until("the old one", closed).await;
     let bodies = receivers.known().bodies.clone();
     for config in ["p", "old"] {
@@ -247,15 +253,18 @@ async fn f1_unreadable_push_is_never_sent() {
     stage.start();
     stage.given("one").await;
     // As the ledger gives it whose key is another one.
-    let unreadable = Push {
-        url: String::new(),
-        token: None,
-        authorization: None,
-        unreadable: true,
+    let unreadable = Subscription {
+        target: SubscriptionTarget::Push(PushTarget {
+            url: String::new(),
+            token: None,
+            authorization: None,
+            unreadable: true,
+            ..target("1.0")
+        }),
         ..push("one", "p")
     };
     stage.wants(unreadable).await;
-    let dead = || matches!(stage.kept("one", "p").state, PushState::Dead { .. });
+    let dead = || matches!(stage.kept("one", "p").state, SubscriptionState::Dead { .. });
     stage.until("the end of it", dead).await;
     stage.done("one").await;
     assert_eq!(receivers.known().tries, 0, "nothing is sent");
@@ -294,7 +303,7 @@ async fn p15_push_is_abandoned_after_a_day() {
     stage.wants(push("one", "p")).await;
     let began = Instant::now();
     stage.done("one").await;
-    let dead = || matches!(stage.kept("one", "p").state, PushState::Dead { .. });
+    let dead = || matches!(stage.kept("one", "p").state, SubscriptionState::Dead { .. });
     assert!(stage.reaches(30 * HOUR, dead).await);
     let day = Duration::from_millis(u64::try_from(REPLY_AGE_MAX_MS).unwrap());
     assert!(began.elapsed() > day, "{:?}", began.elapsed());
@@ -333,7 +342,7 @@ async fn p15_push_resumes_in_order_after_crash() {
         stage
             .until("a few", || receivers.got("p").len() == step)
             .await;
-        let begun = || stage.kept("one", "p").state == PushState::Sending;
+        let begun = || stage.kept("one", "p").state == SubscriptionState::Sending;
         stage.until("the intent", begun).await;
         let stage = stage.dies();
         receivers.slow(None);
@@ -357,7 +366,7 @@ async fn push_completion_survives_ledger_outage() {
     stage.done("one").await;
     receivers.slow(Some(MINUTE));
     stage.wants(push("one", "p")).await;
-    let begun = || stage.kept("one", "p").state == PushState::Sending;
+    let begun = || stage.kept("one", "p").state == SubscriptionState::Sending;
     stage.until("the intent", begun).await;
     stage.ledger.plan(1, Span::From, Fault::Unavailable);
     assert!(!stage.reaches(2 * MINUTE, || false).await);

@@ -9,11 +9,15 @@ use crate::config::Config;
 use crate::notify_targets::NotifySettings;
 use crate::settings::Settings;
 use bridge_core::port::Read;
-use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
+use bridge_core::step::{
+    EventDelivery, Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict,
+};
+use bridge_core::task::A2aState;
+use bridge_core::task_events::{TaskEvent, Timeline, What};
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, MessageId,
-    Notification, NotifyState, ReadAccess, Sandbox, SenderKind, StateName, Task, TaskId, TaskTerms,
-    Tier, Timestamp,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId,
+    ReadAccess, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, Task, TaskId,
+    TaskStart, TaskTerms, Tier, Timestamp,
 };
 use bridge_front::{Notified, Steering};
 use bridge_testkit::fault::{Fault, Span};
@@ -60,29 +64,30 @@ impl Stage {
         };
         let task = Task {
             task_id: TaskId::new(name),
+            channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
-            message_id: receive.message_id.clone(),
-            starter: "ann".to_owned(),
-            prompt_summary: name.to_owned(),
-            asked: AskedDigest::of([Some(name)]),
-            terms: TaskTerms {
-                cwd,
-                model: None,
-                sandbox: Sandbox::ReadOnly,
-                approval_policy: ApprovalPolicy::OnRequest,
-                codex_home: None,
-                reads: ReadAccess::Isolated,
-            },
-            notification: Notification {
-                target: Some(target.to_owned()),
-                state: NotifyState::Pending { not_before: None },
-                tries: 0,
-                first_try_at: None,
-                error: None,
-            },
+            owner: "ann".to_owned(),
+            sequence: 0,
             created_at: Timestamp(1),
+            start: Some(TaskStart {
+                prompt_summary: name.to_owned(),
+                asked: AskedDigest::of([Some(name)]),
+                terms: TaskTerms {
+                    cwd,
+                    model: None,
+                    sandbox: Sandbox::ReadOnly,
+                    approval_policy: ApprovalPolicy::OnRequest,
+                    codex_home: None,
+                    reads: ReadAccess::Isolated,
+                },
+            }),
         };
-        match self.daemon.commit(StartTask { receive, task }).await {
+        let start = StartTask {
+            receive,
+            task,
+            notify: Some(target.to_owned()),
+        };
+        match self.daemon.commit(start).await {
             Ok(TaskStarted::New(task)) => task,
             other => panic!("{other:?}"),
         }
@@ -95,14 +100,32 @@ impl Stage {
         task
     }
 
-    fn notified(&self, task: &Task) -> NotifyState {
+    /// Tells the target of a task, over or not. `again`: an earlier send may have arrived.
+    async fn delivers(&self, task: &Task, again: bool) -> Result<(), Failure> {
         let rows = self.ledger.inner().snapshot().unwrap();
-        let task = rows.task(&task.task_id).unwrap().unwrap();
-        task.notification.state
+        let subscription = rows.subscription(&task.task_id, Subscription::END).unwrap();
+        let subscription = subscription.unwrap();
+        let target = subscription.notify().unwrap().to_owned();
+        let delivery = EventDelivery {
+            subscription,
+            again,
+            task_event: TaskEvent {
+                mark: Subscription::END.to_owned(),
+                what: What::Stands(A2aState::Completed),
+            },
+            timeline: Timeline::load(&rows, &task.task_id).unwrap().unwrap(),
+        };
+        self.daemon.notify_target(&target, &delivery).await
+    }
+
+    fn notified(&self, task: &Task) -> SubscriptionState {
+        let rows = self.ledger.inner().snapshot().unwrap();
+        let found = rows.subscription(&task.task_id, Subscription::END).unwrap();
+        found.unwrap().state
     }
 
     async fn sent(&self, task: &Task) {
-        let is_sent = || matches!(self.notified(task), NotifyState::Sent { .. });
+        let is_sent = || self.notified(task).is_closed();
         self.until("the notification", is_sent).await;
     }
 }
@@ -114,11 +137,11 @@ async fn abandoned_notify_call_sends_once() {
     let task = stage.ended_task("one", WORKSPACE).await;
     let before = stage.platform.sends();
     stage.platform.be(Mood::Slow(MINUTE));
-    let asked = stage.daemon.tell_when_asked(&task.task_id, "ann");
+    let asked = stage.daemon.notify_now(&task.task_id, "ann");
     let gone = tokio::time::timeout(Duration::from_secs(5), asked).await;
     assert!(gone.is_err(), "{gone:?}");
-    tokio::spawn(Arc::clone(&stage.daemon).notifications());
-    let again = stage.daemon.tell_when_asked(&task.task_id, "bob").await;
+    tokio::spawn(Arc::clone(&stage.daemon).deliver_events());
+    let again = stage.daemon.notify_now(&task.task_id, "bob").await;
     assert_eq!(again, Ok(Notified::Busy), "it is on its way");
     stage.sent(&task).await;
     assert_eq!(stage.platform.sends(), before + 1);
@@ -130,11 +153,11 @@ async fn notify_call_returns_busy_when_slow() {
     let stage = Stage::telling();
     let task = stage.ended_task("one", WORKSPACE).await;
     stage.platform.be(Mood::Slow(HOUR));
-    let asked = stage.daemon.tell_when_asked(&task.task_id, "ann").await;
+    let asked = stage.daemon.notify_now(&task.task_id, "ann").await;
     assert_eq!(asked, Ok(Notified::Busy));
-    assert_eq!(stage.notified(&task), NotifyState::Sending);
+    assert_eq!(stage.notified(&task), SubscriptionState::Sending);
     stage.sent(&task).await;
-    let asked = stage.daemon.tell_when_asked(&task.task_id, "ann").await;
+    let asked = stage.daemon.notify_now(&task.task_id, "ann").await;
     assert_eq!(asked, Ok(Notified::Nothing));
 }
 
@@ -144,12 +167,12 @@ async fn notification_completion_survives_ledger_outage() {
     let task = stage.ended_task("one", WORKSPACE).await;
     let before = stage.platform.sends();
     stage.platform.be(Mood::Slow(MINUTE));
-    tokio::spawn(Arc::clone(&stage.daemon).notifications());
-    let begun = || stage.notified(&task) == NotifyState::Sending;
+    tokio::spawn(Arc::clone(&stage.daemon).deliver_events());
+    let begun = || stage.notified(&task) == SubscriptionState::Sending;
     stage.until("the intent", begun).await;
     stage.ledger.plan(1, Span::From, Fault::Unavailable);
     assert!(!stage.reaches(2 * MINUTE, || false).await);
-    assert_eq!(stage.notified(&task), NotifyState::Sending);
+    assert_eq!(stage.notified(&task), SubscriptionState::Sending);
     stage.ledger.mend();
     stage.sent(&task).await;
     assert_eq!(stage.platform.sends(), before + 1);
@@ -166,11 +189,11 @@ async fn notifications_limited_to_eight_in_flight() {
     for _ in &tasks {
         stage.platform.be(Mood::Slow(MINUTE));
     }
-    tokio::spawn(Arc::clone(&stage.daemon).notifications());
+    tokio::spawn(Arc::clone(&stage.daemon).deliver_events());
     let going = || stage.platform.sends() == before + 8;
     stage.until("the first eight", going).await;
     assert_eq!(stage.daemon.tasks.len(), 8, "nobody else was begun");
-    let asked = stage.daemon.tell_when_asked(&tasks[9].task_id, "ann").await;
+    let asked = stage.daemon.notify_now(&tasks[9].task_id, "ann").await;
     assert_eq!(asked, Ok(Notified::Busy));
     for task in &tasks {
         stage.sent(task).await;
@@ -192,13 +215,13 @@ async fn interrupted_notify_command_is_not_rerun() {
     let config: Config = toml::from_str(&config).unwrap();
     stage.tells(NotifySettings::new(&config, &[]));
     let task = stage.starts("one", "command:touch").await;
-    let cut = stage.daemon.hand_over_notice(&task, true).await;
+    let cut = stage.delivers(&task, true).await;
     assert_eq!(cut.unwrap_err().class, Class::Permanent);
     assert!(!made.exists());
-    stage.daemon.hand_over_notice(&task, false).await.unwrap();
+    stage.delivers(&task, false).await.unwrap();
     assert!(made.exists());
     let slow = stage.starts("two", "command:slow").await;
-    let overrun = stage.daemon.hand_over_notice(&slow, false).await;
+    let overrun = stage.delivers(&slow, false).await;
     assert_eq!(overrun.unwrap_err().class, Class::Permanent);
 }
 

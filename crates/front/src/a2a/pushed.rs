@@ -5,7 +5,7 @@ use a2a::{
     Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus,
     TaskStatusUpdateEvent,
 };
-use bridge_core::step::Telling;
+use bridge_core::step::EventDelivery;
 use bridge_core::task::{A2aState, TaskMessage, TaskSnapshot};
 use bridge_core::task_events::What;
 use bridge_core::value::{Attachment, MessageId};
@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 /// The body of one push. `base` is the public URL of this server, if known.
 #[must_use]
-pub fn pushed(base: Option<&str>, telling: &Telling) -> Value {
-    let view = &telling.timeline.view;
-    let what = &telling.task_event.what;
-    let old = telling.push.version == legacy::VERSION;
+pub fn pushed(base: Option<&str>, delivery: &EventDelivery) -> Value {
+    let view = &delivery.timeline.view;
+    let what = &delivery.task_event.what;
+    let push = delivery.subscription.push();
+    let old = push.is_some_and(|push| push.version == legacy::VERSION);
     let event = if old {
         StreamResponse::Task(whole(base, view, what))
     } else {

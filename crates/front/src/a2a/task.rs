@@ -79,20 +79,6 @@ pub(crate) fn state(state: A2aState) -> TaskState {
     }
 }
 
-/// The word for a state, for people.
-pub(crate) fn word(state: A2aState) -> &'static str {
-    match state {
-        A2aState::Submitted => "submitted",
-        A2aState::Working => "working",
-        A2aState::InputRequired => "input-required",
-        A2aState::AuthRequired => "auth-required",
-        A2aState::Completed => "completed",
-        A2aState::Failed => "failed",
-        A2aState::Canceled => "canceled",
-        A2aState::Rejected => "rejected",
-    }
-}
-
 /// How it stands now.
 pub(crate) fn status(view: &TaskSnapshot) -> TaskStatus {
     let stand = view.now();

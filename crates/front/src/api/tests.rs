@@ -19,7 +19,8 @@ use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, Epoch, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
+    Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,
+    Timestamp,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ impl BridgeService for EmptyService {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
     }
 
-    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
+    async fn put_push(&self, _push: Subscription, _by: &str) -> Result<PushPut, LedgerError> {
         Err(unbuilt())
     }
 

@@ -1,40 +1,242 @@
-//! The envelope of a task: the JSON that other agents know, with their keys, and ours beside them.
+//! The envelopes of tasks: the JSON that other agents know, with their keys, and ours beside them. The same types describe
+//! them in the API's document.
 
-use super::rows::TaskRows;
-use super::standing::Standing;
+use super::rows::{EVENTS_TOLD, TaskRows};
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
 use bridge_core::requester::requester;
+use bridge_core::task::ControlStatus;
 use bridge_core::value::{
-    EventKind, ItemEvent, MessageState, Notification, NotifyState, Request, Task, Timestamp,
-    Transport, Turn, TurnState,
+    EventKind, ItemEvent, Life, MessageState, Request, Subscription, SubscriptionState,
+    SubscriptionTarget, Timestamp, Transport, Turn, TurnState,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Longest summary of what was answered or went wrong.
+/// Longest summary of an answer or an error.
 const SUMMARY_MAX_CHARS: usize = 500;
 /// Longest summary of the newest event.
 const PROGRESS_MAX_CHARS: usize = 300;
 
-/// How much is told.
+/// About one task, or a message in the same words.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TaskEnvelope {
+    /// Whether it was done.
+    success: bool,
+    /// What was done, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// The task as it is now.
+    pub(super) task: TaskView,
+    /// `steered`, `queued`, or `unknown` (it may have been heard: look before it is said again), after telling more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steer: Option<&'static str>,
+    /// Why it waits, or is not known.
+    // `null` after a steer that needs no reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    why: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    error: Option<String>,
+    /// `cancelled` or `stopping`, after an interrupt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt: Option<&'static str>,
+    /// Whether the task was there before, after a start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate: Option<bool>,
+    /// What Codex was answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response: Option<Value>,
+    /// What Codex said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    /// How we talk to Codex.
+    #[schemars(with = "Value")]
+    protocol: Protocol,
+}
+
+/// A page of tasks, newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TaskListEnvelope {
+    /// Always true.
+    pub(super) success: bool,
+    /// The tasks, without their events and questions.
+    #[schemars(with = "Vec<Value>")]
+    pub(super) tasks: Vec<TaskView>,
+    /// Where the next page begins.
+    pub(super) next: Option<String>,
+}
+
+/// What became of notifications.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NotifyEnvelope {
+    /// Always true.
+    pub(super) success: bool,
+    /// Whether nothing was sent.
+    pub(super) dry_run: bool,
+    /// How many tasks.
+    pub(super) processed: u32,
+    /// One for each: `task_id`, `status`, `target`, `notification_status`, `sent`, `message`, `error`, and `why` it
+    /// is still unsent where this call did not wait for it.
+    #[schemars(with = "Vec<Value>")]
+    pub(super) notifications: Vec<NotificationView>,
+}
+
+/// The notification of one ended task.
+#[derive(Debug, Serialize)]
+pub(super) struct NotificationView {
+    pub(super) task_id: String,
+    pub(super) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<String>,
+    pub(super) notification_status: &'static str,
+    pub(super) sent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) notified_at: Option<f64>,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) why: Option<&'static str>,
+}
+
+/// One task.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TaskShape")]
+pub(crate) struct TaskView {
+    /// Its id, under the name that older callers know.
+    hermes_task_id: String,
+    /// Its id; a message's where no task is meant.
+    pub(super) task_id: String,
+    /// `queued`, `starting`, `working`, `waiting_for_approval`, `waiting_for_user_input`, `parked`, `unclear`,
+    /// `completed`, `failed` or `cancelled`.
+    pub(super) status: &'static str,
+    /// Codex's thread.
+    codex_thread_id: Option<String>,
+    /// Codex's newest turn.
+    codex_turn_id: Option<String>,
+    /// The beginning of the prompt.
+    pub(super) prompt_summary: String,
+    /// Where it works.
+    cwd: Option<String>,
+    /// Which model was asked for.
+    model: Option<String>,
+    /// What its commands may touch.
+    sandbox: Option<&'static str>,
+    /// When Codex asks.
+    approval_policy: Option<&'static str>,
+    /// Which CODEX_HOME was asked for.
+    codex_home: Option<String>,
+    /// Always `none`.
+    degraded_mode: &'static str,
+    /// Who started it.
+    starter: Option<String>,
+    /// The channel of its messages.
+    channel: Option<String>,
+    /// Its messages, oldest first.
+    message_ids: Vec<String>,
+    /// Who is told when it is over.
+    notify_target: Option<String>,
+    /// `pending`, `sent`, `failed` or `no_target`.
+    notification_status: Option<&'static str>,
+    /// Seconds since the epoch.
+    notified_at: Option<f64>,
+    /// Why the newest try failed.
+    notification_error: Option<String>,
+    /// The newest event.
+    pub(super) last_progress_summary: Option<String>,
+    /// The beginning of the answer.
+    pub(super) final_summary: Option<String>,
+    /// Why it failed, was stopped or waits.
+    pub(super) error_summary: Option<String>,
+    /// Who wants it stopped, until it is.
+    stopping: Option<String>,
+    /// Seconds since the epoch.
+    created_at: Option<f64>,
+    /// Seconds since the epoch.
+    updated_at: Option<f64>,
+    /// Seconds since the epoch, once it is over.
+    completed_at: Option<f64>,
+    /// Whether a turn of it is followed now.
+    active_connection: bool,
+    /// The last 20: `source_event_type`, `normalized_status`, `payload_summary`, `created_at`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Value>")]
+    recent_events: Option<Vec<RecentEvent>>,
+    /// What Codex waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Value>")]
+    pending_requests: Option<Vec<PendingRequest>>,
+    /// The whole answer.
+    // `null` where the whole task is shown and has no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    answer: Option<Option<String>>,
+}
+
+#[derive(Debug, Serialize)]
+struct RecentEvent {
+    source_event_type: &'static str,
+    normalized_status: Option<&'static str>,
+    payload_summary: String,
+    created_at: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct PendingRequest {
+    request_id: String,
+    code: String,
+    method: String,
+    payload: Value,
+    status: &'static str,
+    state: &'static str,
+    created_at: f64,
+    requester: Option<String>,
+    sender: Option<String>,
+    tier: Option<&'static str>,
+    kind: String,
+    headline: String,
+    shown: String,
+    wants: &'static str,
+    deciders: &'static str,
+    deadline: f64,
+}
+
+/// How we talk to Codex, as the legacy envelope names it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Protocol {
+    transport: &'static str,
+    mailbox: bool,
+}
+
+impl Protocol {
+    pub(super) fn of(transport: Transport) -> Self {
+        Self {
+            transport: match transport {
+                Transport::Socket => "app-server unix socket",
+                Transport::Stdio => "app-server stdio",
+            },
+            mailbox: false,
+        }
+    }
+}
+
+/// How much of a task is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum TaskDetail {
     /// A line of a list.
     Line,
     /// All of it, the answer too.
     Whole,
     /// What leaves this machine: no answer beyond its summary.
-    Notice,
+    Notification,
 }
 
 /// Seconds, as other agents know times.
-pub(super) fn seconds(at: Timestamp) -> Value {
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds of this epoch fit")]
-    let seconds = at.0 as f64 / 1_000.0;
-    json!(seconds)
-}
-
-fn maybe_seconds(at: Option<Timestamp>) -> Value {
-    at.map_or(Value::Null, seconds)
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of this epoch fit")]
+pub(super) fn seconds(at: Timestamp) -> f64 {
+    at.0 as f64 / 1_000.0
 }
 
 /// One line: white space as it comes in prompts says nothing in a summary.
@@ -43,194 +245,188 @@ pub(crate) fn summary(text: &str, max: usize) -> String {
     clip(&words.join(" "), max)
 }
 
-/// What the ancestor's envelope calls the protocol.
-pub(crate) fn protocol(transport: Transport) -> Value {
-    let transport = match transport {
-        Transport::Socket => "app-server unix socket",
-        Transport::Stdio => "app-server stdio",
-    };
-    json!({ "transport": transport, "mailbox": false })
-}
-
-/// A good answer about one task.
-pub(crate) fn envelope(rows: &TaskRows, message: &str) -> Value {
-    json!({
-        "success": true,
-        "message": message,
-        "task": view(rows, Told::Whole),
-        "protocol": protocol(rows.transport),
-    })
-}
-
-pub(crate) fn view(rows: &TaskRows, told: Told) -> Value {
-    let standing = rows.standing();
-    let mut view = base(rows, standing);
-    merge(&mut view, notification(rows.task.as_ref()));
-    merge(&mut view, progress(rows, standing));
-    match told {
-        Told::Line => {}
-        Told::Whole | Told::Notice => {
-            let events: Vec<Value> = recent(rows);
-            let asked = rows.asked.iter().map(|request| pending(rows, request));
-            merge(
-                &mut view,
-                json!({
-                    "recent_events": events,
-                    "pending_requests": asked.collect::<Vec<_>>(),
-                }),
-            );
+impl TaskEnvelope {
+    /// A good answer about one task.
+    pub(super) fn of(rows: &TaskRows) -> Self {
+        Self {
+            success: true,
+            message: None,
+            task: TaskView::of(rows, TaskDetail::Whole),
+            steer: None,
+            why: None,
+            error: None,
+            interrupt: None,
+            duplicate: None,
+            response: None,
+            result: None,
+            protocol: Protocol::of(rows.transport),
         }
     }
-    if told == Told::Whole {
-        let answer = rows.present().and_then(|rows| rows.answer.as_ref());
-        merge(
-            &mut view,
-            json!({ "answer": answer.map(|answer| &answer.text) }),
-        );
+
+    pub(super) fn with_message(self, message: impl Into<String>) -> Self {
+        let message = Some(message.into());
+        Self { message, ..self }
     }
-    view
-}
 
-fn merge(view: &mut Value, more: Value) {
-    if let (Value::Object(view), Value::Object(more)) = (view, more) {
-        view.extend(more);
+    pub(super) fn started(self, duplicate: bool) -> Self {
+        let duplicate = Some(duplicate);
+        Self { duplicate, ..self }
+    }
+
+    pub(super) fn steered(self, steer: &'static str, why: Option<String>) -> Self {
+        let refused = steer == "refused";
+        let turn = json!({ "turnId": self.task.codex_turn_id });
+        Self {
+            success: !refused,
+            steer: Some(steer),
+            error: why.clone().filter(|_| refused),
+            why: Some(why),
+            result: (!refused).then_some(turn),
+            ..self
+        }
+    }
+
+    pub(super) fn interrupted(self, interrupt: &'static str) -> Self {
+        Self {
+            interrupt: Some(interrupt),
+            result: Some(json!({})),
+            ..self
+        }
+    }
+
+    pub(super) fn answered(self, response: Value) -> Self {
+        let response = Some(response);
+        Self { response, ..self }
     }
 }
 
-fn base(rows: &TaskRows, standing: Standing) -> Value {
-    let first = rows.messages.first().map(|rows| &rows.message);
-    let id = match (&rows.task, first) {
-        (Some(task), _) => task.task_id.to_string(),
-        (None, Some(message)) => message.message_id.to_string(),
-        (None, None) => String::new(),
-    };
-    let turn = rows
-        .messages
-        .iter()
-        .rev()
-        .find_map(|rows| rows.turn.as_ref());
-    let conversation = rows.conversation.as_ref();
-    let thread = conversation.and_then(|conversation| conversation.thread.as_ref());
-    let terms = rows.task.as_ref().map(|task| &task.terms);
-    let summary_of_prompt = match (&rows.task, first) {
-        (Some(task), _) => task.prompt_summary.clone(),
-        (None, Some(message)) => summary(&message.body, PROMPT_SUMMARY_MAX_CHARS),
-        (None, None) => String::new(),
-    };
-    let cwd = match (terms, conversation) {
-        (Some(terms), _) => Some(&terms.cwd),
-        (None, Some(conversation)) => Some(&conversation.workdir),
-        (None, None) => None,
-    };
-    let sandbox = terms
-        .map(|terms| terms.sandbox)
-        .or(turn.map(|turn| turn.sandbox));
-    json!({
-        "hermes_task_id": id,
-        "task_id": id,
-        "status": standing.as_str(),
-        "codex_thread_id": thread.map(ToString::to_string),
-        "codex_turn_id": turn.and_then(|turn| turn.turn_id.as_ref()).map(ToString::to_string),
-        "prompt_summary": summary_of_prompt,
-        "cwd": cwd,
-        "model": terms.and_then(|terms| terms.model.as_ref()),
-        "sandbox": sandbox.map(|sandbox| sandbox.as_str()),
-        "approval_policy": terms.map(|terms| terms.approval_policy.as_str()),
-        "codex_home": terms.and_then(|terms| terms.codex_home.as_ref()),
-        "degraded_mode": "none",
-        "starter": rows.task.as_ref().map(|task| &task.starter),
-        "channel": first.map(|message| message.channel.to_string()),
-        "message_ids": rows.messages.iter().map(|rows| rows.message.message_id.to_string()).collect::<Vec<_>>(),
-    })
+impl TaskView {
+    pub(crate) fn of(rows: &TaskRows, detail: TaskDetail) -> Self {
+        let status = rows.status();
+        let first = rows.messages.first().map(|one| &one.message);
+        let task = rows.task.as_ref();
+        let start = task.and_then(|task| task.start.as_ref());
+        let terms = start.map(|start| &start.terms);
+        let id = task
+            .map(|task| task.task_id.to_string())
+            .or(first.map(|message| message.message_id.to_string()))
+            .unwrap_or_default();
+        let prompt_summary = start
+            .map(|start| start.prompt_summary.clone())
+            .or(first.map(|message| summary(&message.body, PROMPT_SUMMARY_MAX_CHARS)))
+            .unwrap_or_default();
+        let turn = rows.turns.last();
+        let conversation = rows.conversation.as_ref();
+        let notification = rows.notification.as_ref();
+        let present = rows.present();
+        let answer = present.and_then(|one| one.answer.as_ref());
+        let life = present.map(|one| &one.message.life);
+        let newest = rows.events.last();
+        let created = task
+            .map(|task| task.created_at)
+            .or(first.map(|message| message.received_at));
+        let changed = rows.messages.iter().map(|one| one.message.life.updated_at);
+        let updated = changed.chain(newest.map(|event| event.at)).max();
+        let whole = detail != TaskDetail::Line;
+        Self {
+            hermes_task_id: id.clone(),
+            task_id: id,
+            status: status.as_str(),
+            codex_thread_id: conversation
+                .and_then(|conversation| conversation.thread.as_ref())
+                .map(ToString::to_string),
+            codex_turn_id: turn
+                .and_then(|turn| turn.turn_id.as_ref())
+                .map(ToString::to_string),
+            prompt_summary,
+            cwd: terms
+                .map(|terms| terms.cwd.clone())
+                .or(conversation.map(|conversation| conversation.workdir.clone())),
+            model: terms.and_then(|terms| terms.model.clone()),
+            sandbox: terms
+                .map(|terms| terms.sandbox)
+                .or(turn.map(|turn| turn.sandbox))
+                .map(|sandbox| sandbox.as_str()),
+            approval_policy: terms.map(|terms| terms.approval_policy.as_str()),
+            codex_home: terms.and_then(|terms| terms.codex_home.clone()),
+            degraded_mode: "none",
+            starter: task.map(|task| task.owner.clone()),
+            channel: first.map(|message| message.channel.to_string()),
+            message_ids: rows
+                .messages
+                .iter()
+                .map(|one| one.message.message_id.to_string())
+                .collect(),
+            notify_target: notification
+                .and_then(Subscription::notify)
+                .map(ToOwned::to_owned),
+            notification_status: notification.map(notification_word),
+            notified_at: notification.and_then(notified_at).map(seconds),
+            notification_error: notification.and_then(|it| it.error.clone()),
+            last_progress_summary: newest.map(|event| {
+                let line = format!("{}: {}", kind(event.kind), event.text);
+                clip(&line, PROGRESS_MAX_CHARS)
+            }),
+            final_summary: answer.map(|answer| summary(&answer.text, SUMMARY_MAX_CHARS)),
+            error_summary: life
+                .and_then(error)
+                .map(|reason| summary(reason, SUMMARY_MAX_CHARS)),
+            stopping: life.and_then(|life| life.stop.clone()),
+            created_at: created.map(seconds),
+            updated_at: updated.map(seconds),
+            completed_at: answer
+                .map(|answer| answer.created_at)
+                .or(life.map(|life| life.updated_at))
+                .filter(|_| status.over())
+                .map(seconds),
+            active_connection: life.is_some_and(is_active),
+            recent_events: whole.then(|| recent(rows)),
+            pending_requests: whole.then(|| {
+                let requests = rows.requests();
+                requests.map(|request| pending(rows, request)).collect()
+            }),
+            answer: (detail == TaskDetail::Whole).then(|| answer.map(|answer| answer.text.clone())),
+        }
+    }
 }
 
-/// A task nobody is to be told of says so once a person asked for it, as in the tool that other agents know.
-pub(crate) fn notification_word(told: &Notification) -> Option<&'static str> {
-    match told.state {
-        NotifyState::NoTarget if told.tries == 0 => None,
+/// The word for how far the notification of a task is. A task without a target says so once a person was shown it.
+pub(super) fn notification_word(notification: &Subscription) -> &'static str {
+    match (&notification.target, notification.state) {
+        (SubscriptionTarget::Nobody, _) => "no_target",
         // The intent to send is ours to know.
-        NotifyState::Sending => Some("pending"),
-        NotifyState::NoTarget
-        | NotifyState::Pending { .. }
-        | NotifyState::Sent { .. }
-        | NotifyState::Failed { .. } => Some(told.state.as_str()),
+        (_, SubscriptionState::Waiting { .. } | SubscriptionState::Sending) => "pending",
+        (_, SubscriptionState::Closed { .. }) => "sent",
+        (_, SubscriptionState::Dead { .. }) => "failed",
     }
 }
 
-fn notification(task: Option<&Task>) -> Value {
-    let told = task.map(|task| &task.notification);
-    let notified_at = told.and_then(|told| match told.state {
-        NotifyState::Sent { at } => Some(at),
-        NotifyState::NoTarget
-        | NotifyState::Pending { .. }
-        | NotifyState::Sending
-        | NotifyState::Failed { .. } => None,
-    });
-    json!({
-        "notify_target": told.and_then(|told| told.target.as_ref()),
-        "notification_status": told.and_then(notification_word),
-        "notified_at": maybe_seconds(notified_at),
-        "notification_error": told.and_then(|told| told.error.as_ref()),
-    })
+/// When a notification was taken.
+pub(super) fn notified_at(notification: &Subscription) -> Option<Timestamp> {
+    match (notification.notify(), notification.state) {
+        (Some(_), SubscriptionState::Closed { at }) => Some(at),
+        _ => None,
+    }
 }
 
-fn progress(rows: &TaskRows, standing: Standing) -> Value {
-    let present = rows.present();
-    let answer = present.and_then(|rows| rows.answer.as_ref());
-    let life = present.map(|rows| &rows.message.life);
-    let error = life.and_then(|life| match &life.state {
+/// Why a message failed, was stopped or waits.
+fn error(life: &Life) -> Option<&str> {
+    match &life.state {
         MessageState::Dead { reason }
         | MessageState::Cancelled { reason }
-        | MessageState::Parked { reason, .. } => Some(reason.clone()),
+        | MessageState::Parked { reason, .. } => Some(reason),
         MessageState::Received { hold } | MessageState::Unclear { hold } => {
-            hold.as_ref().map(|hold| hold.failure.reason.clone())
+            hold.as_ref().map(|hold| hold.failure.reason.as_str())
         }
-        MessageState::Claimed
-        | MessageState::Starting
-        | MessageState::Running { .. }
-        | MessageState::Steered { .. }
-        | MessageState::Answered
-        | MessageState::Sending
-        | MessageState::Done => None,
-    });
-    let newest = rows.events.last();
-    let created = match (&rows.task, rows.messages.first()) {
-        (Some(task), _) => Some(task.created_at),
-        (None, Some(rows)) => Some(rows.message.received_at),
-        (None, None) => None,
-    };
-    let changed = rows
-        .messages
-        .iter()
-        .map(|rows| rows.message.life.updated_at);
-    let updated = changed.chain(newest.map(|event| event.at)).max();
-    let ended = answer
-        .map(|answer| answer.created_at)
-        .or(life.map(|life| life.updated_at));
-    let active = life.is_some_and(|life| match life.state {
-        MessageState::Starting | MessageState::Running { .. } | MessageState::Steered { .. } => {
-            true
-        }
-        MessageState::Received { .. }
-        | MessageState::Claimed
-        | MessageState::Unclear { .. }
-        | MessageState::Parked { .. }
-        | MessageState::Answered
-        | MessageState::Sending
-        | MessageState::Done
-        | MessageState::Dead { .. }
-        | MessageState::Cancelled { .. } => false,
-    });
-    json!({
-        "last_progress_summary": newest.map(|event| clip(&format!("{}: {}", kind(event.kind), event.text), PROGRESS_MAX_CHARS)),
-        "final_summary": answer.map(|answer| summary(&answer.text, SUMMARY_MAX_CHARS)),
-        "error_summary": error.map(|reason| summary(&reason, SUMMARY_MAX_CHARS)),
-        "stopping": life.and_then(|life| life.stop.as_ref()),
-        "created_at": maybe_seconds(created),
-        "updated_at": maybe_seconds(updated),
-        "completed_at": maybe_seconds(ended.filter(|_| standing.over())),
-        "active_connection": active,
-    })
+        _ => None,
+    }
+}
+
+fn is_active(life: &Life) -> bool {
+    matches!(
+        life.state,
+        MessageState::Starting | MessageState::Running { .. } | MessageState::Steered { .. }
+    )
 }
 
 /// The names of events that other agents know.
@@ -244,72 +440,80 @@ fn kind(kind: EventKind) -> &'static str {
     }
 }
 
-fn recent(rows: &TaskRows) -> Vec<Value> {
-    let turns = rows.messages.iter().filter_map(|rows| rows.turn.as_ref());
-    let mut told: Vec<(Timestamp, Value)> = turns.flat_map(of_turn).collect();
-    told.extend(rows.events.iter().map(of_event));
-    // Stable: what happened at the same time stays in order.
-    told.sort_by_key(|(at, _)| *at);
-    let surplus = told.len().saturating_sub(super::rows::EVENTS_TOLD);
-    told.into_iter()
+fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
+    let mut events: Vec<(Timestamp, RecentEvent)> = rows.turns.iter().flat_map(of_turn).collect();
+    events.extend(rows.events.iter().map(of_event));
+    // Stable: events of the same time stay in order.
+    events.sort_by_key(|(at, _)| *at);
+    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    events
+        .into_iter()
         .skip(surplus)
         .map(|(_, event)| event)
         .collect()
 }
 
-fn event(source: &str, status: Option<&str>, payload: &str, at: Timestamp) -> (Timestamp, Value) {
-    let told = json!({
-        "source_event_type": source,
-        "normalized_status": status,
-        "payload_summary": payload,
-        "created_at": seconds(at),
-    });
-    (at, told)
+fn event(
+    source: &'static str,
+    status: Option<&'static str>,
+    payload: &str,
+    at: Timestamp,
+) -> (Timestamp, RecentEvent) {
+    let event = RecentEvent {
+        source_event_type: source,
+        normalized_status: status,
+        payload_summary: payload.to_owned(),
+        created_at: seconds(at),
+    };
+    (at, event)
 }
 
-/// A turn's beginning and end, which are rows of their own here.
-fn of_turn(turn: &Turn) -> Vec<(Timestamp, Value)> {
+/// The beginning and the end of a turn, which are rows of their own here.
+fn of_turn(turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
     let name = turn.turn_id.as_ref().map(ToString::to_string);
     let name = name.unwrap_or_default();
-    let begun = event("turn/started", Some("working"), &name, turn.started_at);
-    let ended = match (turn.state, turn.ended_at) {
-        (TurnState::Ended, Some(at)) => Some(event("turn/completed", None, &name, at)),
-        (TurnState::Begun | TurnState::Attached | TurnState::Ended | TurnState::Lost, _) => None,
-    };
-    [Some(begun), ended].into_iter().flatten().collect()
+    let mut events = vec![event(
+        "turn/started",
+        Some("working"),
+        &name,
+        turn.started_at,
+    )];
+    if let (TurnState::Ended, Some(at)) = (turn.state, turn.ended_at) {
+        events.push(event("turn/completed", None, &name, at));
+    }
+    events
 }
 
-fn of_event(told: &ItemEvent) -> (Timestamp, Value) {
-    let status = match told.kind {
+fn of_event(item: &ItemEvent) -> (Timestamp, RecentEvent) {
+    let status = match item.kind {
         EventKind::Started | EventKind::Completed | EventKind::Retrying => Some("working"),
-        EventKind::Asked => Some("waiting_for_approval"),
+        EventKind::Asked => Some(ControlStatus::WaitingForApproval.as_str()),
         EventKind::Bridge => None,
     };
-    event(kind(told.kind), status, &told.text, told.at)
+    event(kind(item.kind), status, &item.text, item.at)
 }
 
-fn pending(rows: &TaskRows, request: &Request) -> Value {
-    let mut messages = rows.messages.iter().map(|rows| &rows.message);
+fn pending(rows: &TaskRows, request: &Request) -> PendingRequest {
+    let mut messages = rows.messages.iter().map(|one| &one.message);
     let message = messages.find(|message| message.message_id == request.message_id);
-    // What Codex sent is JSON; where it was cut it is shown as the text it is.
-    let payload = serde_json::from_str(&request.payload)
-        .unwrap_or_else(|_| Value::String(request.payload.clone()));
-    json!({
-        "request_id": request.request_id.to_string(),
-        "code": request.request_id.code(),
-        "method": request.method,
-        "payload": payload,
-        "status": "pending",
-        "state": request.state.as_str(),
-        "created_at": seconds(request.created_at),
-        "requester": message.map(requester),
-        "sender": message.map(|message| &message.sender),
-        "tier": message.map(|message| message.tier.as_str()),
-        "kind": request.kind.as_str(),
-        "headline": request.headline,
-        "shown": request.shown,
-        "wants": request.wants.as_str(),
-        "deciders": request.deciders.as_str(),
-        "deadline": seconds(request.deadline),
-    })
+    PendingRequest {
+        request_id: request.request_id.to_string(),
+        code: request.request_id.code().to_owned(),
+        method: request.method.clone(),
+        // What Codex sent is JSON; where it was cut it is shown as the text it is.
+        payload: serde_json::from_str(&request.payload)
+            .unwrap_or_else(|_| Value::String(request.payload.clone())),
+        status: "pending",
+        state: request.state.as_str(),
+        created_at: seconds(request.created_at),
+        requester: message.map(requester),
+        sender: message.map(|message| message.sender.clone()),
+        tier: message.map(|message| message.tier.as_str()),
+        kind: request.kind.as_str().to_owned(),
+        headline: request.headline.clone(),
+        shown: request.shown.clone(),
+        wants: request.wants.as_str(),
+        deciders: request.deciders.as_str(),
+        deadline: seconds(request.deadline),
+    }
 }

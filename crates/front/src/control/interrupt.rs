@@ -1,9 +1,9 @@
 //! Interrupt: everything of a task that has no answer ends. It is done when the rows say that the turn is over, and the
 //! caller is told which it was.
 
-use super::envelope::{Told, protocol, view};
+use super::envelope::TaskEnvelope;
 use super::rows::{Subject, TaskRows};
-use super::service::{Done, unavailable};
+use super::service::{Done, shown, unavailable};
 use super::{Caller, ControlError, ControlErrorKind, TaskService};
 use crate::service::BridgeService;
 use bridge_core::deadline::after;
@@ -11,7 +11,6 @@ use bridge_core::limits::STOP_MAX;
 use bridge_core::port::Ledger;
 use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::value::{Message, MessageId, StateName};
-use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -28,7 +27,7 @@ impl<D: BridgeService> TaskService<D> {
             let rows = self.look(task_id).await?;
             let said = format!(
                 "Task has no active Codex turn to interrupt. It is {}.",
-                rows.standing().as_str()
+                rows.status().as_str()
             );
             return Err(ControlError::new(ControlErrorKind::Refused, said));
         }
@@ -42,14 +41,8 @@ impl<D: BridgeService> TaskService<D> {
                 "Codex was told to stop and has not confirmed it yet; ask for the status.",
             )
         };
-        Ok(json!({
-            "success": true,
-            "message": message,
-            "interrupt": word,
-            "task": view(&rows, Told::Whole),
-            "result": {},
-            "protocol": protocol(rows.transport),
-        }))
+        let envelope = TaskEnvelope::of(&rows).with_message(message);
+        shown(envelope.interrupted(word))
     }
 
     /// What of it has no answer and may get one.

@@ -13,17 +13,15 @@ mod payload;
 mod respond;
 mod rows;
 mod service;
-mod shape;
-mod standing;
 mod start;
 #[cfg(test)]
 mod tests;
 
 pub use act::{Act, Control, ControlError, ControlErrorKind, News, StartArgs};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
+pub(crate) use envelope::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use news::ServiceNews;
 pub use payload::NotificationPayload;
 pub(crate) use rows::{NotFound, Subject};
 pub use service::TaskService;
-pub(crate) use shape::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use start::prompt_summary;

@@ -1,13 +1,12 @@
 //! Notify completed: the notifications of finished tasks that are still unsent go out now, or are only shown.
 
-use super::envelope::{notification_word, seconds};
-use super::service::{Done, unavailable};
-use super::{Caller, NotificationPayload, TaskService};
+use super::envelope::{NotificationView, NotifyEnvelope, notification_word, notified_at, seconds};
+use super::service::{Done, shown, unavailable};
+use super::{Caller, ControlError, NotificationPayload, TaskService};
 use crate::service::{BridgeService, Notified};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::value::{NotifyState, Task};
-use serde_json::{Value, json};
+use bridge_core::value::{Subscription, Task, TaskId};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -39,116 +38,135 @@ impl<D: BridgeService> TaskService<D> {
         let due = self.service.ledger().read(move |rows| due(rows, limit));
         let (mut told, mut processed) = (Vec::new(), 0_u32);
         let begun = Instant::now();
-        for (task, notice) in due.await.map_err(unavailable)? {
+        for one in due.await.map_err(unavailable)? {
             let way = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
                 (true, _) => Way::Show,
                 (false, true) => Way::Send,
                 (false, false) => Way::Leave,
             };
             processed = processed.saturating_add(u32::from(way != Way::Leave));
-            told.push(self.tell_one(caller, task, &notice, way).await?);
+            told.push(self.tell_one(caller, one, way).await?);
         }
-        Ok(json!({
-            "success": true,
-            "dry_run": dry_run,
-            "processed": processed,
-            "notifications": told,
-        }))
+        shown(NotifyEnvelope {
+            success: true,
+            dry_run,
+            processed,
+            notifications: told,
+        })
     }
 
     async fn tell_one(
         &self,
         caller: &Caller,
-        task: Task,
-        notice: &NotificationPayload,
+        due: Due,
         way: Way,
-    ) -> Done {
-        let mut told = json!({
-            "task_id": task.task_id.to_string(),
-            "status": notice.status,
-            "sent": false,
-            "message": notice.text,
-        });
-        let word = match (&task.notification.target, way) {
-            (None, _) => "no_target",
-            (Some(_), Way::Show) => "dry_run",
-            (Some(_), Way::Send | Way::Leave) => {
-                notification_word(&task.notification).unwrap_or("pending")
-            }
+    ) -> Result<NotificationView, ControlError> {
+        let task_id = due.task.task_id;
+        let target = due.notification.as_ref().and_then(Subscription::notify);
+        let mut told = NotificationView {
+            task_id: task_id.to_string(),
+            status: due.payload.status,
+            target: target.map(ToOwned::to_owned),
+            notification_status: match (&due.notification, way) {
+                (None, _) => "no_target",
+                (Some(_), Way::Show) => "dry_run",
+                (Some(notification), Way::Send | Way::Leave) => notification_word(notification),
+            },
+            sent: false,
+            notified_at: None,
+            message: due.payload.text,
+            error: None,
+            why: None,
         };
-        put(&mut told, "notification_status", json!(word));
-        if let Some(target) = &task.notification.target {
-            put(&mut told, "target", json!(target));
-        }
         match way {
             Way::Send => {}
             Way::Show => return Ok(told),
             Way::Leave => {
-                put(&mut told, "why", json!(NO_TIME));
+                told.why = Some(NO_TIME);
                 return Ok(told);
             }
         }
         let by = caller.actor().to_string();
-        let now = self.service.notify_task(&task.task_id, &by).await;
-        let done = now.map_err(unavailable)?;
-        let task_id = task.task_id.clone();
-        let row = self.service.ledger().read(move |rows| rows.task(&task_id));
-        let Some(task) = row.await.map_err(unavailable)? else {
-            return Ok(told);
-        };
-        let state = match done {
-            Notified::Ended(state) => state,
-            Notified::Nothing => task.notification.state,
-            Notified::Busy => {
-                put(&mut told, "why", json!(BUSY));
-                task.notification.state
-            }
-        };
-        if let NotifyState::Sent { at } = state {
-            put(&mut told, "sent", json!(true));
-            put(&mut told, "notified_at", seconds(at));
+        let done = self.service.notify_task(&task_id, &by).await;
+        if done.map_err(unavailable)? == Notified::Busy {
+            told.why = Some(BUSY);
         }
-        if let Some(word) = notification_word(&task.notification) {
-            put(&mut told, "notification_status", json!(word));
-        }
-        if let Some(error) = &task.notification.error {
-            put(&mut told, "error", json!(error));
+        let row = self
+            .service
+            .ledger()
+            .read(move |rows| notification_of(rows, &task_id));
+        if let Some(notification) = row.await.map_err(unavailable)? {
+            told.notified_at = notified_at(&notification).map(seconds);
+            told.sent = told.notified_at.is_some();
+            told.notification_status = notification_word(&notification);
+            told.error = notification.error;
         }
         Ok(told)
     }
 }
 
-fn put(told: &mut Value, key: &str, value: Value) {
-    if let Some(told) = told.as_object_mut() {
-        told.insert(key.to_owned(), value);
-    }
+/// A finished task whose end is to be told.
+#[derive(Debug)]
+struct Due {
+    task: Task,
+    /// `None` where nobody is to be told.
+    notification: Option<Subscription>,
+    payload: NotificationPayload,
 }
 
-/// Finished tasks of which nobody was told, oldest first; also those without a target that nobody was shown.
-fn due(rows: &dyn Read, limit: u32) -> Result<Vec<(Task, NotificationPayload)>, RowsError> {
-    let mut tasks = rows.tasks(None, PAGE_MAX)?;
-    for untold in rows.untold_tasks(None, PAGE_MAX)? {
-        if tasks.iter().all(|task| task.task_id != untold.task_id) {
-            tasks.push(untold);
+fn notification_of(rows: &dyn Read, id: &TaskId) -> Result<Option<Subscription>, RowsError> {
+    rows.subscription(id, Subscription::END)
+}
+
+/// Finished tasks whose end was not delivered, oldest first; also those without a target that nobody was shown.
+fn due(rows: &dyn Read, limit: u32) -> Result<Vec<Due>, RowsError> {
+    let mut tasks = Vec::new();
+    for task in rows.started_tasks(None, PAGE_MAX)? {
+        let notification = notification_of(rows, &task.task_id)?;
+        tasks.push((task, notification));
+    }
+    for notification in unsent(rows)? {
+        let known = |(task, _): &(Task, _)| task.task_id == notification.task_id;
+        if !tasks.iter().any(known)
+            && let Some(task) = rows.task(&notification.task_id)?
+        {
+            tasks.push((task, Some(notification)));
         }
     }
-    tasks.retain(|task| match task.notification.state {
-        NotifyState::NoTarget => task.notification.tries == 0,
-        NotifyState::Pending { .. } | NotifyState::Sending | NotifyState::Failed { .. } => true,
-        NotifyState::Sent { .. } => false,
+    tasks.retain(|(_, notification)| {
+        let closed = |it: &Subscription| it.state.is_closed();
+        !notification.as_ref().is_some_and(closed)
     });
-    tasks.sort_by_key(|task| task.created_at);
+    tasks.sort_by_key(|(task, _)| task.created_at);
     let mut due = Vec::new();
-    for task in tasks {
+    for (task, notification) in tasks {
         if due.len() >= limit as usize {
             break;
         }
         if !rows.unanswered_of(&task.conversation_id, 1)?.is_empty() {
             continue;
         }
-        if let Some(notice) = NotificationPayload::load(rows, &task)? {
-            due.push((task, notice));
+        if let Some(payload) = NotificationPayload::load(rows, &task)? {
+            due.push(Due {
+                task,
+                notification,
+                payload,
+            });
         }
     }
     Ok(due)
+}
+
+/// The open notifications, wherever they are among the subscriptions.
+fn unsent(rows: &dyn Read) -> Result<Vec<Subscription>, RowsError> {
+    let (mut unsent, mut after) = (Vec::new(), None::<(TaskId, String)>);
+    loop {
+        let from = after.as_ref().map(|(id, name)| (id, name.as_str()));
+        let page = rows.subscriptions_open(from, PAGE_MAX)?;
+        let Some(last) = page.last() else {
+            return Ok(unsent);
+        };
+        after = Some((last.task_id.clone(), last.subscription_id.clone()));
+        unsent.extend(page.into_iter().filter(|it| it.notify().is_some()));
+    }
 }

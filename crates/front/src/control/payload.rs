@@ -1,6 +1,6 @@
-//! What is told when a task is over: a few lines for people, and the envelope for programs.
+//! What a notification of an ended task says: a few lines for people, and the envelope for programs.
 
-use super::envelope::{Told, protocol, view};
+use super::envelope::{Protocol, TaskDetail, TaskView};
 use super::rows::{Subject, TaskRows};
 use bridge_core::limits::clip;
 use bridge_core::port::{Read, RowsError};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 /// Longest summary in the lines for people.
 const SUMMARY_MAX_CHARS: usize = 700;
 
-/// What is told of one task.
+/// The payload of a notification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotificationPayload {
     /// How the task ended.
-    pub status: String,
+    pub status: &'static str,
     /// For people.
     pub text: String,
     /// For programs: the envelope, without prompt and answer beyond their summaries.
@@ -22,24 +22,24 @@ pub struct NotificationPayload {
 }
 
 impl NotificationPayload {
-    /// Made from rows; nothing if the task's messages are gone.
+    /// Made from rows; `None` if the task's messages are gone.
     pub fn load(rows: &dyn Read, task: &Task) -> Result<Option<Self>, RowsError> {
         let loaded = TaskRows::load(rows, Subject::Task(Box::new(task.clone())))?;
         Ok(loaded.map(|rows| Self::of(&rows)))
     }
 
     fn of(rows: &TaskRows) -> Self {
-        let view = view(rows, Told::Notice);
-        let word = |key: &str| view.get(key).and_then(Value::as_str);
-        let status = word("status").unwrap_or("unknown").to_owned();
+        let view = TaskView::of(rows, TaskDetail::Notification);
+        let status = view.status;
         let mut text = format!(
             "Codex Bridge task {} finished with status: {status}.\nPrompt: {}",
-            word("task_id").unwrap_or("unknown"),
-            word("prompt_summary").unwrap_or("(no prompt summary)"),
+            view.task_id, view.prompt_summary,
         );
-        let summary = word("final_summary")
-            .or(word("error_summary"))
-            .or(word("last_progress_summary"));
+        let summary = view
+            .final_summary
+            .as_ref()
+            .or(view.error_summary.as_ref())
+            .or(view.last_progress_summary.as_ref());
         if let Some(summary) = summary {
             text.push_str("\nSummary: ");
             text.push_str(&clip(summary, SUMMARY_MAX_CHARS));
@@ -48,7 +48,7 @@ impl NotificationPayload {
             "type": format!("task.{status}"),
             "success": true,
             "task": view,
-            "protocol": protocol(rows.transport),
+            "protocol": Protocol::of(rows.transport),
         });
         Self { status, text, body }
     }

@@ -1,8 +1,8 @@
 //! Respond: a question of a task is decided. Silence about the decision is a no, as in the tool that other agents know.
 
-use super::envelope::{Told, protocol, view};
+use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
-use super::service::{Done, permit, unavailable};
+use super::service::{Done, permit, shown, unavailable};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
@@ -20,7 +20,7 @@ impl<D: BridgeService> TaskService<D> {
     ) -> Done {
         let said = read(decision)?;
         let rows = self.look(task_id).await?;
-        let request = find(&rows.asked, request_id);
+        let request = find(&rows, request_id);
         let decision = said.unwrap_or_else(|| unsaid(request, answers.as_ref()));
         let own = request.is_some_and(|request| is_own_question(caller, &rows, request));
         if decision.accepts() && !own {
@@ -38,7 +38,7 @@ impl<D: BridgeService> TaskService<D> {
             at: self.service.now(),
         };
         // What must not be shown is not said back either: callers keep what they read.
-        let shown = answers.filter(|_| !request.secret_answer);
+        let said_back = answers.filter(|_| !request.secret_answer);
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,
@@ -52,17 +52,12 @@ impl<D: BridgeService> TaskService<D> {
             DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
         };
         let rows = self.look(task_id).await?;
-        let response = match shown {
+        let response = match said_back {
             Some(answers) => json!({ "decision": decision.as_str(), "answers": answers }),
             None => json!({ "decision": decision.as_str() }),
         };
-        Ok(json!({
-            "success": true,
-            "message": message,
-            "task": view(&rows, Told::Whole),
-            "response": response,
-            "protocol": protocol(rows.transport),
-        }))
+        let envelope = TaskEnvelope::of(&rows).with_message(message);
+        shown(envelope.answered(response))
     }
 }
 
@@ -109,19 +104,19 @@ fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool 
     let authority = Authority::Caller {
         name: caller.name.clone(),
     };
-    let starter = rows.task.as_ref().map(|task| task.starter.as_str());
+    let owner = rows.task.as_ref().map(|task| task.owner.as_str());
     let mut messages = rows.messages.iter().map(|rows| &rows.message);
     let asking = messages.find(|message| message.message_id == request.message_id);
     asking.is_some_and(|message| {
-        let checked = authority.check(RequestDecision::Accept, request, message, starter);
+        let checked = authority.check(RequestDecision::Accept, request, message, owner);
         checked.is_ok()
     })
 }
 
 /// By its id, or by its code.
-fn find<'r>(asked: &'r [Request], id: &str) -> Option<&'r Request> {
+fn find<'r>(rows: &'r TaskRows, id: &str) -> Option<&'r Request> {
     let id = id.trim();
-    asked.iter().find(|request| {
+    rows.requests().find(|request| {
         request.request_id.as_str() == id || request.request_id.code().eq_ignore_ascii_case(id)
     })
 }
@@ -152,7 +147,7 @@ mod tests {
     #[test]
     fn starter_may_answer_only_user_input() {
         let rows = rows(vec![(running(), false)]);
-        let starter = rows.task.as_ref().unwrap().starter.clone();
+        let starter = rows.task.as_ref().unwrap().owner.clone();
         let named = |name: &str| Caller {
             name: name.to_owned(),
             via: Via::Http,

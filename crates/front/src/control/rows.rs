@@ -4,8 +4,9 @@ use crate::control::{ControlError, ControlErrorKind};
 use crate::view::ID_PREFIX_MIN_CHARS;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
+use bridge_core::task::{ControlStatus, TaskMessage, TaskState, present};
 use bridge_core::value::{
-    Answer, Conversation, Incarnation, ItemEvent, Message, MessageId, Request, Task, TaskId,
+    Conversation, Incarnation, ItemEvent, Message, MessageId, Request, Subscription, Task, TaskId,
     Transport, Turn,
 };
 
@@ -67,7 +68,7 @@ impl Subject {
         let Some(message) = rows.message(&message_id)? else {
             return Ok(Err(NotFound::Unknown));
         };
-        Ok(Ok(match rows.task_of(&message.conversation_id)? {
+        Ok(Ok(match rows.started_task(&message.conversation_id)? {
             Some(task) => Self::Task(Box::new(task)),
             None => Self::Message(message_id),
         }))
@@ -86,13 +87,14 @@ impl Subject {
     }
 
     fn find_task(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
-        if let Some(task) = rows.task(&TaskId::new(id))? {
+        let found = rows.task(&TaskId::new(id))?;
+        if let Some(task) = found.filter(|task| task.start.is_some()) {
             return Ok(Ok(Self::Task(Box::new(task))));
         }
         if id.chars().count() < TASK_PREFIX.len() + ID_PREFIX_MIN_CHARS {
             return Ok(Err(NotFound::Unknown));
         }
-        let mut found = rows.tasks(None, PAGE_MAX)?;
+        let mut found = rows.started_tasks(None, PAGE_MAX)?;
         found.retain(|task| task.task_id.as_str().starts_with(id));
         Ok(match (found.pop(), found.pop()) {
             (Some(task), None) => Ok(Self::Task(Box::new(task))),
@@ -106,23 +108,17 @@ impl Subject {
 #[derive(Debug)]
 pub(crate) struct TaskRows {
     pub(super) task: Option<Task>,
+    /// The subscription to its end.
+    pub(super) notification: Option<Subscription>,
     pub(super) conversation: Option<Conversation>,
-    /// Oldest first, with the answer and the newest turn of each.
-    pub(super) messages: Vec<MessageRows>,
+    /// Oldest first.
+    pub(super) messages: Vec<TaskMessage>,
+    /// The newest turn of each message, in the same order.
+    pub(super) turns: Vec<Turn>,
     /// Oldest first.
     pub(super) events: Vec<ItemEvent>,
-    /// What Codex waits for.
-    pub(super) asked: Vec<Request>,
     /// How we talk to Codex.
     pub(super) transport: Transport,
-}
-
-/// One message of a task.
-#[derive(Debug)]
-pub(super) struct MessageRows {
-    pub(super) message: Message,
-    pub(super) answer: Option<Answer>,
-    pub(super) turn: Option<Turn>,
 }
 
 impl TaskRows {
@@ -136,52 +132,56 @@ impl TaskRows {
             return Ok(None);
         };
         let conversation = rows.conversation(&first.conversation_id)?;
-        let (events, asked) = (newest_events(rows, &messages)?, asked(rows, &messages)?);
-        let messages: Vec<MessageRows> = messages
-            .into_iter()
-            .map(|message| MessageRows::load(rows, message))
-            .collect::<Result<_, _>>()?;
+        let events = newest_events(rows, &messages)?;
+        let turns = messages
+            .iter()
+            .filter_map(|message| {
+                rows.turn(&message.message_id, message.life.attempt)
+                    .transpose()
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let notification = match &task {
+            Some(task) => rows.subscription(&task.task_id, Subscription::END)?,
+            None => None,
+        };
+        let messages = messages.into_iter();
         Ok(Some(Self {
             task,
+            notification,
             conversation,
             events,
-            asked,
-            transport: transport(&rows.live_incarnations()?, &messages),
-            messages,
+            transport: transport(&rows.live_incarnations()?, &turns),
+            turns,
+            messages: messages
+                .map(|message| TaskMessage::load(rows, message))
+                .collect::<Result<_, _>>()?,
         }))
+    }
+
+    /// Its status.
+    pub(crate) fn status(&self) -> ControlStatus {
+        TaskState::derive(&self.messages, false).control()
+    }
+
+    /// The message that decides its status.
+    pub(super) fn present(&self) -> Option<&TaskMessage> {
+        present(&self.messages)
+    }
+
+    /// The requests that Codex waits for.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.messages.iter().flat_map(|one| &one.requests)
     }
 }
 
 /// How we talk to the Codex of its newest turn while that one lives; there may be several. Otherwise how we would.
-pub(super) fn transport(live: &[Incarnation], messages: &[MessageRows]) -> Transport {
-    let turn = messages.iter().rev().find_map(|rows| rows.turn.as_ref());
-    let own = turn.and_then(|turn| {
+pub(super) fn transport(live: &[Incarnation], turns: &[Turn]) -> Transport {
+    let own = turns.last().and_then(|turn| {
         let mut live = live.iter();
         live.find(|incarnation| incarnation.incarnation_id == turn.incarnation)
     });
     own.or(live.last())
         .map_or(Transport::Socket, |incarnation| incarnation.transport)
-}
-
-impl MessageRows {
-    fn load(rows: &dyn Read, message: Message) -> Result<Self, RowsError> {
-        Ok(Self {
-            answer: rows.answer(&message.message_id)?,
-            turn: rows.turn(&message.message_id, message.life.attempt)?,
-            message,
-        })
-    }
-}
-
-fn asked(rows: &dyn Read, messages: &[Message]) -> Result<Vec<Request>, RowsError> {
-    let mut asked = Vec::new();
-    for message in messages {
-        if !message.life.state.name().finished() {
-            asked.extend(rows.live_requests(&message.message_id)?);
-        }
-    }
-    asked.retain(|request| request.state.waits());
-    Ok(asked)
 }
 
 fn newest_events(rows: &dyn Read, messages: &[Message]) -> Result<Vec<ItemEvent>, RowsError> {

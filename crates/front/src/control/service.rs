@@ -1,6 +1,6 @@
 //! Control over the service: each act is checked against what its caller may do, done by the service, and answered from rows.
 
-use super::envelope::{Told, envelope, protocol, view};
+use super::envelope::{TaskDetail, TaskEnvelope, TaskListEnvelope, TaskView};
 use super::rows::{Subject, TaskRows};
 use super::{Act, Caller, Control, ControlError, ControlErrorKind, Scope, ServiceNews};
 use crate::service::{BridgeService, Steering, SubmitError};
@@ -8,6 +8,7 @@ use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::TaskId;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Tasks in a list for those who name no number.
@@ -59,8 +60,8 @@ impl<D: BridgeService> TaskService<D> {
 
     async fn status(&self, task_id: &str) -> Done {
         let rows = self.look(task_id).await?;
-        let message = format!("The task is {}.", rows.standing().as_str());
-        Ok(envelope(&rows, &message))
+        let message = format!("The task is {}.", rows.status().as_str());
+        shown(TaskEnvelope::of(&rows).with_message(message))
     }
 
     /// A page of tasks, newest first, older than `before`.
@@ -68,18 +69,22 @@ impl<D: BridgeService> TaskService<D> {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let before = before.map(TaskId::new);
         let rows = self.service.ledger().read(move |rows| {
-            let tasks = rows.tasks(before.as_ref(), limit)?.into_iter();
+            let tasks = rows.started_tasks(before.as_ref(), limit)?.into_iter();
             let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
             loaded
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, _>>()
         });
         let rows: Vec<TaskRows> = rows.await.map_err(unavailable)?;
-        let tasks: Vec<Value> = rows.iter().map(|rows| view(rows, Told::Line)).collect();
+        let tasks = rows.iter().map(|rows| TaskView::of(rows, TaskDetail::Line));
+        let tasks: Vec<TaskView> = tasks.collect();
         let full = tasks.len() >= limit as usize;
         let last = tasks.last().filter(|_| full);
-        let next = last.and_then(|task| task.get("task_id").cloned());
-        Ok(json!({ "success": true, "tasks": tasks, "next": next }))
+        shown(TaskListEnvelope {
+            success: true,
+            next: last.map(|task| task.task_id.clone()),
+            tasks,
+        })
     }
 
     /// Whose questions wait, as the list of the API names them.
@@ -89,7 +94,7 @@ impl<D: BridgeService> TaskService<D> {
             for request in rows.newest_requests(true, None, PAGE_MAX)? {
                 let message = rows.message(&request.message_id)?;
                 let task = match message {
-                    Some(message) => rows.task_of(&message.conversation_id)?,
+                    Some(message) => rows.started_task(&message.conversation_id)?,
                     None => None,
                 };
                 asked.push(json!({
@@ -104,13 +109,13 @@ impl<D: BridgeService> TaskService<D> {
         Ok(json!({ "success": true, "requests": asked }))
     }
 
-    /// Words in somebody's work are that somebody's: whoever does not count as owner speaks only in what they began.
+    /// Non-admin callers may steer only tasks they started.
     async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
         if caller.may(Scope::Admin) {
             return Ok(());
         }
         let theirs = match subject {
-            Subject::Task(task) => task.starter == caller.name,
+            Subject::Task(task) => task.owner == caller.name,
             Subject::Message(message_id) => {
                 let id = message_id.clone();
                 let found = self.service.ledger().read(move |rows| rows.message(&id));
@@ -154,22 +159,7 @@ impl<D: BridgeService> TaskService<D> {
             Steering::Unknown { why } => ("unknown", Some(why)),
             Steering::Refused { why } => ("refused", Some(why)),
         };
-        let task = view(&rows, Told::Whole);
-        let turn = task.get("codex_turn_id").cloned();
-        let mut said = json!({
-            "success": word != "refused",
-            "steer": word,
-            "why": why,
-            "task": task,
-            "protocol": protocol(rows.transport),
-        });
-        if let Some(said) = said.as_object_mut() {
-            match word {
-                "refused" => said.insert("error".to_owned(), json!(why)),
-                _ => said.insert("result".to_owned(), json!({ "turnId": turn })),
-            };
-        }
-        Ok(said)
+        shown(TaskEnvelope::of(&rows).steered(word, why))
     }
 }
 
@@ -205,6 +195,14 @@ impl<D: BridgeService> Control for TaskService<D> {
             Act::NotifyCompleted { limit, dry_run } => self.notify(caller, limit, dry_run).await,
         }
     }
+}
+
+/// As JSON.
+pub(super) fn shown(envelope: impl Serialize) -> Done {
+    serde_json::to_value(envelope).map_err(|error| {
+        let said = format!("the answer can't be written as JSON: {error}");
+        ControlError::new(ControlErrorKind::Unavailable, said)
+    })
 }
 
 pub(super) fn permit(caller: &Caller, scope: Scope) -> Result<(), ControlError> {

@@ -1,9 +1,9 @@
 //! Start: what a caller asks for is read here, word by word, and refused in the words that other agents know. Whether
 //! this machine has it is the service's to judge.
 
-use super::envelope::{envelope, summary};
+use super::envelope::{TaskEnvelope, summary};
 use super::rows::Subject;
-use super::service::{Done, closed};
+use super::service::{Done, closed, shown};
 use super::{Caller, ControlError, ControlErrorKind, Grants, Scope, StartArgs, TaskService};
 use crate::service::{BridgeService, NewTask, StartError};
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
@@ -38,11 +38,8 @@ impl<D: BridgeService> TaskService<D> {
         } else {
             "Codex task started; it runs through app-server JSON-RPC."
         };
-        let mut told = envelope(&rows, message);
-        if let Some(told) = told.as_object_mut() {
-            told.insert("duplicate".to_owned(), begun.duplicate.into());
-        }
-        Ok(told)
+        let envelope = TaskEnvelope::of(&rows).with_message(message);
+        shown(envelope.started(begun.duplicate))
     }
 }
 

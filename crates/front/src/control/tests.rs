@@ -1,14 +1,13 @@
 //! How a task stands and what its envelope holds, over rows made by hand.
 
-use super::envelope::{Told, view};
-use super::rows::{MessageRows, TaskRows};
-use super::shape::task_keys;
+use super::envelope::{TaskDetail, TaskView};
+use super::rows::TaskRows;
+use bridge_core::task::TaskMessage;
 use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
     EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
-    MessageState, Notification, NotifyState, ReadAccess, Request, RequestId, RequestKind,
-    RequestState, Round, Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp,
-    Transport, TurnId, Wants,
+    MessageState, ReadAccess, Request, RequestId, RequestKind, RequestState, Round, Sandbox,
+    SenderKind, Seq, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp, Transport, TurnId, Wants,
 };
 use serde_json::{Value, json};
 
@@ -46,44 +45,43 @@ fn answer(seq: i64) -> Answer {
 fn task() -> Task {
     Task {
         task_id: TaskId::new("codex-0123456789ab"),
+        channel: ChannelId::new("task"),
         conversation_id: ConversationId::new("c"),
-        message_id: MessageId::new("m1"),
-        starter: "local owner".to_owned(),
-        prompt_summary: "do it".to_owned(),
-        asked: AskedDigest::of([Some("do it")]),
-        terms: TaskTerms {
-            cwd: "/work".to_owned(),
-            model: None,
-            sandbox: Sandbox::ReadOnly,
-            approval_policy: ApprovalPolicy::OnRequest,
-            codex_home: None,
-            reads: ReadAccess::Disk,
-        },
-        notification: Notification {
-            target: None,
-            state: NotifyState::NoTarget,
-            tries: 0,
-            first_try_at: None,
-            error: None,
-        },
+        owner: "local owner".to_owned(),
+        sequence: 0,
         created_at: Timestamp(1_000),
+        start: Some(TaskStart {
+            prompt_summary: "do it".to_owned(),
+            asked: AskedDigest::of([Some("do it")]),
+            terms: TaskTerms {
+                cwd: "/work".to_owned(),
+                model: None,
+                sandbox: Sandbox::ReadOnly,
+                approval_policy: ApprovalPolicy::OnRequest,
+                codex_home: None,
+                reads: ReadAccess::Disk,
+            },
+        }),
     }
 }
 
 pub(super) fn rows(states: Vec<(MessageState, bool)>) -> TaskRows {
     let messages = (1..)
         .zip(states)
-        .map(|(seq, (state, answered))| MessageRows {
+        .map(|(seq, (state, answered))| TaskMessage {
             message: message(seq, state),
             answer: answered.then(|| answer(seq)),
-            turn: None,
+            files: Vec::new(),
+            requests: Vec::new(),
+            notice: None,
         });
     TaskRows {
         task: Some(task()),
+        notification: None,
         conversation: None,
         messages: messages.collect(),
+        turns: Vec::new(),
         events: Vec::new(),
-        asked: Vec::new(),
         transport: Transport::Socket,
     }
 }
@@ -172,21 +170,32 @@ fn a_task_stands_where_its_messages_are() {
         ),
     ] {
         let rows = rows(states);
-        assert_eq!(rows.standing().as_str(), word, "{:?}", rows.messages);
+        assert_eq!(rows.status().as_str(), word, "{:?}", rows.messages);
     }
     let mut asked = rows(vec![(running(), false)]);
-    asked.asked = vec![asks(RequestKind::Command)];
-    assert_eq!(asked.standing().as_str(), "waiting_for_approval");
-    asked.asked = vec![asks(RequestKind::UserInput)];
-    assert_eq!(asked.standing().as_str(), "waiting_for_user_input");
-    asked.asked = vec![asks(RequestKind::Elicitation)];
+    asked.messages[0].requests = vec![asks(RequestKind::Command)];
+    assert_eq!(asked.status().as_str(), "waiting_for_approval");
+    asked.messages[0].requests = vec![asks(RequestKind::UserInput)];
+    assert_eq!(asked.status().as_str(), "waiting_for_user_input");
+    asked.messages[0].requests = vec![asks(RequestKind::Elicitation)];
     assert_eq!(
-        asked.standing().as_str(),
+        asked.status().as_str(),
         "waiting_for_approval",
         "a tool of an MCP server is asked about by a form"
     );
-    asked.asked[0].wants = Wants::Form;
-    assert_eq!(asked.standing().as_str(), "waiting_for_user_input");
+    asked.messages[0].requests[0].wants = Wants::Form;
+    assert_eq!(asked.status().as_str(), "waiting_for_user_input");
+}
+
+fn shown(rows: &TaskRows, detail: TaskDetail) -> Value {
+    serde_json::to_value(TaskView::of(rows, detail)).unwrap()
+}
+
+fn task_keys() -> Vec<String> {
+    let schema = schemars::schema_for!(TaskView);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let keys = properties.into_iter().flatten().map(|(key, _)| key);
+    keys.cloned().collect()
 }
 
 #[test]
@@ -200,7 +209,7 @@ fn task_view_matches_described_keys() {
         text: "ran make".to_owned(),
         at: Timestamp(2_000),
     }];
-    let told = view(&rows, Told::Whole);
+    let told = shown(&rows, TaskDetail::Whole);
     let mut keys: Vec<String> = told.as_object().unwrap().keys().cloned().collect();
     let mut described = task_keys();
     keys.sort();
@@ -222,15 +231,23 @@ fn task_view_matches_described_keys() {
     assert_eq!(event["source_event_type"], "item/completed");
     assert_eq!(event["normalized_status"], "working");
     assert_eq!(event["created_at"], json!(2.0));
-    assert!(view(&rows, Told::Notice).get("answer").is_none());
-    assert!(view(&rows, Told::Line).get("recent_events").is_none());
+    assert!(
+        shown(&rows, TaskDetail::Notification)
+            .get("answer")
+            .is_none()
+    );
+    assert!(
+        shown(&rows, TaskDetail::Line)
+            .get("recent_events")
+            .is_none()
+    );
 }
 
 #[test]
 fn pending_requests_keep_original_payload() {
     let mut rows = rows(vec![(running(), false)]);
-    rows.asked = vec![asks(RequestKind::Command)];
-    let told = view(&rows, Told::Whole);
+    rows.messages[0].requests = vec![asks(RequestKind::Command)];
+    let told = shown(&rows, TaskDetail::Whole);
     let asked = &told["pending_requests"][0];
     assert_eq!(asked["payload"], json!({ "command": "make" }));
     assert_eq!(asked["code"], "012345");

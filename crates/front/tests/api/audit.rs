@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{
-    A2aTask, AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest,
-    Epoch, IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId, RequestKind,
-    RequestState, Sandbox, StateName, TaskId, TaskInput, TaskInputKind, ThreadId, Timestamp, Turn,
-    TurnId, TurnState, Usage, Wants,
+    AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
+    IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId, RequestKind,
+    RequestState, Sandbox, StateName, Task, TaskId, TaskInput, TaskInputKind, ThreadId, Timestamp,
+    Turn, TurnId, TurnState, Usage, Wants,
 };
 use bridge_front::BridgeService;
 use bridge_front::api::{Api, Trace, Verb};
@@ -89,13 +89,14 @@ fn over(id: &str, at: Timestamp) -> Vec<Change> {
 /// The message is a task of whoever calls.
 fn given(id: &str, at: Timestamp) -> Vec<Change> {
     let task_id = TaskId::new("e1");
-    let task = A2aTask {
+    let task = Task {
         task_id: task_id.clone(),
         channel: ChannelId::new("a2a"),
         conversation_id: ConversationId::new(format!("c-{id}")),
         owner: "local owner".to_owned(),
         sequence: 0,
         created_at: at,
+        start: None,
     };
     let word = TaskInput {
         task_id,
@@ -106,7 +107,7 @@ fn given(id: &str, at: Timestamp) -> Vec<Change> {
         original: String::new(),
         at,
     };
-    vec![Change::NewA2aTask(task), Change::NewTaskInput(word)]
+    vec![Change::NewTask(task), Change::NewTaskInput(word)]
 }
 
 /// Where a route acts: the rows, what is filled into its path, and its body.

@@ -4,8 +4,7 @@ use crate::service::{TestService, message};
 use bridge_core::step::StartTask;
 use bridge_core::value::MessageId;
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, Notification, NotifyState, ReadAccess, Sandbox, Task, TaskId,
-    TaskTerms, Timestamp,
+    ApprovalPolicy, AskedDigest, ReadAccess, Sandbox, Task, TaskId, TaskStart, TaskTerms, Timestamp,
 };
 use bridge_front::{
     Act, BridgeService, Caller, Control, ControlErrorKind, Grants, Live, News, Scope, TaskService,
@@ -21,29 +20,30 @@ pub(crate) async fn begin(service: &TestService, starter: &str) {
     let receive = message("t1-first", "task", starter);
     let task = Task {
         task_id: TaskId::new(TASK),
+        channel: receive.channel.clone(),
         conversation_id: receive.conversation_id.clone(),
-        message_id: receive.message_id.clone(),
-        starter: starter.to_owned(),
-        prompt_summary: "hello".to_owned(),
-        asked: AskedDigest::of([Some("hello")]),
-        terms: TaskTerms {
-            cwd: "/work".to_owned(),
-            model: None,
-            sandbox: Sandbox::ReadOnly,
-            approval_policy: ApprovalPolicy::OnRequest,
-            codex_home: None,
-            reads: ReadAccess::Disk,
-        },
-        notification: Notification {
-            target: Some("webhook:https://hooks.test/a".to_owned()),
-            state: NotifyState::Pending { not_before: None },
-            tries: 0,
-            first_try_at: None,
-            error: None,
-        },
+        owner: starter.to_owned(),
+        sequence: 0,
         created_at: Timestamp(1),
+        start: Some(TaskStart {
+            prompt_summary: "hello".to_owned(),
+            asked: AskedDigest::of([Some("hello")]),
+            terms: TaskTerms {
+                cwd: "/work".to_owned(),
+                model: None,
+                sandbox: Sandbox::ReadOnly,
+                approval_policy: ApprovalPolicy::OnRequest,
+                codex_home: None,
+                reads: ReadAccess::Disk,
+            },
+        }),
     };
-    service.does(StartTask { receive, task }).await.unwrap();
+    let start = StartTask {
+        receive,
+        task,
+        notify: Some("webhook:https://hooks.test/a".to_owned()),
+    };
+    service.does(start).await.unwrap();
 }
 
 fn token(name: &str, scopes: &[Scope]) -> Caller {

@@ -6,14 +6,14 @@ use axum::http::{Request, StatusCode};
 use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
     AcceptInput, Action, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
-    DecideOutcome, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive, Received,
+    DecideOutcome, DeliveryBegin, Extras, InputAccepted, InputTarget, MidTurn, Receive, Received,
     Record, ReserveSequence, RunError, StopSender, TaskAnswered, Tell, TokenAdded, Transition, Tx,
     Verdict,
 };
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
-    A2aTask, Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, Push,
-    RequestVerdict, SenderKind, Task, TaskId, TaskInput, Tier, Timestamp,
+    Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId,
+    RequestVerdict, SenderKind, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
@@ -143,13 +143,14 @@ impl TestService {
         AcceptInput {
             place: match new.task_id {
                 Some(task_id) => InputTarget::Old { task_id, owner },
-                None => InputTarget::New(A2aTask {
+                None => InputTarget::New(Task {
                     task_id: TaskId::new(format!("e{n}")),
                     channel: receive.channel.clone(),
                     conversation_id: receive.conversation_id.clone(),
                     owner,
                     sequence: 0,
                     created_at: self.now(),
+                    start: None,
                 }),
             },
             receive,
@@ -315,8 +316,9 @@ impl BridgeService for TestService {
     }
 
     async fn notify_task(&self, task_id: &TaskId, by: &str) -> Result<Notified, LedgerError> {
-        let begin = NotifyBegin {
+        let begin = DeliveryBegin {
             task_id: task_id.clone(),
+            subscription_id: Subscription::END.to_owned(),
             asked: Some(by.to_owned()),
         };
         self.does(begin).await.map(|_| Notified::Nothing)
@@ -381,18 +383,16 @@ impl BridgeService for TestService {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
     }
 
-    async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {
-        if push.url.starts_with("http://10.") {
+    async fn put_push(&self, push: Subscription, by: &str) -> Result<PushPut, LedgerError> {
+        let url = push.push().map(|push| push.url.as_str());
+        if url.is_some_and(|url| url.starts_with("http://10.")) {
             let why = "it leads into a private network".to_owned();
             return Ok(PushPut::Refused { why });
         }
         let task_id = push.task_id.clone();
-        let known = self
-            .ledger
-            .read(move |rows| rows.a2a_task(&task_id))
-            .await?;
+        let known = self.ledger.read(move |rows| rows.task(&task_id)).await?;
         if known.is_some_and(|task| task.owner == by) {
-            self.does(Put(vec![Change::PutPush(push)])).await?;
+            self.does(Put(vec![Change::PutSubscription(push)])).await?;
             Ok(PushPut::Put)
         } else {
             Ok(PushPut::Unknown)
@@ -404,15 +404,20 @@ impl BridgeService for TestService {
         let wanted = (task_id.clone(), config_id.clone());
         let (known, push) = self
             .ledger
-            .read(move |rows| Ok((rows.a2a_task(&wanted.0)?, rows.push(&wanted.0, &wanted.1)?)))
+            .read(move |rows| {
+                Ok((
+                    rows.task(&wanted.0)?,
+                    rows.subscription(&wanted.0, &wanted.1)?,
+                ))
+            })
             .await?;
         if known.is_none_or(|task| task.owner != by) {
             return Ok(false);
         }
         if push.is_some() {
-            let drop = Change::DropPush {
+            let drop = Change::DropSubscription {
                 task_id,
-                config: config_id,
+                subscription_id: config_id,
             };
             self.does(Put(vec![drop])).await?;
         }

@@ -1,15 +1,14 @@
 //! Deletes finished messages with their dependent rows, and old records. The core decides about what may go; the
 //! guards here only refuse unfinished messages.
 
-use super::{a2a_task, audit, budget, sql};
+use super::{audit, budget, sql, task};
 use crate::key::LedgerKey;
 use bridge_core::port::{OldRecords, RowsError};
 use bridge_core::value::{MessageId, StateName};
 use rusqlite::Connection;
 
 /// Deletes the dependent rows of a message, children before parents.
-const OF_MESSAGE: [&str; 8] = [
-    "DELETE FROM task WHERE message_id = ?1",
+const OF_MESSAGE: [&str; 7] = [
     "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
     "DELETE FROM reply WHERE message_id = ?1",
     "DELETE FROM event WHERE message_id = ?1",
@@ -20,7 +19,7 @@ const OF_MESSAGE: [&str; 8] = [
 ];
 
 pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
-    a2a_task::forget(conn, id)?;
+    task::forget(conn, id)?;
     for statement in OF_MESSAGE {
         sql::run(conn, statement, [id.as_str()])?;
     }

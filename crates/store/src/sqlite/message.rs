@@ -4,7 +4,7 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, QueueMoves, QueueRole};
-use super::{a2a_task, attached, sql, sums};
+use super::{attached, sql, sums, task};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
@@ -292,7 +292,7 @@ pub(super) fn live(
     let own: [&dyn ToSql; 2] = [&id.as_str(), &from.as_str()];
     if place::same_spot(from, life.state.name()) {
         with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what))?;
-        return a2a_task::touch(conn, id, life.updated_at);
+        return task::touch(conn, id, life.updated_at);
     }
     let role = QueueRole::of(&life.state);
     let Some(moves) = moves(conn, id, role, held(&life.state))? else {
@@ -303,7 +303,7 @@ pub(super) fn live(
     with_life(&own, life, |columns| {
         sql::write(conn, LIVE_ELSEWHERE, columns, what)
     })?;
-    a2a_task::touch(conn, id, life.updated_at)?;
+    task::touch(conn, id, life.updated_at)?;
     moves.write(conn)
 }
 

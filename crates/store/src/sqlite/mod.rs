@@ -3,7 +3,6 @@
 //! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Stored forms
 //! are the tables' own, one file per table; nothing outside this folder knows a column.
 
-mod a2a_task;
 mod attached;
 mod audit;
 mod backup;
@@ -23,7 +22,6 @@ mod migrate;
 mod open;
 mod pages;
 mod place;
-mod push;
 mod queue;
 mod reader;
 mod recover;
@@ -32,6 +30,7 @@ mod request;
 mod rows;
 mod seal;
 mod sql;
+mod subscription;
 mod sums;
 mod task;
 mod token;

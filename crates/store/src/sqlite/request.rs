@@ -4,7 +4,7 @@
 
 use super::fields::Fields;
 use super::seal::{self, SealContext};
-use super::{a2a_task, sql};
+use super::{sql, task};
 use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
@@ -283,7 +283,7 @@ pub(super) fn insert(
         ],
         || format!("new request {}", request.request_id),
     )?;
-    a2a_task::touch(conn, &request.message_id, request.created_at)
+    task::touch(conn, &request.message_id, request.created_at)
 }
 
 pub(super) fn named(
@@ -434,7 +434,7 @@ pub(super) fn moved(
         || format!("request {id}, which must be {}", from.as_str()),
     )?;
     match to.verdict() {
-        Some(verdict) => a2a_task::touch_by_request(conn, id, verdict.at),
+        Some(verdict) => task::touch_by_request(conn, id, verdict.at),
         None => Ok(()),
     }
 }

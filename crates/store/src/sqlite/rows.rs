@@ -3,8 +3,8 @@
 //! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
-    a2a_task, attached, audit, budget, conversation, forget, incarnation, message, pages, push,
-    queue, reply, request, sql, task, token, turn,
+    attached, audit, budget, conversation, forget, incarnation, message, pages, queue, reply,
+    request, sql, subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
@@ -14,9 +14,9 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId, Round,
-    SenderKind, Seq, StateName, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -162,7 +162,6 @@ impl Rows for SqliteRows<'_> {
             Change::NewEvent(event) => turn::insert_event(conn, event),
             Change::NewRequest(request) => request::insert(conn, key, request),
             Change::NewTask(task) => task::insert(conn, task),
-            Change::Notify { task_id, from, to } => task::notify(conn, task_id, *from, to),
             Change::Request {
                 request_id,
                 from,
@@ -172,14 +171,14 @@ impl Rows for SqliteRows<'_> {
             Change::AnswerResent { request_id } => request::resends(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
-            Change::NewA2aTask(new) => a2a_task::insert(conn, new),
-            Change::NewTaskInput(word) => a2a_task::insert_input(conn, word),
-            Change::TaskSequence { task_id, sequence } => {
-                a2a_task::sequence(conn, task_id, *sequence)
-            }
-            Change::PutPush(new) => push::put(conn, key, new),
-            Change::DropPush { task_id, config } => push::remove(conn, task_id, config),
-            Change::DropPushesOf { owner } => push::remove_all_of(conn, owner),
+            Change::NewTaskInput(word) => task::insert_input(conn, word),
+            Change::TaskSequence { task_id, sequence } => task::sequence(conn, task_id, *sequence),
+            Change::PutSubscription(new) => subscription::put(conn, key, new),
+            Change::DropSubscription {
+                task_id,
+                subscription_id,
+            } => subscription::remove(conn, task_id, subscription_id),
+            Change::DropPushesOf { owner } => subscription::remove_pushes_of(conn, owner),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
@@ -461,22 +460,6 @@ impl Read for SqliteRows<'_> {
         queue::messages_of(self.conn, id, limit)
     }
 
-    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
-        task::by_id(self.conn, task_id)
-    }
-
-    fn task_of(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
-        task::of_conversation(self.conn, id)
-    }
-
-    fn tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
-        task::newest(self.conn, before, limit)
-    }
-
-    fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
-        task::untold(self.conn, after, limit)
-    }
-
     fn requests_named(
         &self,
         message_id: &MessageId,
@@ -527,28 +510,36 @@ impl Read for SqliteRows<'_> {
         incarnation::live(self.conn)
     }
 
-    fn a2a_task(&self, task_id: &TaskId) -> Result<Option<A2aTask>, RowsError> {
-        a2a_task::by_id(self.conn, task_id)
+    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
+        task::by_id(self.conn, task_id)
+    }
+
+    fn started_task(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
+        task::started(self.conn, id)
+    }
+
+    fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
+        task::newest_started(self.conn, before, limit)
+    }
+
+    fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {
+        task::list(self.conn, query)
+    }
+
+    fn agent_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
+        task::count(self.conn, query)
     }
 
     fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
-        a2a_task::inputs(self.conn, task_id)
+        task::inputs(self.conn, task_id)
     }
 
     fn task_changed(&self, task_id: &TaskId) -> Result<Option<Timestamp>, RowsError> {
-        a2a_task::changed(self.conn, task_id)
+        task::changed(self.conn, task_id)
     }
 
     fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError> {
-        a2a_task::of(self.conn, message_id)
-    }
-
-    fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError> {
-        a2a_task::list(self.conn, query)
-    }
-
-    fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
-        a2a_task::count(self.conn, query)
+        task::of(self.conn, message_id)
     }
 
     fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {
@@ -575,23 +566,27 @@ impl Read for SqliteRows<'_> {
         budget::reached(self.conn, channel, sender, since, budget)
     }
 
-    fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError> {
-        push::one(self.conn, self.key, task_id, config_id)
+    fn subscription(
+        &self,
+        task_id: &TaskId,
+        subscription_id: &str,
+    ) -> Result<Option<Subscription>, RowsError> {
+        subscription::one(self.conn, self.key, task_id, subscription_id)
     }
 
-    fn pushes_of(&self, task_id: &TaskId) -> Result<Vec<Push>, RowsError> {
-        push::of(self.conn, self.key, task_id)
+    fn subscriptions_of(&self, task_id: &TaskId) -> Result<Vec<Subscription>, RowsError> {
+        subscription::of(self.conn, self.key, task_id)
     }
 
-    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
-        push::held(self.conn, owner)
-    }
-
-    fn pushes_open(
+    fn subscriptions_open(
         &self,
         after: Option<(&TaskId, &str)>,
         limit: u32,
-    ) -> Result<Vec<Push>, RowsError> {
-        push::open(self.conn, self.key, after, limit)
+    ) -> Result<Vec<Subscription>, RowsError> {
+        subscription::open(self.conn, self.key, after, limit)
+    }
+
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
+        subscription::held(self.conn, owner)
     }
 }

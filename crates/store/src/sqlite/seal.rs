@@ -65,7 +65,7 @@ struct StoredPush {
 
 impl StoredPush {
     fn all(conn: &Connection) -> Result<Vec<Self>, RowsError> {
-        let query = "SELECT task_id, config_id, url, token, credentials FROM push";
+        let query = "SELECT task_id, subscription_id, target, token, credentials FROM subscription WHERE kind = 'push'";
         sql::many(conn, query, [], |row| {
             let text = |at| row.get(at).map_err(sql::failed);
             let maybe = |at| row.get(at).map_err(sql::failed);

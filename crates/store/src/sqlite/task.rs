@@ -1,174 +1,288 @@
-//! The `task` table: what a task was asked for, and its one notification. What it does is in the tables of its messages.
+//! The `task` and `task_input` tables. Nothing about the state of a task is stored.
+//!
+//! `changed_at` is derived from the rows of a task's messages and written only by the store, so that the newest
+//! ones are found without looking at all of them.
 
 use super::fields::Fields;
-use super::sql;
-use bridge_core::port::RowsError;
+use super::{sql, sums};
+use bridge_core::port::{RowsError, TaskQuery};
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ConversationId, MessageId, Notification, NotifyState, ReadAccess,
-    Sandbox, Task, TaskId, TaskTerms,
+    ApprovalPolicy, AskedDigest, ChannelId, ConversationId, ExternalId, MessageId, ReadAccess,
+    RequestId, Sandbox, Task, TaskId, TaskInput, TaskInputKind, TaskStart, TaskTerms, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT task_id, conversation_id, message_id, starter, prompt_summary, asked, cwd, model, sandbox, \
-             approval_policy, codex_home, reads, notify_target, notify_state, notify_not_before, notified_at, \
-             notify_tries, notify_first, notify_error, created_at FROM task ",
+            "SELECT task_id, channel, conversation_id, owner, sequence, created_at, changed_at, cwd, prompt_summary, \
+             asked, model, sandbox, approval_policy, codex_home, reads FROM task ",
             $tail
         )
     };
 }
 
-fn read(row: &Row<'_>) -> Result<Task, RowsError> {
+const BY_ID: &str = select!("WHERE task_id = ?1");
+
+/// The one that has a conversation to itself.
+pub(super) const STARTED: &str = select!("WHERE conversation_id = ?1 AND cwd IS NOT NULL");
+pub(super) const NEWEST_STARTED: &str = select!(
+    "WHERE cwd IS NOT NULL AND (?1 IS NULL OR row < (SELECT row FROM task WHERE task_id = ?1)) \
+     ORDER BY row DESC LIMIT ?2"
+);
+/// Of all conversations of an agent; the second parameter is not used.
+pub(super) const OF_OWNER: &str = select!(
+    "WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
+     ORDER BY changed_at DESC, task_id DESC LIMIT ?6"
+);
+/// Of one conversation of an agent.
+pub(super) const OF_CONVERSATION: &str = select!(
+    "WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
+     ORDER BY changed_at DESC, task_id DESC LIMIT ?6"
+);
+pub(super) const COUNT_OF_OWNER: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3";
+pub(super) const COUNT_OF_CONVERSATION: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3";
+
+pub(super) const INPUTS: &str = "SELECT task_id, ordinal, client_message_id, idempotency_key, message_id, request_id, original, \
+     original_sum, at FROM task_input WHERE task_id = ?1 ORDER BY ordinal";
+
+const OF_MESSAGE: &str = "SELECT task_id FROM task_input WHERE message_id = ?1";
+
+/// Runs with every step of every message, so it must cost next to nothing for those that are of no task.
+pub(super) const TOUCH: &str = "UPDATE task SET changed_at = ?2 \
+     WHERE task_id = (SELECT task_id FROM task_input WHERE message_id = ?1) AND changed_at < ?2";
+
+/// The same, by a question of the message.
+const TOUCH_BY_REQUEST: &str = "UPDATE task SET changed_at = ?2 \
+     WHERE task_id = (SELECT task_id FROM request JOIN task_input USING (message_id) WHERE request.request_id = ?1) \
+     AND changed_at < ?2";
+
+fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
     let mut fields = Fields::of("task", row);
-    Ok(Task {
+    let mut task = Task {
         task_id: fields.id(TaskId::new)?,
+        channel: fields.id(ChannelId::new)?,
         conversation_id: fields.id(ConversationId::new)?,
-        message_id: fields.id(MessageId::new)?,
-        starter: fields.next()?,
-        prompt_summary: fields.next()?,
-        asked: fields.id(AskedDigest::stored)?,
-        terms: TaskTerms {
-            cwd: fields.next()?,
-            model: fields.next()?,
-            sandbox: fields.word(Sandbox::from_word)?,
-            approval_policy: fields.word(ApprovalPolicy::from_word)?,
-            codex_home: fields.next()?,
-            reads: fields.word(ReadAccess::from_word)?,
-        },
-        notification: Notification {
-            target: fields.next()?,
-            state: read_state(&mut fields)?,
-            tries: fields.next()?,
-            first_try_at: fields.maybe_time()?,
-            error: fields.next()?,
-        },
+        owner: fields.next()?,
+        sequence: fields.next::<i64>()?.cast_unsigned(),
         created_at: fields.time()?,
+        start: None,
+    };
+    let changed_at = fields.time()?;
+    if let Some(cwd) = fields.next()? {
+        task.start = Some(TaskStart {
+            prompt_summary: fields.next()?,
+            asked: fields.id(AskedDigest::stored)?,
+            terms: TaskTerms {
+                cwd,
+                model: fields.next()?,
+                sandbox: fields.word(Sandbox::from_word)?,
+                approval_policy: fields.word(ApprovalPolicy::from_word)?,
+                codex_home: fields.next()?,
+                reads: fields.word(ReadAccess::from_word)?,
+            },
+        });
+    }
+    Ok((task, changed_at))
+}
+
+fn read_task(row: &Row<'_>) -> Result<Task, RowsError> {
+    read(row).map(|(task, _)| task)
+}
+
+fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
+    let mut fields = Fields::of("task_input", row);
+    Ok(TaskInput {
+        task_id: fields.id(TaskId::new)?,
+        ordinal: fields.next()?,
+        client_message_id: fields.next()?,
+        idempotency_key: fields.maybe_id(ExternalId::new)?,
+        kind: {
+            let message = fields.maybe_id(MessageId::new)?.map(TaskInputKind::Message);
+            let request = fields.maybe_id(RequestId::new)?.map(TaskInputKind::Answer);
+            message.or(request).unwrap_or(TaskInputKind::End)
+        },
+        original: fields.text()?,
+        at: fields.time()?,
     })
 }
 
-fn read_state(fields: &mut Fields<'_, '_>) -> Result<NotifyState, RowsError> {
-    let word: String = fields.next()?;
-    let not_before = fields.maybe_time()?;
-    let at = fields.maybe_time()?;
-    match word.as_str() {
-        "no_target" => Ok(NotifyState::NoTarget),
-        "pending" => Ok(NotifyState::Pending { not_before }),
-        "sending" => Ok(NotifyState::Sending),
-        "sent" => Ok(NotifyState::Sent {
-            at: fields.required("somebody was told at no time", at)?,
-        }),
-        "failed" => Ok(NotifyState::Failed {
-            at: fields.required("it was given up at no time", at)?,
-        }),
-        other => Err(fields.damaged(format!("unknown state {other:?}"))),
-    }
-}
-
-/// The columns `notify_not_before` and `notified_at`.
-fn times(state: NotifyState) -> (Option<i64>, Option<i64>) {
-    match state {
-        NotifyState::Pending { not_before } => (not_before.map(|at| at.0), None),
-        NotifyState::Sent { at } | NotifyState::Failed { at } => (None, Some(at.0)),
-        NotifyState::NoTarget | NotifyState::Sending => (None, None),
-    }
-}
-
 pub(super) fn by_id(conn: &Connection, id: &TaskId) -> Result<Option<Task>, RowsError> {
-    sql::one(conn, select!("WHERE task_id = ?1"), [id.as_str()], read)
+    Ok(with_change(conn, id)?.map(|(task, _)| task))
 }
 
-pub(super) fn of_conversation(
-    conn: &Connection,
-    id: &ConversationId,
-) -> Result<Option<Task>, RowsError> {
-    let query = select!("WHERE conversation_id = ?1");
-    sql::one(conn, query, [id.as_str()], read)
+pub(super) fn started(conn: &Connection, id: &ConversationId) -> Result<Option<Task>, RowsError> {
+    sql::one(conn, STARTED, [id.as_str()], read_task)
 }
 
-pub(super) fn newest(
+pub(super) fn newest_started(
     conn: &Connection,
     before: Option<&TaskId>,
     limit: u32,
 ) -> Result<Vec<Task>, RowsError> {
-    let query = select!(
-        "WHERE ?1 IS NULL OR row < (SELECT row FROM task WHERE task_id = ?1) ORDER BY row DESC LIMIT ?2"
-    );
     let before = before.map(TaskId::as_str);
-    sql::many(conn, query, params![before, crate::page(limit)], read)
+    let params = params![before, crate::page(limit)];
+    sql::many(conn, NEWEST_STARTED, params, read_task)
 }
 
-pub(super) fn untold(
+pub(super) fn changed(conn: &Connection, id: &TaskId) -> Result<Option<Timestamp>, RowsError> {
+    Ok(with_change(conn, id)?.map(|(_, at)| at))
+}
+
+fn with_change(conn: &Connection, id: &TaskId) -> Result<Option<(Task, Timestamp)>, RowsError> {
+    sql::one(conn, BY_ID, [id.as_str()], read)
+}
+
+pub(super) fn inputs(conn: &Connection, id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
+    sql::many(conn, INPUTS, [id.as_str()], read_input)
+}
+
+pub(super) fn of(conn: &Connection, id: &MessageId) -> Result<Option<TaskId>, RowsError> {
+    sql::one(conn, OF_MESSAGE, [id.as_str()], |row| {
+        Fields::of("task_input", row).id(TaskId::new)
+    })
+}
+
+pub(super) fn list(
     conn: &Connection,
-    after: Option<&TaskId>,
-    limit: u32,
-) -> Result<Vec<Task>, RowsError> {
-    let query = select!(
-        "WHERE (notify_state = 'pending' OR notify_state = 'sending') \
-         AND row > coalesce((SELECT row FROM task WHERE task_id = ?1), 0) ORDER BY row LIMIT ?2"
-    );
-    let after = after.map(TaskId::as_str);
-    sql::many(conn, query, params![after, crate::page(limit)], read)
+    query: &TaskQuery,
+) -> Result<Vec<(Task, Timestamp)>, RowsError> {
+    let statement = match &query.conversation {
+        Some(_) => OF_CONVERSATION,
+        None => OF_OWNER,
+    };
+    let (at, id) = match &query.before {
+        Some((at, id)) => (at.0, id.as_str()),
+        None => (i64::MAX, ""),
+    };
+    let params = params![
+        query.owner,
+        query.conversation.as_ref().map(ConversationId::as_str),
+        since(query),
+        at,
+        id,
+        crate::page(query.limit),
+    ];
+    sql::many(conn, statement, params, read)
+}
+
+pub(super) fn count(conn: &Connection, query: &TaskQuery) -> Result<u64, RowsError> {
+    let statement = match &query.conversation {
+        Some(_) => COUNT_OF_CONVERSATION,
+        None => COUNT_OF_OWNER,
+    };
+    let conversation = query.conversation.as_ref().map(ConversationId::as_str);
+    let params = params![query.owner, conversation, since(query)];
+    let count = sql::number(conn, statement, params)?.unwrap_or(0);
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
+fn since(query: &TaskQuery) -> i64 {
+    query.since.map_or(i64::MIN, |since| since.0)
 }
 
 pub(super) fn insert(conn: &Connection, task: &Task) -> Result<(), RowsError> {
-    let told = &task.notification;
-    let (not_before, notified_at) = times(told.state);
+    let start = task.start.as_ref();
+    let terms = task.terms();
     sql::write(
         conn,
-        "INSERT INTO task (task_id, conversation_id, message_id, starter, prompt_summary, asked, cwd, model, sandbox, \
-         approval_policy, codex_home, notify_target, notify_state, notify_tries, notify_first, \
-         notify_not_before, notified_at, notify_error, created_at, reads) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+        "INSERT INTO task (task_id, channel, conversation_id, owner, sequence, created_at, changed_at, cwd, \
+         prompt_summary, asked, model, sandbox, approval_policy, codex_home, reads) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             task.task_id.as_str(),
+            task.channel.as_str(),
             task.conversation_id.as_str(),
-            task.message_id.as_str(),
-            task.starter,
-            task.prompt_summary,
-            task.asked.as_str(),
-            task.terms.cwd,
-            task.terms.model,
-            task.terms.sandbox.as_str(),
-            task.terms.approval_policy.as_str(),
-            task.terms.codex_home,
-            told.target,
-            told.state.as_str(),
-            told.tries,
-            told.first_try_at.map(|at| at.0),
-            not_before,
-            notified_at,
-            told.error,
+            task.owner,
+            task.sequence.cast_signed(),
             task.created_at.0,
-            task.terms.reads.as_str(),
+            terms.map(|terms| &terms.cwd),
+            start.map(|start| &start.prompt_summary),
+            start.map(|start| start.asked.as_str()),
+            terms.and_then(|terms| terms.model.as_ref()),
+            terms.map(|terms| terms.sandbox.as_str()),
+            terms.map(|terms| terms.approval_policy.as_str()),
+            terms.and_then(|terms| terms.codex_home.as_ref()),
+            terms.map(|terms| terms.reads.as_str()),
         ],
         || format!("new task {}", task.task_id),
     )
 }
 
-pub(super) fn notify(
-    conn: &Connection,
-    id: &TaskId,
-    from: NotifyState,
-    to: &Notification,
-) -> Result<(), RowsError> {
-    let (not_before, notified_at) = times(to.state);
+pub(super) fn insert_input(conn: &Connection, input: &TaskInput) -> Result<(), RowsError> {
+    let (message, request) = match &input.kind {
+        TaskInputKind::Message(id) => (Some(id.as_str()), None),
+        TaskInputKind::Answer(id) => (None, Some(id.as_str())),
+        TaskInputKind::End => (None, None),
+    };
     sql::write(
         conn,
-        "UPDATE task SET notify_target = ?3, notify_state = ?4, notify_tries = ?5, notify_first = ?6, \
-         notify_not_before = ?7, notified_at = ?8, notify_error = ?9 WHERE task_id = ?1 AND notify_state = ?2",
+        "INSERT INTO task_input (task_id, ordinal, client_message_id, idempotency_key, message_id, request_id, original, \
+         original_sum, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
-            id.as_str(),
-            from.as_str(),
-            to.target,
-            to.state.as_str(),
-            to.tries,
-            to.first_try_at.map(|at| at.0),
-            not_before,
-            notified_at,
-            to.error,
+            input.task_id.as_str(),
+            input.ordinal,
+            input.client_message_id,
+            input.idempotency_key.as_ref().map(ExternalId::as_str),
+            message,
+            request,
+            input.original,
+            sums::sum(&input.original),
+            input.at.0,
         ],
-        || format!("notification of task {id}"),
+        || format!("new input {}/{}", input.task_id, input.ordinal),
+    )?;
+    sql::run(
+        conn,
+        "UPDATE task SET changed_at = ?2 WHERE task_id = ?1 AND changed_at < ?2",
+        params![input.task_id.as_str(), input.at.0],
     )
+}
+
+/// Numbers that were given are never given again.
+pub(super) fn sequence(conn: &Connection, id: &TaskId, sequence: u64) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE task SET sequence = ?2 WHERE task_id = ?1 AND sequence <= ?2",
+        params![id.as_str(), sequence.cast_signed()],
+        || format!("news of task {id}"),
+    )
+}
+
+/// A message changed, and with it the task that it is of.
+pub(super) fn touch(conn: &Connection, id: &MessageId, at: Timestamp) -> Result<(), RowsError> {
+    sql::run(conn, TOUCH, params![id.as_str(), at.0])
+}
+
+/// A question was decided.
+pub(super) fn touch_by_request(
+    conn: &Connection,
+    id: &RequestId,
+    at: Timestamp,
+) -> Result<(), RowsError> {
+    sql::run(conn, TOUCH_BY_REQUEST, params![id.as_str(), at.0])
+}
+
+/// An input goes with its message, and the task with its last one.
+pub(super) fn forget(conn: &Connection, id: &MessageId) -> Result<(), RowsError> {
+    let Some(task_id) = of(conn, id)? else {
+        return Ok(());
+    };
+    sql::run(
+        conn,
+        "DELETE FROM task_input WHERE message_id = ?1",
+        [id.as_str()],
+    )?;
+    let left = "SELECT count(*) FROM task_input WHERE task_id = ?1 AND message_id IS NOT NULL";
+    if sql::number(conn, left, [task_id.as_str()])?.unwrap_or(0) > 0 {
+        return Ok(());
+    }
+    for statement in [
+        "DELETE FROM subscription WHERE task_id = ?1",
+        "DELETE FROM task_input WHERE task_id = ?1",
+        "DELETE FROM task WHERE task_id = ?1",
+    ] {
+        sql::run(conn, statement, [task_id.as_str()])?;
+    }
+    Ok(())
 }

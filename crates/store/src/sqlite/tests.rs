@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{a2a_task, budget, conversation, message, pages, place, push, queue, reply};
+use super::{budget, conversation, message, pages, place, queue, reply, subscription, task};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -66,7 +66,7 @@ fn walks(step: &str) -> bool {
         "message_sender",
         "message_in_flight",
         "reply_lane",
-        "push_open",
+        "subscription_open",
         "request_waiting",
         "request_open",
     ];
@@ -116,10 +116,10 @@ const HOT: [&str; 42] = [
     message::BY_EXTERNAL,
     message::LIVE,
     message::LIVE_ELSEWHERE,
-    a2a_task::OF_OWNER,
-    a2a_task::OF_CONVERSATION,
-    a2a_task::INPUTS,
-    a2a_task::TOUCH,
+    task::OF_OWNER,
+    task::OF_CONVERSATION,
+    task::INPUTS,
+    task::TOUCH,
     budget::TURNS,
     budget::STORED_HOURS,
     super::token::BY_NAME,
@@ -152,10 +152,10 @@ fn hot_queries_avoid_scans_and_sorts() {
         queue::UNANSWERED_BEFORE,
         queue::UNANSWERED_OF,
         queue::UNANSWERED_OF_SENDER,
-        a2a_task::COUNT_OF_OWNER,
-        a2a_task::COUNT_OF_CONVERSATION,
+        task::COUNT_OF_OWNER,
+        task::COUNT_OF_CONVERSATION,
         budget::CLAIMED,
-        push::HELD,
+        subscription::HELD,
     ] {
         for step in plan(&conn, query) {
             assert!(!walks(&step), "{step}");

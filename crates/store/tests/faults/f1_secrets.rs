@@ -6,7 +6,8 @@ use crate::rig::{Place, task};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{Keep, Prune, Record};
 use bridge_core::value::{
-    AuditEntry, Push, PushState, RequestDecision, RequestState, RequestVerdict, TaskId, Timestamp,
+    AuditEntry, PushTarget, RequestDecision, RequestState, RequestVerdict, Subscription,
+    SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
 };
 use bridge_store::key::{KEY_BYTES, KeyAge};
 use bridge_store::sqlite::{
@@ -32,16 +33,18 @@ fn existing_key() -> LedgerKey {
     LedgerKey::from_bytes(&[7; KEY_BYTES], KeyAge::Existing).unwrap()
 }
 
-fn push(task: &str) -> Push {
-    Push {
+fn push(task: &str) -> Subscription {
+    Subscription {
         task_id: TaskId::new(format!("e-{task}")),
-        config_id: "c".to_owned(),
-        url: format!("https://example.com/{}", CANARIES[2]),
-        token: Some(CANARIES[0].to_owned()),
-        authorization: Some(("Bearer".to_owned(), CANARIES[1].to_owned())),
-        unreadable: false,
-        version: "1.0".to_owned(),
-        state: PushState::Waiting { not_before: None },
+        subscription_id: "c".to_owned(),
+        target: SubscriptionTarget::Push(PushTarget {
+            url: format!("https://example.com/{}", CANARIES[2]),
+            token: Some(CANARIES[0].to_owned()),
+            authorization: Some(("Bearer".to_owned(), CANARIES[1].to_owned())),
+            unreadable: false,
+            version: "1.0".to_owned(),
+        }),
+        state: SubscriptionState::Waiting { not_before: None },
         mark: None,
         tries: 0,
         first_try_at: None,
@@ -65,7 +68,9 @@ async fn fill(ledger: &SqliteLedger) {
     let world = World::over(ledger);
     for name in ["m1", "m2"] {
         world.does(task(name)).await;
-        world.does(Write(vec![Change::PutPush(push(name))])).await;
+        world
+            .does(Write(vec![Change::PutSubscription(push(name))]))
+            .await;
     }
     world.does(text("r", "asked")).await;
     let mut asked = request("asked", "r1");
@@ -73,10 +78,14 @@ async fn fill(ledger: &SqliteLedger) {
     world.does(Write(vec![Change::NewRequest(asked)])).await;
 }
 
-async fn kept(ledger: &SqliteLedger, task: &str) -> Push {
+async fn kept(ledger: &SqliteLedger, task: &str) -> Subscription {
     let id = TaskId::new(format!("e-{task}"));
-    let read = ledger.read(move |rows| rows.push(&id, "c"));
+    let read = ledger.read(move |rows| rows.subscription(&id, "c"));
     read.await.unwrap().unwrap()
+}
+
+async fn target(ledger: &SqliteLedger, task: &str) -> PushTarget {
+    kept(ledger, task).await.push().unwrap().clone()
 }
 
 async fn answer(ledger: &SqliteLedger) -> Option<String> {
@@ -118,11 +127,11 @@ async fn f1_push_credentials_are_encrypted() {
 #[tokio::test]
 async fn f1_moved_or_redirected_credentials_are_refused() {
     for deed in [
-        "UPDATE push SET token = (SELECT token FROM push WHERE task_id = 'e-m2') WHERE task_id = 'e-m1'",
-        "UPDATE push SET token = credentials WHERE task_id = 'e-m1'",
-        "UPDATE push SET url = (SELECT url FROM push WHERE task_id = 'e-m2') WHERE task_id = 'e-m1'",
-        "UPDATE push SET url = 'https://evil.example.com/' WHERE task_id = 'e-m1'",
-        "UPDATE push SET token = 'in the clear' WHERE task_id = 'e-m1'",
+        "UPDATE subscription SET token = (SELECT token FROM subscription WHERE task_id = 'e-m2') WHERE task_id = 'e-m1'",
+        "UPDATE subscription SET token = credentials WHERE task_id = 'e-m1'",
+        "UPDATE subscription SET target = (SELECT target FROM subscription WHERE task_id = 'e-m2') WHERE task_id = 'e-m1'",
+        "UPDATE subscription SET target = 'https://evil.example.com/' WHERE task_id = 'e-m1'",
+        "UPDATE subscription SET token = 'in the clear' WHERE task_id = 'e-m1'",
     ] {
         let place = Place::new();
         let ledger = place.open();
@@ -131,10 +140,10 @@ async fn f1_moved_or_redirected_credentials_are_refused() {
             .unwrap()
             .execute_batch(deed)
             .unwrap();
-        let found = kept(&ledger, "m1").await;
+        let found = target(&ledger, "m1").await;
         assert!(found.unreadable, "{deed}");
         assert_eq!((found.url.as_str(), found.token), ("", None), "{deed}");
-        assert!(!kept(&ledger, "m2").await.unreadable, "{deed}");
+        assert!(!target(&ledger, "m2").await.unreadable, "{deed}");
     }
 }
 
@@ -146,7 +155,7 @@ async fn f1_another_key_reads_no_credentials() {
     drop(ledger);
     let other = other_key(KeyAge::New);
     let ledger = SqliteLedger::open(&place.path, &other, Options::default()).unwrap();
-    let found = kept(&ledger, "m1").await;
+    let found = target(&ledger, "m1").await;
     assert!(found.unreadable && found.authorization.is_none());
     // No JSON, so that it can't be taken for an answer, or for none.
     let answer = answer(&ledger).await.unwrap();
@@ -161,18 +170,21 @@ async fn f1_another_key_reads_no_credentials() {
     );
     // What happens to it is written, and what it was encrypted as stays.
     let world = World::over(&ledger);
-    let given_up = Push {
-        state: PushState::Dead { at: Timestamp(3) },
+    let given_up = Subscription {
+        state: SubscriptionState::Dead { at: Timestamp(3) },
         error: Some("unreadable".to_owned()),
         ..kept(&ledger, "m1").await
     };
-    world.does(Write(vec![Change::PutPush(given_up)])).await;
+    world
+        .does(Write(vec![Change::PutSubscription(given_up)]))
+        .await;
     drop(world);
     drop(ledger);
     let ledger = place.open();
     let found = kept(&ledger, "m1").await;
-    assert_eq!(found.state, PushState::Dead { at: Timestamp(3) });
-    assert_eq!((found.token, found.unreadable), (push("m1").token, false));
+    assert_eq!(found.state, SubscriptionState::Dead { at: Timestamp(3) });
+    let expected = push("m1");
+    assert_eq!(found.push(), expected.push());
 }
 
 async fn record(ledger: &SqliteLedger, what: &str, at: i64) {

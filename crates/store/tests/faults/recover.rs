@@ -345,7 +345,7 @@ async fn lost_task_row_is_rebuilt_from_inputs() {
     fs::rename(one_file(&place.path, "now.db"), &damaged.path).unwrap();
     let conn = Connection::open(&damaged.path).unwrap();
     conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; DELETE FROM a2a_task WHERE task_id = 'e-m1'; \
+        "PRAGMA foreign_keys = OFF; DELETE FROM task WHERE task_id = 'e-m1'; \
          DELETE FROM task_input WHERE task_id = 'e-m2'",
     )
     .unwrap();
@@ -358,7 +358,7 @@ async fn lost_task_row_is_rebuilt_from_inputs() {
     let world = World::over(&recovered);
     let owner = world.reads(|rows| owner_of(rows, "m1")).await;
     assert_eq!(owner.as_deref(), Some("ann"));
-    let inputless = world.reads(|rows| rows.a2a_task(&TaskId::new("e-m2")));
+    let inputless = world.reads(|rows| rows.task(&TaskId::new("e-m2")));
     assert_eq!(inputless.await, None);
 }
 

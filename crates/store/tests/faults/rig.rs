@@ -3,7 +3,7 @@
 use crate::given::{World, answered, attach, begin, fail, key, note, request, text};
 use bridge_core::port::Ledger;
 use bridge_core::step::{AcceptInput, Ask, Begin, InputTarget, Receive};
-use bridge_core::value::{A2aTask, Class, Sandbox, TaskId, ThreadId, Timestamp};
+use bridge_core::value::{Class, Sandbox, Task, TaskId, ThreadId, Timestamp};
 use bridge_store::{Options, SqliteLedger};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -95,13 +95,14 @@ pub(crate) async fn every_state<L: Ledger>(ledger: &L) {
 pub(crate) fn task(id: &str) -> AcceptInput {
     let receive = text("tasks", id);
     AcceptInput {
-        place: InputTarget::New(A2aTask {
+        place: InputTarget::New(Task {
             task_id: TaskId::new(format!("e-{id}")),
             channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
             owner: receive.sender.clone(),
             sequence: 0,
             created_at: Timestamp(1),
+            start: None,
         }),
         receive,
         client_message_id: "their own id".to_owned(),

@@ -12,18 +12,18 @@ use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
-    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
-    ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
-    Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken,
-    Send, Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind,
-    UndeliveredReason, Verdict,
+    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, DeliveryBegin, DeliveryEnd,
+    Discard, DropPush, ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep,
+    Leave, MidTurn, Prune, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send,
+    Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason,
+    Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
 use bridge_core::value::{
-    A2aTask, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, Push,
-    PushState, RequestDecision, RequestId, Sandbox, SenderKind, StateName, TaskId, ThreadId, Tier,
-    Timestamp, Usage,
+    Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, PushTarget,
+    RequestDecision, RequestId, Sandbox, SenderKind, StateName, Subscription, SubscriptionState,
+    SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -161,13 +161,14 @@ impl Pair {
         let owner = text.sender.clone();
         let task_id = TaskId::new(format!("e{}", self.dice.below(4)));
         let place = if self.dice.one_in(2) {
-            InputTarget::New(A2aTask {
+            InputTarget::New(Task {
                 task_id,
                 channel: text.channel.clone(),
                 conversation_id: text.conversation_id.clone(),
                 owner,
                 sequence: 0,
                 created_at: self.now,
+                start: None,
             })
         } else {
             InputTarget::Old { task_id, owner }
@@ -209,31 +210,34 @@ impl Pair {
     /// Where an owner wants to be told, and the telling; now and then an owner loses its token.
     async fn push(&mut self) {
         let task_id = TaskId::new(format!("e{}", self.dice.below(4)));
-        let config_id = self.dice.choose(&["p".to_owned(), "q".to_owned()]);
+        let subscription_id = self.dice.choose(&["p".to_owned(), "q".to_owned()]);
         let by = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
         match self.dice.below(8) {
             0..3 => {
-                let push = Push {
-                    task_id,
-                    config_id,
+                let target = PushTarget {
                     url: "https://hooks.example.com/".to_owned(),
                     token: self.dice.choose(&[None, Some("t".to_owned())]),
                     authorization: None,
                     unreadable: false,
                     version: "1.0".to_owned(),
-                    state: PushState::Waiting { not_before: None },
+                };
+                let subscription = Subscription {
+                    task_id,
+                    subscription_id,
+                    target: SubscriptionTarget::Push(target),
+                    state: SubscriptionState::Waiting { not_before: None },
                     mark: self.dice.choose(&[None, Some(FROM_NOW.to_owned())]),
                     tries: 0,
                     first_try_at: None,
                     error: None,
                     created_at: self.now,
                 };
-                self.both(PutPush { push, by }).await;
+                self.both(PutPush { subscription, by }).await;
             }
             3 => {
                 self.both(DropPush {
                     task_id,
-                    config_id,
+                    subscription_id,
                     by,
                 })
                 .await;
@@ -258,19 +262,20 @@ impl Pair {
                     .await;
                 }
             }
-            _ => self.tell(task_id, config_id).await,
+            _ => self.tell(task_id, subscription_id).await,
         }
     }
 
-    async fn tell(&mut self, task_id: TaskId, config_id: String) {
-        let begin = PushBegin {
+    async fn tell(&mut self, task_id: TaskId, subscription_id: String) {
+        let begin = DeliveryBegin {
             task_id: task_id.clone(),
-            config_id: config_id.clone(),
+            subscription_id: subscription_id.clone(),
+            asked: None,
         };
         self.both(begin.clone()).await;
         let load = move |rows: &dyn Read| begin.load(rows);
         let sent = self.memory.ledger().read(load).await.unwrap();
-        let Some((push, timeline)) = sent else {
+        let (Some(push), Some(timeline)) = sent else {
             return;
         };
         let task_events = timeline.task_events();
@@ -279,9 +284,9 @@ impl Pair {
         };
         let class = self.class();
         let away = self.dice.one_in(4);
-        self.both(PushEnd {
+        self.both(DeliveryEnd {
             task_id,
-            config_id,
+            subscription_id,
             mark: told.mark.clone(),
             failure: away.then(|| failure(class)),
             jitter: 10,

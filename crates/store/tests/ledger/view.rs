@@ -47,8 +47,7 @@ impl View {
         self.add("lanes", rows.lanes(None, PAGE_MAX)?);
         self.add("incarnations", rows.live_incarnations()?);
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
-        self.add("tasks", rows.tasks(None, PAGE_MAX)?);
-        self.add("untold", rows.untold_tasks(None, PAGE_MAX)?);
+        self.add("tasks", rows.started_tasks(None, PAGE_MAX)?);
         self.add("all requests", rows.newest_requests(false, None, 3)?);
         self.add(
             "waiting requests",
@@ -62,7 +61,7 @@ impl View {
     }
 
     fn a2a_tasks(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
-        self.add("pushes", rows.pushes_open(None, PAGE_MAX)?);
+        self.add("pushes", rows.subscriptions_open(None, PAGE_MAX)?);
         for owner in ["ann", "bob"] {
             self.add("held", rows.pushes_held(owner)?);
             let mut query = TaskQuery {
@@ -72,15 +71,15 @@ impl View {
                 before: None,
                 limit: 2,
             };
-            let newest = rows.a2a_tasks(&query)?;
-            self.add("tasks counted", rows.a2a_tasks_count(&query)?);
+            let newest = rows.agent_tasks(&query)?;
+            self.add("tasks counted", rows.agent_tasks_count(&query)?);
             if let Some((task, at)) = newest.last().cloned() {
                 query.before = Some((at, task.task_id));
-                self.add("older tasks", rows.a2a_tasks(&query)?);
+                self.add("older tasks", rows.agent_tasks(&query)?);
                 query.conversation = Some(task.conversation_id);
                 query.since = Some(at.plus_ms(-20_000));
-                self.add("tasks of one conversation", rows.a2a_tasks(&query)?);
-                self.add("counted", rows.a2a_tasks_count(&query)?);
+                self.add("tasks of one conversation", rows.agent_tasks(&query)?);
+                self.add("counted", rows.agent_tasks_count(&query)?);
             }
             self.add("a2a tasks", newest);
             let local = ChannelId::new("local");
@@ -174,7 +173,7 @@ impl View {
         self.requests(rows, message)?;
         if let Some(task_id) = rows.task_of_message(id)? {
             self.add("a2a task", TaskSnapshot::load(rows, &task_id)?);
-            self.add("pushes of", rows.pushes_of(&task_id)?);
+            self.add("pushes of", rows.subscriptions_of(&task_id)?);
         }
         self.add("after", rows.unfinished(Some(id), 2)?);
         let conversation = &message.conversation_id;
@@ -191,7 +190,7 @@ impl View {
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);
         self.add("messages of", rows.messages_of(conversation, 2)?);
-        self.add("task of", rows.task_of(conversation)?);
+        self.add("task of", rows.started_task(conversation)?);
         self.add("in flight of", rows.in_flight_of(conversation)?);
         self.add("followers", rows.followers(id)?);
         let told = rows.exchanges(conversation, message.seq, 2)?;

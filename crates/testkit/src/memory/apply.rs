@@ -74,7 +74,6 @@ impl Rows for MemoryRows {
             Change::NewEvent(event) => self.new_event(event)?,
             Change::NewRequest(request) => self.new_request(request)?,
             Change::NewTask(task) => self.new_task(task)?,
-            Change::Notify { task_id, from, to } => self.notify(task_id, *from, to)?,
             Change::Request {
                 request_id,
                 from,
@@ -84,11 +83,13 @@ impl Rows for MemoryRows {
             Change::AnswerResent { request_id } => self.tell_again(request_id)?,
             Change::Orphan(of) => self.orphan(of),
             Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
-            Change::NewA2aTask(new) => self.new_a2a_task(new)?,
-            Change::NewTaskInput(word) => self.new_input(word)?,
+            Change::NewTaskInput(input) => self.new_input(input)?,
             Change::TaskSequence { task_id, sequence } => self.task_sequence(task_id, *sequence)?,
-            Change::PutPush(new) => self.put_push(new)?,
-            Change::DropPush { task_id, config } => self.drop_push(task_id, config)?,
+            Change::PutSubscription(new) => self.put_subscription(new)?,
+            Change::DropSubscription {
+                task_id,
+                subscription_id,
+            } => self.drop_subscription(task_id, subscription_id)?,
             Change::DropPushesOf { owner } => self.drop_pushes_of(owner),
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation)?,
             Change::IncarnationEnded { incarnation_id, at } => {

@@ -68,7 +68,6 @@ impl MemoryRows {
             self.asked.remove(&key);
         }
         self.forget_input(id)?;
-        self.forget_task(id);
         self.answers.remove(id);
         self.messages.remove(id);
         Ok(())

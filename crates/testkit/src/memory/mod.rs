@@ -3,15 +3,14 @@
 //! [`MemoryRows`] is the rows alone, usable without any runtime; [`MemoryLedger`] shares them between tasks.
 //! Nothing here survives the process.
 
-mod a2a_task;
 mod apply;
 mod derived;
 mod forget;
-mod push;
 mod read;
 mod request;
 mod rows;
 mod senders;
+mod subscription;
 mod table;
 mod task;
 

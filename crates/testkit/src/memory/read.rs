@@ -12,9 +12,9 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId, Round,
-    SenderKind, Seq, StateName, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -520,22 +520,6 @@ impl Read for MemoryRows {
         Ok(messages.take(page(limit)).cloned().collect())
     }
 
-    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
-        Ok(self.task_by_id(task_id).cloned())
-    }
-
-    fn task_of(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
-        Ok(self.task_of_conversation(id).cloned())
-    }
-
-    fn tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
-        Ok(self.newest_tasks(before, page(limit)))
-    }
-
-    fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
-        Ok(self.tasks_untold(after, page(limit)))
-    }
-
     fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
         let live = self
             .requests_of(message_id)
@@ -594,8 +578,24 @@ impl Read for MemoryRows {
         Ok(live)
     }
 
-    fn a2a_task(&self, task_id: &TaskId) -> Result<Option<A2aTask>, RowsError> {
-        Ok(self.find_a2a_task(task_id))
+    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
+        Ok(self.find_task(task_id))
+    }
+
+    fn started_task(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
+        Ok(self.task_of_conversation(id))
+    }
+
+    fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
+        Ok(self.newest_started(before, page(limit)))
+    }
+
+    fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {
+        Ok(self.list_agent_tasks(query))
+    }
+
+    fn agent_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
+        Ok(self.count_agent_tasks(query))
     }
 
     fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
@@ -608,14 +608,6 @@ impl Read for MemoryRows {
 
     fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError> {
         Ok(self.task_with(message_id))
-    }
-
-    fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError> {
-        Ok(self.list_a2a_tasks(query))
-    }
-
-    fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
-        Ok(self.count_a2a_tasks(query))
     }
 
     fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {
@@ -648,23 +640,27 @@ impl Read for MemoryRows {
         Ok(self.reached_by(channel, sender, since, budget))
     }
 
-    fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError> {
-        Ok(self.find_push(task_id, config_id))
+    fn subscription(
+        &self,
+        task_id: &TaskId,
+        subscription_id: &str,
+    ) -> Result<Option<Subscription>, RowsError> {
+        Ok(self.find_subscription(task_id, subscription_id))
     }
 
-    fn pushes_of(&self, task_id: &TaskId) -> Result<Vec<Push>, RowsError> {
-        Ok(self.list_pushes(task_id))
+    fn subscriptions_of(&self, task_id: &TaskId) -> Result<Vec<Subscription>, RowsError> {
+        Ok(self.list_subscriptions(task_id))
+    }
+
+    fn subscriptions_open(
+        &self,
+        after: Option<(&TaskId, &str)>,
+        limit: u32,
+    ) -> Result<Vec<Subscription>, RowsError> {
+        Ok(self.open_subscriptions(after, limit))
     }
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
         Ok(self.held_pushes(owner))
-    }
-
-    fn pushes_open(
-        &self,
-        after: Option<(&TaskId, &str)>,
-        limit: u32,
-    ) -> Result<Vec<Push>, RowsError> {
-        Ok(self.open_pushes(after, limit))
     }
 }

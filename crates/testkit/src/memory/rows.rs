@@ -7,9 +7,9 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request, RequestId, Round,
-    Seq, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
+    Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -46,15 +46,16 @@ pub struct MemoryRows {
     /// How far each source was read.
     pub(super) cursors: Table<ChannelId, String>,
     /// In the order they were written.
-    pub(super) tasks: Table<u64, Task>,
+    pub(super) tasks: Table<TaskId, (Task, Timestamp)>,
     pub(super) tokens: Table<String, Token>,
     /// With the time of the newest change of any of its messages.
-    pub(super) a2a_tasks: Table<TaskId, (A2aTask, Timestamp)>,
+    /// Started tasks in the order they were written.
+    pub(super) started: Table<u64, TaskId>,
     pub(super) inputs: Table<(TaskId, u32), TaskInput>,
     /// Words by the message that they became.
     pub(super) input_of: Table<MessageId, (TaskId, u32)>,
     /// By task and name.
-    pub(super) pushes: Table<(TaskId, String), Push>,
+    pub(super) subscriptions: Table<(TaskId, String), Subscription>,
     /// Bytes by channel, sender and hour.
     pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
 }
@@ -107,10 +108,10 @@ impl MemoryRows {
             cursors,
             tasks,
             tokens,
-            a2a_tasks,
+            started,
             inputs,
             input_of,
-            pushes,
+            subscriptions,
             stored,
         } = self;
         let tables: [&mut dyn Transactional; 26] = [
@@ -135,10 +136,10 @@ impl MemoryRows {
             cursors,
             tasks,
             tokens,
-            a2a_tasks,
+            started,
             inputs,
             input_of,
-            pushes,
+            subscriptions,
             stored,
         ];
         for table in tables {

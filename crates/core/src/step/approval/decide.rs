@@ -83,10 +83,10 @@ impl RequestCase {
         now: Timestamp,
     ) -> Result<DecideOutcome, RunError> {
         let task = match authority {
-            Authority::Caller { .. } => tx.task_of(&self.message.conversation_id)?,
+            Authority::Caller { .. } => tx.started_task(&self.message.conversation_id)?,
             Authority::Owner | Authority::Sender { .. } => None,
         };
-        let starter = task.as_ref().map(|task| task.starter.as_str());
+        let starter = task.as_ref().map(|task| task.owner.as_str());
         let (request, message) = (&self.request, &self.message);
         let allowed = authority.check(verdict.decision, request, message, starter);
         let (to, outcome) = match allowed.and_then(|()| self.next(&verdict, now)) {

@@ -71,10 +71,10 @@ impl Cancel {
     /// Whether the message is of a task of whoever stops it.
     fn owns_task(&self, tx: &Tx<'_>) -> Result<bool, RowsError> {
         let task = match tx.task_of_message(&self.message_id)? {
-            Some(task_id) => tx.a2a_task(&task_id)?,
+            Some(task_id) => tx.task(&task_id)?,
             None => None,
         };
-        Ok(task.is_some_and(|task| task.owner == self.by.name))
+        Ok(task.is_some_and(|task| task.is_agents(&self.by.name)))
     }
 
     /// Stopping an answer that asks back ends the task that waits for the next word.
@@ -86,7 +86,8 @@ impl Cancel {
             return Ok(CancelOutcome::TooLate);
         };
         let last = task.messages.last();
-        if last.is_none_or(|last| last.message.message_id != self.message_id)
+        if task.task.start.is_some()
+            || last.is_none_or(|last| last.message.message_id != self.message_id)
             || task.now().state.terminal()
         {
             return Ok(CancelOutcome::TooLate);

@@ -49,7 +49,7 @@ impl Transition for AddToken {
             before: None,
             limit: 1,
         };
-        let tasks = tx.a2a_tasks_count(&theirs)?;
+        let tasks = tx.agent_tasks_count(&theirs)?;
         if tasks > 0 && !self.rotate {
             return Ok(TokenAdded::Owns { tasks });
         }

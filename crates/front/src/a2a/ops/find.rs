@@ -22,7 +22,7 @@ pub(super) async fn owned<D: BridgeService>(
         .read(move |rows| TaskSnapshot::load(rows, &task_id))
         .await?;
     found
-        .filter(|view| view.task.owner == caller.name)
+        .filter(|view| view.task.is_agents(&caller.name))
         .ok_or_else(|| A2aError::task_not_found(id))
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn subscribe<D: BridgeService>(
     if state.terminal() && !call.after.is_some_and(known) {
         return Err(A2aError::unsupported(format!(
             "the task is over ({}): nothing more happens to it, get it instead",
-            task::word(state)
+            state.as_str()
         )));
     }
     let permit = call.stream_permit()?;

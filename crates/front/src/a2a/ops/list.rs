@@ -106,7 +106,7 @@ fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
         limit: query.limit.saturating_add(1),
         ..query.clone()
     };
-    let mut found = rows.a2a_tasks(&one_more)?;
+    let mut found = rows.agent_tasks(&one_more)?;
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let more = found.len() > size;
     found.truncate(size);
@@ -119,7 +119,7 @@ fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
     Ok(Page {
         views,
         next,
-        total: rows.a2a_tasks_count(query)?,
+        total: rows.agent_tasks_count(query)?,
     })
 }
 
@@ -183,7 +183,7 @@ fn look(
     status: &TaskState,
     room: usize,
 ) -> Result<Look, RowsError> {
-    let found = rows.a2a_tasks(query)?;
+    let found = rows.agent_tasks(query)?;
     let more = found.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX);
     let mut look = Look {
         views: Vec::new(),

@@ -13,7 +13,7 @@ use a2a::{
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX};
 use bridge_core::port::{Ledger, Read};
 use bridge_core::task_events::{FROM_NOW, Timeline};
-use bridge_core::value::{Push, PushState, TaskId};
+use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
 
 pub(super) async fn create<D: BridgeService>(
     call: &Call<D>,
@@ -75,7 +75,7 @@ pub(super) async fn put<D: BridgeService>(
         .service
         .put_push(push.clone(), &call.caller.name);
     match put.await? {
-        PushPut::Put => Ok(shown(push)),
+        PushPut::Put => Ok(shown(&push)),
         PushPut::Unknown => Err(A2aError::task_not_found(task_id.as_str())),
         PushPut::Refused { why } => Err(A2aError::invalid(field, why)),
     }
@@ -91,16 +91,16 @@ pub(super) async fn check<D: BridgeService>(
     let nobodys = TaskId::new("");
     let push = wanted(call, &nobodys, config.clone(), Since::Beginning);
     let task_id = task_id.cloned().unwrap_or(nobodys);
-    let (config_id, owner) = (push.config_id.clone(), call.caller.name.clone());
+    let (config_id, owner) = (push.subscription_id.clone(), call.caller.name.clone());
     let service = &call.context.service;
     if let PushPut::Refused { why } = service.put_push(push, &owner).await? {
         return Err(A2aError::invalid(field, why));
     }
     let counted = service.ledger().read(move |rows| {
-        let known = rows.push(&task_id, &config_id)?.is_some();
+        let known = rows.subscription(&task_id, &config_id)?.is_some();
         Ok((
             known,
-            rows.pushes_of(&task_id)?.len(),
+            rows.subscriptions_of(&task_id)?.len(),
             rows.pushes_held(&owner)?,
         ))
     });
@@ -121,19 +121,21 @@ fn wanted<D: BridgeService>(
     task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
-) -> Push {
+) -> Subscription {
     let id = config.id.filter(|id| !id.is_empty());
-    Push {
+    Subscription {
         task_id: task_id.clone(),
-        config_id: id.unwrap_or_else(a2a::new_artifact_id),
-        url: config.url,
-        token: config.token.filter(|token| !token.is_empty()),
-        authorization: config
-            .authentication
-            .map(|auth| (auth.scheme, auth.credentials.unwrap_or_default())),
-        unreadable: false,
-        version: call.version.as_str().to_owned(),
-        state: PushState::Waiting { not_before: None },
+        subscription_id: id.unwrap_or_else(a2a::new_artifact_id),
+        target: SubscriptionTarget::Push(PushTarget {
+            url: config.url,
+            token: config.token.filter(|token| !token.is_empty()),
+            authorization: config
+                .authentication
+                .map(|auth| (auth.scheme, auth.credentials.unwrap_or_default())),
+            unreadable: false,
+            version: call.version.as_str().to_owned(),
+        }),
+        state: SubscriptionState::Waiting { not_before: None },
         mark: match since {
             Since::Beginning => None,
             Since::Behind(mark) => mark,
@@ -153,9 +155,10 @@ pub(super) async fn get<D: BridgeService>(
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
     let (task_id, config_id) = (view.task.task_id, request.id.clone());
-    let read = move |rows: &dyn Read| rows.push(&task_id, &config_id);
+    let read = move |rows: &dyn Read| rows.subscription(&task_id, &config_id);
     let found = service.ledger().read(read).await?;
     found
+        .as_ref()
         .map(shown)
         .ok_or_else(|| A2aError::push_not_found(&request.task_id, &request.id))
 }
@@ -168,10 +171,10 @@ pub(super) async fn list<D: BridgeService>(
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
     let task_id = view.task.task_id;
-    let read = move |rows: &dyn Read| rows.pushes_of(&task_id);
+    let read = move |rows: &dyn Read| rows.subscriptions_of(&task_id);
     let found = service.ledger().read(read).await?;
     Ok(ListTaskPushNotificationConfigsResponse {
-        configs: found.into_iter().map(shown).collect(),
+        configs: found.iter().map(shown).collect(),
         next_page_token: None,
     })
 }
@@ -193,19 +196,20 @@ pub(super) async fn delete<D: BridgeService>(
     }
 }
 
-/// To the owner of the task, who gave it.
-fn shown(push: Push) -> TaskPushNotificationConfig {
+/// As its owner sees it.
+fn shown(subscription: &Subscription) -> TaskPushNotificationConfig {
+    let push = subscription.push();
     TaskPushNotificationConfig {
-        url: push.url,
-        id: Some(push.config_id),
-        task_id: push.task_id.to_string(),
-        token: push.token,
-        authentication: push
-            .authorization
-            .map(|(scheme, credentials)| AuthenticationInfo {
+        url: push.map(|push| push.url.clone()).unwrap_or_default(),
+        id: Some(subscription.subscription_id.clone()),
+        task_id: subscription.task_id.to_string(),
+        token: push.and_then(|push| push.token.clone()),
+        authentication: push.and_then(|push| push.authorization.clone()).map(
+            |(scheme, credentials)| AuthenticationInfo {
                 scheme,
                 credentials: (!credentials.is_empty()).then_some(credentials),
-            }),
+            },
+        ),
         tenant: None,
     }
 }

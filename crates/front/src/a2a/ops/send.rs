@@ -287,7 +287,7 @@ fn fits(view: &TaskSnapshot, parsed: &ParsedMessage, keyed: bool) -> Result<(), 
 fn over(state: A2aState) -> A2aError {
     A2aError::unsupported(format!(
         "the task is over ({}) and takes no more messages; begin a new one in its context",
-        task::word(state)
+        state.as_str()
     ))
 }
 

@@ -23,7 +23,7 @@ pub(super) async fn cancel<D: BridgeService>(
     let view = owned(service, &call.caller, &request.id).await?;
     let state = view.now().state;
     if state.terminal() {
-        let why = format!("it is over already ({})", task::word(state));
+        let why = format!("it is over already ({})", state.as_str());
         return Err(A2aError::not_cancelable(&request.id, &why));
     }
     if carried_by_another(&view) {

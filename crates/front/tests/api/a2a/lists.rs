@@ -3,7 +3,7 @@
 use super::{World, says, state};
 use crate::service::Put;
 use bridge_core::port::{Change, Ledger};
-use bridge_core::value::{A2aTask, TaskId};
+use bridge_core::value::{Task, TaskId};
 use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
@@ -112,12 +112,12 @@ async fn sparse_filter_returns_continuation_token() {
     let known = world
         .service
         .ledger()
-        .read(|rows| rows.a2a_task(&TaskId::new("e1")))
+        .read(|rows| rows.task(&TaskId::new("e1")))
         .await;
     let known = known.unwrap().unwrap();
     world.service.pass_ms(1_000);
     let newer = (0..1_050).map(|n| {
-        Change::NewA2aTask(A2aTask {
+        Change::NewTask(Task {
             task_id: TaskId::new(format!("n{n}")),
             created_at: world.service.now(),
             ..known.clone()

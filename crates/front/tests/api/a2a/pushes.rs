@@ -3,7 +3,7 @@
 use super::files::file;
 use super::{World, by, says, says_in};
 use bridge_core::port::Ledger;
-use bridge_core::step::Telling;
+use bridge_core::step::EventDelivery;
 use bridge_core::task_events::{Timeline, What};
 use bridge_core::value::TaskId;
 use bridge_front::BridgeService;
@@ -130,18 +130,19 @@ async fn files_that_have_no_address_are_named() {
         .await;
     let read = world.service.ledger().read(|rows| {
         let id = TaskId::new("e1");
-        Ok((rows.push(&id, "c")?, Timeline::load(rows, &id)?))
+        Ok((rows.subscription(&id, "c")?, Timeline::load(rows, &id)?))
     });
     let (push, timeline) = read.await.unwrap();
     let timeline = timeline.unwrap();
     let mut task_events = timeline.task_events().into_iter();
     let task_event = task_events.find(|task_event| matches!(task_event.what, What::Answered(_)));
-    let telling = Telling {
-        push: push.unwrap(),
+    let delivery = EventDelivery {
+        subscription: push.unwrap(),
+        again: false,
         task_event: task_event.unwrap(),
         timeline,
     };
-    let told = bridge_front::a2a::pushed(None, &telling);
+    let told = bridge_front::a2a::pushed(None, &delivery);
     let part = &told["artifactUpdate"]["artifact"]["parts"][1]["data"];
     assert_eq!(part["files"][0]["filename"], "a.txt", "{told}");
 }

@@ -39,15 +39,7 @@ const OUT: &str = "state IN ('answered', 'sending')";
 const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
 
 /// Tables whose rows belong to a message.
-const CHILDREN: [&str; 7] = [
-    "turn",
-    "answer",
-    "reply",
-    "request",
-    "event",
-    "task",
-    "task_input",
-];
+const CHILDREN: [&str; 6] = ["turn", "answer", "reply", "request", "event", "task_input"];
 
 /// Brings the rows in order and says what was done.
 pub(super) fn mend(
@@ -200,18 +192,18 @@ impl Mender<'_> {
     /// a message is nothing, and so is what hangs on it.
     fn tasks(&mut self) -> Result<(), Error> {
         self.new.execute(
-            "INSERT INTO a2a_task (task_id, channel, conversation_id, owner, sequence, created_at, changed_at) \
+            "INSERT INTO task (task_id, channel, conversation_id, owner, sequence, created_at, changed_at) \
              SELECT task_id, channel, conversation_id, sender, ?1, at, max(updated_at) \
              FROM task_input JOIN message USING (message_id) \
-             WHERE task_id NOT IN (SELECT task_id FROM a2a_task) AND sender <> '(lost)' GROUP BY task_id",
+             WHERE task_id NOT IN (SELECT task_id FROM task) AND message.channel <> 'task' AND sender <> '(lost)' GROUP BY task_id",
             [SEQUENCE_LEAP],
         )?;
         let inputless =
             "task_id NOT IN (SELECT task_id FROM task_input WHERE message_id IS NOT NULL)";
-        self.drop_rows("a2a_task", inputless)?;
-        let orphaned = "task_id NOT IN (SELECT task_id FROM a2a_task)";
+        self.drop_rows("task", inputless)?;
+        let orphaned = "task_id NOT IN (SELECT task_id FROM task)";
         self.drop_rows("task_input", orphaned)?;
-        self.drop_rows("push", orphaned)
+        self.drop_rows("subscription", orphaned)
     }
 
     fn texts(&mut self) -> Result<(), Error> {

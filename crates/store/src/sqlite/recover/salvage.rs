@@ -211,7 +211,7 @@ fn tables(new: &Connection) -> Result<Vec<SalvagedTable>, Error> {
         });
     }
     // Those first that the others belong to: they are asked for the keys that these name.
-    let parents = ["message", "conversation", "reply", "a2a_task"];
+    let parents = ["message", "conversation", "reply", "task"];
     tables.sort_by_key(|table| !parents.contains(&table.name.as_str()));
     Ok(tables)
 }
@@ -364,7 +364,7 @@ impl TableSalvage<'_, '_> {
         let named = match key.as_str() {
             "message_id" => "SELECT message_id FROM message",
             "conversation_id" => "SELECT DISTINCT conversation_id FROM message",
-            "task_id" => "SELECT task_id FROM a2a_task",
+            "task_id" => "SELECT task_id FROM task",
             _ => return Ok(()),
         };
         let mut ids = self.salvage.new.prepare(named)?;
@@ -408,7 +408,7 @@ impl TableSalvage<'_, '_> {
             // It is not what was stored any more, and we say so ourselves.
             self.set(&mut values, "row_sum", Value::Null);
         }
-        if origin == RowOrigin::Backup && self.table.name == "a2a_task" {
+        if origin == RowOrigin::Backup && self.table.name == "task" {
             self.leap(&mut values);
         }
         if !self.is_as_stored(&values) {

@@ -13,18 +13,19 @@ use bridge_core::step::{
 };
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::value::{
-    A2aTask, ChannelId, Class, ExternalId, RequestDecision, RequestId, RequestKind, Sandbox,
-    TaskId, TaskInput, TaskInputKind, Tier, Timestamp,
+    ChannelId, Class, ExternalId, RequestDecision, RequestId, RequestKind, Sandbox, Task, TaskId,
+    TaskInput, TaskInputKind, Tier, Timestamp,
 };
 
-fn task(id: &str, owner: &str, key: &str) -> A2aTask {
-    A2aTask {
+fn task(id: &str, owner: &str, key: &str) -> Task {
+    Task {
         task_id: TaskId::new(id),
         channel: ChannelId::new("a2a"),
         conversation_id: conversation(key),
         owner: owner.to_owned(),
         sequence: 0,
         created_at: Timestamp(1_000_000),
+        start: None,
     }
 }
 
@@ -85,8 +86,8 @@ fn of(owner: &str) -> TaskQuery {
 }
 
 async fn listed<L: Ledger>(world: &World<L>, query: TaskQuery) -> Vec<(String, Timestamp)> {
-    let found = world.reads(move |rows| rows.a2a_tasks(&query)).await;
-    let name = |(task, at): (A2aTask, Timestamp)| (task.task_id.to_string(), at);
+    let found = world.reads(move |rows| rows.agent_tasks(&query)).await;
+    let name = |(task, at): (Task, Timestamp)| (task.task_id.to_string(), at);
     found.into_iter().map(name).collect()
 }
 
@@ -134,7 +135,7 @@ pub(super) async fn task_input_and_message_commit_together<F: Fixture>() {
         .await;
     assert_eq!(found, None);
     assert!(is_conflict(
-        world.tries(Write(vec![Change::NewA2aTask(one)])).await
+        world.tries(Write(vec![Change::NewTask(one)])).await
     ));
     // A second word in the same place, a message in two places, and a word of nothing.
     let elsewhere = |word: &TaskInput, task_id: &str, ordinal| TaskInput {
@@ -199,7 +200,7 @@ pub(super) async fn foreign_task_is_unknown<F: Fixture>() {
     }
     assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
     assert!(ids(&world, of("bob")).await.is_empty());
-    let count = world.reads(|rows| rows.a2a_tasks_count(&of("bob"))).await;
+    let count = world.reads(|rows| rows.agent_tasks_count(&of("bob"))).await;
     assert_eq!(count, 0);
 }
 
@@ -531,7 +532,7 @@ pub(super) async fn tasks_list_by_newest_change<F: Fixture>() {
         assert_eq!(ids(&world, query.clone()).await, found);
         let count = found.len() as u64;
         let one = TaskQuery { limit: 1, ..query };
-        let counted = world.reads(move |rows| rows.a2a_tasks_count(&one)).await;
+        let counted = world.reads(move |rows| rows.agent_tasks_count(&one)).await;
         assert_eq!(counted, count);
     }
 }

@@ -12,8 +12,8 @@ use bridge_core::step::{
     Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse, Verdict,
 };
 use bridge_core::value::{
-    A2aTask, Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure, MessageState,
-    NextInput, Sandbox, Seq, StateName, TaskId, TaskInput, TaskInputKind, Timestamp,
+    Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure, MessageState, NextInput,
+    Sandbox, Seq, StateName, Task, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
 pub(super) async fn a_finished_row_shown_again_changes_nothing<F: Fixture>() {
@@ -258,13 +258,14 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
         let fixture = F::open();
         let mut world = World::over(fixture.ledger());
         let client_id = steers(&mut world).await;
-        let task = A2aTask {
+        let task = Task {
             task_id: TaskId::new("e"),
             channel: ChannelId::new("local"),
             conversation_id: conversation("a"),
             owner: "me".to_owned(),
             sequence: 0,
             created_at: world.now,
+            start: None,
         };
         let word = TaskInput {
             task_id: task.task_id.clone(),
@@ -275,7 +276,7 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
             original: "{}".to_owned(),
             at: world.now,
         };
-        let rows = vec![Change::NewA2aTask(task), Change::NewTaskInput(word)];
+        let rows = vec![Change::NewTask(task), Change::NewTaskInput(word)];
         world.does(Write(rows)).await;
         let cancel = |id: &str, by: &str| Cancel {
             message_id: message(id),

@@ -6,20 +6,19 @@ use crate::given::{World, Write, failure, message};
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{
-    AddToken, DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, RevokeToken, Telling,
+    AddToken, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored,
+    PutPush, RevokeToken,
 };
-use bridge_core::value::{Class, Push, PushState, TaskId, Timestamp};
+use bridge_core::value::{
+    Class, PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
+};
 
-fn push(task_id: &str, config_id: &str) -> Push {
-    Push {
+fn push(task_id: &str, config_id: &str) -> Subscription {
+    Subscription {
         task_id: TaskId::new(task_id),
-        config_id: config_id.to_owned(),
-        url: "https://hooks.example.com/o'r \"?key=1".to_owned(),
-        token: Some("t'oken".to_owned()),
-        authorization: Some(("Bearer".to_owned(), "c\"redentials".to_owned())),
-        unreadable: false,
-        version: "1.0".to_owned(),
-        state: PushState::Waiting { not_before: None },
+        subscription_id: config_id.to_owned(),
+        target: SubscriptionTarget::Push(target()),
+        state: SubscriptionState::Waiting { not_before: None },
         mark: None,
         tries: 0,
         first_try_at: None,
@@ -28,17 +27,27 @@ fn push(task_id: &str, config_id: &str) -> Push {
     }
 }
 
+fn target() -> PushTarget {
+    PushTarget {
+        url: "https://hooks.example.com/o'r \"?key=1".to_owned(),
+        token: Some("t'oken".to_owned()),
+        authorization: Some(("Bearer".to_owned(), "c\"redentials".to_owned())),
+        unreadable: false,
+        version: "1.0".to_owned(),
+    }
+}
+
 fn put(task_id: &str, config_id: &str) -> PutPush {
     PutPush {
-        push: push(task_id, config_id),
+        subscription: push(task_id, config_id),
         by: "ann".to_owned(),
     }
 }
 
-async fn kept<L: Ledger>(world: &World<L>, task_id: &str, config_id: &str) -> Option<Push> {
+async fn kept<L: Ledger>(world: &World<L>, task_id: &str, config_id: &str) -> Option<Subscription> {
     let (task_id, config_id) = (TaskId::new(task_id), config_id.to_owned());
     world
-        .reads(move |rows| rows.push(&task_id, &config_id))
+        .reads(move |rows| rows.subscription(&task_id, &config_id))
         .await
 }
 
@@ -46,30 +55,31 @@ async fn open<L: Ledger>(world: &World<L>, after: Option<(&str, &str)>, limit: u
     let after = after.map(|(id, config)| (TaskId::new(id), config.to_owned()));
     let found = world.reads(move |rows| {
         let after = after.as_ref().map(|(id, config)| (id, config.as_str()));
-        rows.pushes_open(after, limit)
+        rows.subscriptions_open(after, limit)
     });
-    let name = |push: Push| format!("{}/{}", push.task_id, push.config_id);
+    let name = |it: Subscription| format!("{}/{}", it.task_id, it.subscription_id);
     found.await.into_iter().map(name).collect()
 }
 
-fn begin(config_id: &str) -> PushBegin {
-    PushBegin {
+fn begin(config_id: &str) -> DeliveryBegin {
+    DeliveryBegin {
         task_id: TaskId::new("e-m1"),
-        config_id: config_id.to_owned(),
+        subscription_id: config_id.to_owned(),
+        asked: None,
     }
 }
 
-async fn telling<L: Ledger>(world: &World<L>) -> Telling {
+async fn telling<L: Ledger>(world: &World<L>) -> EventDelivery {
     match world.does(begin("p")).await.outcome {
-        PushStep::Send(telling) => *telling,
+        DeliveryStep::Send(telling) => *telling,
         other => panic!("{other:?}"),
     }
 }
 
-fn end(telling: &Telling, class: Option<Class>) -> PushEnd {
-    PushEnd {
-        task_id: telling.push.task_id.clone(),
-        config_id: telling.push.config_id.clone(),
+fn end(telling: &EventDelivery, class: Option<Class>) -> DeliveryEnd {
+    DeliveryEnd {
+        task_id: telling.subscription.task_id.clone(),
+        subscription_id: telling.subscription.subscription_id.clone(),
         mark: telling.task_event.mark.clone(),
         failure: class.map(failure),
         jitter: 1_000,
@@ -93,14 +103,17 @@ pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() 
     let world = World::over(fixture.ledger());
     assert_eq!(kept(&world, "e-m1", "p").await, Some(push("e-m1", "p")));
     let id = TaskId::new("e-m1");
-    let of = world.reads(move |rows| rows.pushes_of(&id)).await;
+    let of = world.reads(move |rows| rows.subscriptions_of(&id)).await;
     assert_eq!(of, ["", "p", "q"].map(|config| push("e-m1", config)));
     assert_eq!(open(&world, None, 2).await, ["e-m1/", "e-m1/p"]);
     assert_eq!(open(&world, Some(("e-m1", "p")), 9).await, ["e-m1/q"]);
-    let other = Push {
-        token: None,
-        authorization: None,
-        state: PushState::Dead { at: Timestamp(9) },
+    let other = Subscription {
+        target: SubscriptionTarget::Push(PushTarget {
+            token: None,
+            authorization: None,
+            ..target()
+        }),
+        state: SubscriptionState::Dead { at: Timestamp(9) },
         mark: Some("m1/working".to_owned()),
         tries: 3,
         first_try_at: Some(Timestamp(8)),
@@ -108,7 +121,7 @@ pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() 
         ..push("e-m1", "p")
     };
     world
-        .does(Write(vec![Change::PutPush(other.clone())]))
+        .does(Write(vec![Change::PutSubscription(other.clone())]))
         .await;
     assert_eq!(kept(&world, "e-m1", "p").await, Some(other.clone()));
     assert_eq!(open(&world, None, 9).await, ["e-m1/", "e-m1/q"]);
@@ -117,7 +130,7 @@ pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() 
     assert_eq!((again.mark, again.tries), (other.mark, 0));
     let dropped = |by: &str| DropPush {
         task_id: TaskId::new("e-m1"),
-        config_id: "p".to_owned(),
+        subscription_id: "p".to_owned(),
         by: by.to_owned(),
     };
     assert!(!world.does(dropped("bob")).await.outcome);
@@ -126,7 +139,7 @@ pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() 
         assert!(world.does(dropped("ann")).await.outcome);
     }
     assert_eq!(kept(&world, "e-m1", "p").await, None);
-    let orphan = Write(vec![Change::PutPush(push("e-none", "p"))]);
+    let orphan = Write(vec![Change::PutSubscription(push("e-none", "p"))]);
     assert!(world.tries(orphan).await.is_err());
 }
 
@@ -137,7 +150,7 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     world.does(put("e-m1", "p")).await;
     let told = telling(&world).await;
     assert_eq!(
-        (told.task_event.mark.as_str(), told.push.tries),
+        (told.task_event.mark.as_str(), told.subscription.tries),
         ("m1/submitted", 1)
     );
     // The daemon dies: nobody knows whether it was taken.
@@ -145,24 +158,27 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     world = World::over(fixture.ledger());
     let told = telling(&world).await;
     assert_eq!(
-        (told.task_event.mark.as_str(), told.push.tries),
+        (told.task_event.mark.as_str(), told.subscription.tries),
         ("m1/submitted", 2)
     );
     world.does(end(&told, None)).await;
-    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
     answers(&mut world, "m1", "42").await;
     for mark in ["m1/working", "m1/answer", "m1/completed"] {
         let told = telling(&world).await;
-        assert_eq!((told.task_event.mark.as_str(), told.push.tries), (mark, 1));
+        assert_eq!(
+            (told.task_event.mark.as_str(), told.subscription.tries),
+            (mark, 1)
+        );
         world.does(end(&told, None)).await;
     }
     let closed = kept(&world, "e-m1", "p").await.unwrap();
-    assert_eq!(closed.state, PushState::Closed);
-    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    assert!(closed.state.is_closed());
+    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
     assert!(open(&world, None, 9).await.is_empty());
     let late = world.does(end(&told, None)).await;
     assert_eq!(late.outcome, None, "nothing was under way");
-    assert_eq!(world.does(begin("q")).await.outcome, PushStep::Nothing);
+    assert_eq!(world.does(begin("q")).await.outcome, DeliveryStep::Nothing);
 }
 
 pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day<F: Fixture>() {
@@ -173,16 +189,16 @@ pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day
     let told = telling(&world).await;
     world.does(end(&told, Some(Class::Transient))).await;
     let later = world.does(begin("p")).await.outcome;
-    assert_eq!(later, PushStep::Later(world.now.plus_ms(1_000)));
+    assert_eq!(later, DeliveryStep::Later(world.now.plus_ms(1_000)));
     world.pass_ms(REPLY_AGE_MAX_MS);
     let told = telling(&world).await;
     world.does(end(&told, Some(Class::Transient))).await;
     world.pass_ms(REPLY_AGE_MAX_MS);
     let told = telling(&world).await;
-    assert_eq!(told.push.tries, 3);
+    assert_eq!(told.subscription.tries, 3);
     let dead = world.does(end(&told, Some(Class::Transient))).await.outcome;
-    assert_eq!(dead, Some(PushState::Dead { at: world.now }));
-    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    assert_eq!(dead, Some(SubscriptionState::Dead { at: world.now }));
+    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
     let events = world.reads(|rows| rows.events(&message("m1"), 0, 9)).await;
     assert_eq!(events.len(), 1);
     assert!(
@@ -207,7 +223,7 @@ pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixt
     assert_eq!(same, PushStored::Stored);
     world.does(first("d", "m2", "ann")).await;
     let many = (PUSHES_PER_TASK_MAX..PUSHES_PER_OWNER_MAX)
-        .map(|n| Change::PutPush(push("e-m2", &format!("p{n}"))));
+        .map(|n| Change::PutSubscription(push("e-m2", &format!("p{n}"))));
     world.does(Write(many.collect())).await;
     let held = world.reads(|rows| rows.pushes_held("ann")).await;
     assert_eq!(held, u64::from(PUSHES_PER_OWNER_MAX));
@@ -215,11 +231,13 @@ pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixt
     world.does(first("e", "m3", "ann")).await;
     let full = world.does(put("e-m3", "p")).await.outcome;
     assert!(matches!(full, PushStored::Full { .. }), "{full:?}");
-    let closed = Push {
-        state: PushState::Closed,
+    let closed = Subscription {
+        state: SubscriptionState::Closed { at: Timestamp(9) },
         ..push("e-m1", "p0")
     };
-    world.does(Write(vec![Change::PutPush(closed)])).await;
+    world
+        .does(Write(vec![Change::PutSubscription(closed)]))
+        .await;
     let stored = world.does(put("e-m3", "p")).await.outcome;
     assert_eq!(stored, PushStored::Stored);
     let again = world.does(put("e-m1", "p0")).await.outcome;
@@ -244,7 +262,7 @@ pub(super) async fn whoever_loses_its_token_is_told_nothing_more<F: Fixture>() {
             .await;
         world.does(first(key, id, owner)).await;
         let put = PutPush {
-            push: push(&format!("e-{id}"), "p"),
+            subscription: push(&format!("e-{id}"), "p"),
             by: owner.to_owned(),
         };
         assert_eq!(world.does(put).await.outcome, PushStored::Stored);
@@ -260,6 +278,6 @@ pub(super) async fn whoever_loses_its_token_is_told_nothing_more<F: Fixture>() {
     assert_eq!(open(&world, None, 9).await, ["e-m2/p"]);
     assert_eq!(world.does(end(&told, None)).await.outcome, None);
     answers(&mut world, "m1", "42").await;
-    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
     assert_eq!(kept(&world, "e-m1", "p").await, None);
 }

@@ -5,12 +5,13 @@ use crate::given::{World, Write, answered, attach, begin, claim, failure, messag
 use bridge_core::limits::REPLY_AGE_MAX_MS;
 use bridge_core::port::{Change, Kept, LedgerError, RowsError};
 use bridge_core::step::{
-    Claim, ClaimOutcome, Keep, MidTurn, NotifyBegin, NotifyEnd, NotifyStep, Prune, StartTask,
+    Claim, ClaimOutcome, DeliveryBegin, DeliveryEnd, DeliveryStep, Keep, MidTurn, Prune, StartTask,
     SteerStored, SteerTask, TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Notification,
-    NotifyState, ReadAccess, Sandbox, StateName, Task, TaskId, TaskTerms, Tier, Timestamp,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, ReadAccess, Sandbox,
+    StateName, Subscription, SubscriptionState, Task, TaskId, TaskStart, TaskTerms, Tier,
+    Timestamp,
 };
 use bridge_core::why::Case;
 
@@ -20,31 +21,25 @@ pub(super) fn start(id: &str, target: Option<&str>) -> StartTask {
     StartTask {
         task: Task {
             task_id: TaskId::new(id),
+            channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
-            message_id: receive.message_id.clone(),
-            starter: "o'wner \"\\".to_owned(),
-            prompt_summary: "do …".to_owned(),
-            asked: AskedDigest::of([Some("do it")]),
-            terms: TaskTerms {
-                cwd: "/work".to_owned(),
-                model: Some("m".to_owned()),
-                sandbox: Sandbox::WorkspaceWrite,
-                approval_policy: ApprovalPolicy::Untrusted,
-                codex_home: Some("/home".to_owned()),
-                reads: ReadAccess::Isolated,
-            },
-            notification: Notification {
-                target: target.map(str::to_owned),
-                state: match target {
-                    Some(_) => NotifyState::Pending { not_before: None },
-                    None => NotifyState::NoTarget,
-                },
-                tries: 0,
-                first_try_at: None,
-                error: None,
-            },
+            owner: "o'wner \"\\".to_owned(),
+            sequence: 0,
             created_at: Timestamp(1),
+            start: Some(TaskStart {
+                prompt_summary: "do …".to_owned(),
+                asked: AskedDigest::of([Some("do it")]),
+                terms: TaskTerms {
+                    cwd: "/work".to_owned(),
+                    model: Some("m".to_owned()),
+                    sandbox: Sandbox::WorkspaceWrite,
+                    approval_policy: ApprovalPolicy::Untrusted,
+                    codex_home: Some("/home".to_owned()),
+                    reads: ReadAccess::Isolated,
+                },
+            }),
         },
+        notify: target.map(str::to_owned),
         receive,
     }
 }
@@ -65,16 +60,25 @@ fn tell(id: &str) -> Tell {
     }
 }
 
-fn notify(id: &str) -> NotifyBegin {
-    NotifyBegin {
+fn notify(id: &str) -> DeliveryBegin {
+    DeliveryBegin {
         task_id: TaskId::new(id),
+        subscription_id: Subscription::END.to_owned(),
         asked: None,
     }
 }
 
-fn ended(id: &str, class: Option<Class>) -> NotifyEnd {
-    NotifyEnd {
+async fn notification<L: bridge_core::port::Ledger>(world: &World<L>, id: &str) -> Subscription {
+    let id = TaskId::new(id);
+    let found = world.reads(move |rows| rows.subscription(&id, Subscription::END));
+    found.await.unwrap()
+}
+
+fn ended(id: &str, class: Option<Class>) -> DeliveryEnd {
+    DeliveryEnd {
         task_id: TaskId::new(id),
+        subscription_id: Subscription::END.to_owned(),
+        mark: Subscription::END.to_owned(),
         failure: class.map(failure),
         jitter: 1_000,
     }
@@ -108,17 +112,17 @@ pub(super) async fn a_task_and_its_message_are_on_disk_together<F: Fixture>() {
         TaskStarted::Known(task.clone())
     );
     world.does(start("t2", None)).await;
-    let listed = world.reads(|rows| rows.tasks(None, 10)).await;
+    let listed = world.reads(|rows| rows.started_tasks(None, 10)).await;
     let ids: Vec<_> = listed.iter().map(|task| task.task_id.as_str()).collect();
     assert_eq!(ids, ["t2", "t1"]);
-    let older = world.reads(|rows| rows.tasks(Some(&TaskId::new("t2")), 10));
+    let older = world.reads(|rows| rows.started_tasks(Some(&TaskId::new("t2")), 10));
     assert_eq!(older.await, std::slice::from_ref(&task));
-    let unknown = world.reads(|rows| rows.tasks(Some(&TaskId::new("t9")), 10));
+    let unknown = world.reads(|rows| rows.started_tasks(Some(&TaskId::new("t9")), 10));
     assert!(unknown.await.is_empty());
     let found = world.reads(|rows| rows.task(&TaskId::new("t1"))).await;
     assert_eq!(found, Some(task.clone()));
     let id = task.conversation_id.clone();
-    let found = world.reads(move |rows| rows.task_of(&id)).await;
+    let found = world.reads(move |rows| rows.started_task(&id)).await;
     assert_eq!(found, Some(task.clone()));
     let twice = world.tries(Write(vec![Change::NewTask(task)])).await;
     let conflict =
@@ -179,26 +183,33 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     let mut world = World::over(fixture.ledger());
     world.does(start("t1", Some("local"))).await;
     world.does(start("t2", None)).await;
-    let untold = world.reads(|rows| rows.untold_tasks(None, 10)).await;
+    let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
     assert_eq!(untold.len(), 1);
-    assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
+    assert_eq!(
+        world.does(notify("t1")).await.outcome,
+        DeliveryStep::Nothing
+    );
     for id in ["t1", "t2"] {
         finish(&mut world, id).await;
     }
-    assert_eq!(world.does(notify("t2")).await.outcome, NotifyStep::Nothing);
-    let NotifyStep::Send { task, again: false } = world.does(notify("t1")).await.outcome else {
+    assert_eq!(
+        world.does(notify("t2")).await.outcome,
+        DeliveryStep::Nothing
+    );
+    let DeliveryStep::Send(sent) = world.does(notify("t1")).await.outcome else {
         panic!("it is over");
     };
-    assert_eq!(task.notification.tries, 1);
+    assert_eq!((sent.subscription.tries, sent.again), (1, false));
     // The daemon died here.
-    let NotifyStep::Send { again: true, .. } = world.does(notify("t1")).await.outcome else {
+    let DeliveryStep::Send(sent) = world.does(notify("t1")).await.outcome else {
         panic!("its outcome is not known");
     };
+    assert!(sent.again);
     let state = world
         .does(ended("t1", Some(Class::Transient)))
         .await
         .outcome;
-    let Some(NotifyState::Pending {
+    let Some(SubscriptionState::Waiting {
         not_before: Some(at),
     }) = state
     else {
@@ -206,18 +217,20 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     };
     assert_eq!(
         world.does(notify("t1")).await.outcome,
-        NotifyStep::Later(at)
+        DeliveryStep::Later(at)
     );
     world.now = at;
     world.does(notify("t1")).await;
-    let sent = NotifyState::Sent { at: world.now };
+    let sent = SubscriptionState::Closed { at: world.now };
     assert_eq!(world.does(ended("t1", None)).await.outcome, Some(sent));
     assert_eq!(world.does(ended("t1", None)).await.outcome, None);
-    assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
-    let told = world.reads(|rows| rows.task(&TaskId::new("t1"))).await;
-    let told = told.unwrap().notification;
+    assert_eq!(
+        world.does(notify("t1")).await.outcome,
+        DeliveryStep::Nothing
+    );
+    let told = notification(&world, "t1").await;
     assert_eq!((told.state, told.tries, told.error), (sent, 3, None));
-    let untold = world.reads(|rows| rows.untold_tasks(None, 10)).await;
+    let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
     assert!(untold.is_empty());
 }
 
@@ -228,29 +241,32 @@ pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: 
     finish(&mut world, "t1").await;
     world.does(notify("t1")).await;
     world.now = world.now.plus_ms(REPLY_AGE_MAX_MS + 1);
-    let failed = NotifyState::Failed { at: world.now };
+    let failed = SubscriptionState::Dead { at: world.now };
     let state = world
         .does(ended("t1", Some(Class::Ambiguous)))
         .await
         .outcome;
     assert_eq!(state, Some(failed));
-    assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
-    let asked = NotifyBegin {
+    assert_eq!(
+        world.does(notify("t1")).await.outcome,
+        DeliveryStep::Nothing
+    );
+    let asked = DeliveryBegin {
         asked: Some("ann".to_owned()),
         ..notify("t1")
     };
     let step = world.does(asked).await.outcome;
-    assert!(matches!(step, NotifyStep::Send { .. }));
+    assert!(matches!(step, DeliveryStep::Send(_)));
     let state = world
         .does(ended("t1", Some(Class::Permanent)))
         .await
         .outcome;
-    assert_eq!(state, Some(NotifyState::Failed { at: world.now }));
-    let wrong = Write(vec![Change::Notify {
-        task_id: TaskId::new("t1"),
-        from: NotifyState::Sending,
-        to: start("t1", None).task.notification,
-    }]);
+    assert_eq!(state, Some(SubscriptionState::Dead { at: world.now }));
+    let stray = Subscription {
+        task_id: TaskId::new("t9"),
+        ..notification(&world, "t1").await
+    };
+    let wrong = Write(vec![Change::PutSubscription(stray)]);
     assert!(world.tries(wrong).await.is_err());
 }
 
@@ -289,7 +305,7 @@ pub(super) async fn tasks_that_write_in_one_directory_take_turns<F: Fixture>() {
     ] {
         let mut start = start(id, None);
         start.receive.tier = Tier::Tool;
-        start.task.terms.sandbox = sandbox;
+        start.task.start.as_mut().unwrap().terms.sandbox = sandbox;
         world.does(start).await;
     }
     let mut claimed = Vec::new();

@@ -1,53 +1,73 @@
-//! What the loop of push notifications knows beside the rows: where to look, who is being told, and who waits for a place
-//! among those. All of it may be lost: the next walk over the rows finds it again.
+//! What the notifier knows beside the rows: where to look, which deliveries run, and which wait for a slot. All of it may
+//! be lost: the next walk over the rows finds it again.
 
-use bridge_core::value::{MessageId, TaskId, Timestamp};
+use bridge_core::value::{MessageId, Subscription, SubscriptionTarget, TaskId, Timestamp};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Receivers that are called at the same time.
-const GOING_MAX: usize = 16;
-/// Receivers of one owner among them: one that is slow does not hold up the others.
-const GOING_OF_OWNER_MAX: usize = 4;
-/// Messages and tasks whose change is remembered one by one; beyond it everything is looked at.
+/// Push receivers that are called at the same time.
+const PUSHES_MAX: usize = 16;
+/// Push receivers of one owner among them: a slow one does not hold up the others.
+const PUSHES_OF_OWNER_MAX: usize = 4;
+/// Notifications of ended tasks that are sent at the same time.
+const NOTIFICATIONS_MAX: usize = 8;
+/// Changed messages and tasks that are remembered one by one; beyond it everything is looked at.
 const CHANGED_MAX: usize = 1_024;
-/// Those who wait for a place by name; beyond it everything is looked at when all of them had theirs.
+/// Deliveries that wait for a slot by name; beyond it everything is looked at when all of them had theirs.
 const WAITING_MAX: usize = 1_024;
 
-/// A configuration by its task and name.
+/// A subscription by its task and id.
 pub(super) type Key = (TaskId, String);
 
-/// What the loop knows.
+/// Which bound a delivery counts for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Notifications of ended tasks, together.
+    Notifications,
+    /// Push notifications of this owner.
+    Pushes(String),
+}
+
+impl Lane {
+    pub(super) fn of(subscription: &Subscription, owner: &str) -> Self {
+        match subscription.target {
+            SubscriptionTarget::Push(_) => Self::Pushes(owner.to_owned()),
+            SubscriptionTarget::Notify(_) | SubscriptionTarget::Nobody => Self::Notifications,
+        }
+    }
+}
+
+/// The slots of the notifier.
 #[derive(Debug, Default)]
-pub(crate) struct Pushing {
+pub(crate) struct Slots {
     wake: Notify,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// There are configurations; without any nothing is looked at.
+    /// There are subscriptions; without any nothing is looked at.
     any: bool,
     /// Messages that changed.
     changed: HashSet<MessageId>,
-    /// Tasks whose configurations are new, or were asked for while they were told.
+    /// Tasks whose subscriptions are new, or changed while an event was delivered.
     asked: HashSet<TaskId>,
     /// When everything is to be looked at: a pause is over, or there was too much to remember.
     due: Option<Timestamp>,
-    /// Those that are being told now.
+    /// Deliveries that run now.
     going: HashMap<Key, Going>,
-    /// Those that found no place, with their owners; who came first has the next one.
-    waiting: VecDeque<(Key, String)>,
+    /// Deliveries that found no slot, first come, first served.
+    waiting: VecDeque<(Key, Lane)>,
     /// There were more of them.
     left_out: bool,
 }
 
 #[derive(Debug)]
 struct Going {
-    owner: String,
-    /// Somebody asked for it again meanwhile.
+    lane: Lane,
+    /// It was asked for again meanwhile.
     again: bool,
 }
 
@@ -61,10 +81,10 @@ pub(super) enum Look {
     },
 }
 
-/// One that is being told, until this is dropped.
+/// A delivery that runs, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    pushing: Arc<Pushing>,
+pub(super) struct Slot {
+    slots: Arc<Slots>,
     pub(super) key: Key,
 }
 
@@ -73,24 +93,37 @@ impl Known {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    fn of_owner(&self, owner: &str) -> usize {
-        let of = self.going.values().filter(|going| going.owner == owner);
-        of.count()
+    fn running(&self, lane: &Lane) -> usize {
+        self.going.values().filter(|it| it.lane == *lane).count()
     }
 
-    fn wait(&mut self, key: Key, owner: &str) {
+    fn pushes(&self) -> usize {
+        let notifications = self.running(&Lane::Notifications);
+        self.going.len().saturating_sub(notifications)
+    }
+
+    fn is_free(&self, lane: &Lane) -> bool {
+        match lane {
+            Lane::Notifications => self.running(lane) < NOTIFICATIONS_MAX,
+            Lane::Pushes(_) => {
+                self.running(lane) < PUSHES_OF_OWNER_MAX && self.pushes() < PUSHES_MAX
+            }
+        }
+    }
+
+    fn wait(&mut self, key: Key, lane: Lane) {
         if self.waiting.iter().any(|(known, _)| *known == key) {
             return;
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back((key, owner.to_owned()))
+            self.waiting.push_back((key, lane))
         } else {
             self.left_out = true
         }
     }
 }
 
-impl Pushing {
+impl Slots {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +133,7 @@ impl Pushing {
         self.wake.notified().await;
     }
 
-    /// There are configurations.
+    /// There are subscriptions.
     pub(super) fn some(&self) {
         self.known().any = true;
     }
@@ -120,8 +153,8 @@ impl Pushing {
         self.wake.notify_one();
     }
 
-    /// A configuration of a task is new.
-    pub(super) fn look(&self, task_id: &TaskId) {
+    /// A subscription of a task is new.
+    pub(crate) fn look(&self, task_id: &TaskId) {
         let mut known = self.known();
         known.any = true;
         if known.asked.len() < CHANGED_MAX {
@@ -160,23 +193,29 @@ impl Pushing {
         }
     }
 
-    /// Those of the waiting for whom there are places now. When nobody waits any more and some could not be remembered,
+    /// Takes those off the queue for which there are slots now. When the queue is empty and some did not fit into it,
     /// everything is looked at then.
     pub(super) fn next_waiting(&self, then: Timestamp) -> Vec<Key> {
         let mut guard = self.known();
         let known = &mut *guard;
-        let mut free = GOING_MAX.saturating_sub(known.going.len());
-        let mut owners: HashMap<String, usize> = HashMap::new();
+        let mut pushes = PUSHES_MAX.saturating_sub(known.pushes());
+        let mut taken: Vec<Lane> = Vec::new();
         let mut next = Vec::new();
-        for (key, owner) in mem::take(&mut known.waiting) {
-            let going = known.of_owner(&owner);
-            let theirs = owners.entry(owner.clone()).or_insert(going);
-            if free == 0 || *theirs >= GOING_OF_OWNER_MAX {
-                known.waiting.push_back((key, owner));
+        for (key, lane) in mem::take(&mut known.waiting) {
+            let ahead = taken.iter().filter(|other| **other == lane).count();
+            let running = known.running(&lane) + ahead;
+            let free = match &lane {
+                Lane::Notifications => running < NOTIFICATIONS_MAX,
+                Lane::Pushes(_) => running < PUSHES_OF_OWNER_MAX && pushes > 0,
+            };
+            if !free {
+                known.waiting.push_back((key, lane));
                 continue;
             }
-            *theirs += 1;
-            free -= 1;
+            if lane != Lane::Notifications {
+                pushes -= 1;
+            }
+            taken.push(lane);
             next.push(key);
         }
         if next.is_empty() && known.waiting.is_empty() && mem::take(&mut known.left_out) {
@@ -185,47 +224,44 @@ impl Pushing {
         next
     }
 
-    /// A place for one that has something to tell; without a free one it waits.
-    pub(super) fn take(self: &Arc<Self>, key: Key, owner: &str) -> Option<Place> {
+    /// A slot for a delivery; without a free one it waits.
+    pub(super) fn take(self: &Arc<Self>, key: Key, lane: Lane) -> Option<Slot> {
         let mut known = self.known();
         if let Some(going) = known.going.get_mut(&key) {
             going.again = true;
             return None;
         }
-        if known.of_owner(owner) >= GOING_OF_OWNER_MAX || known.going.len() >= GOING_MAX {
-            known.wait(key, owner);
+        if !known.is_free(&lane) {
+            known.wait(key, lane);
             return None;
         }
-        let going = Going {
-            owner: owner.to_owned(),
-            again: false,
-        };
+        let going = Going { lane, again: false };
         known.going.insert(key.clone(), going);
-        Some(Place {
-            pushing: Arc::clone(self),
+        Some(Slot {
+            slots: Arc::clone(self),
             key,
         })
     }
 }
 
-impl Place {
-    /// Whether somebody asked for it meanwhile; asked when there seemed to be nothing more to tell.
+impl Slot {
+    /// Whether it was asked for again since the rows were read.
     pub(super) fn asked_again(&self) -> bool {
-        let mut known = self.pushing.known();
+        let mut known = self.slots.known();
         let going = known.going.get_mut(&self.key);
         going.is_some_and(|going| mem::take(&mut going.again))
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let mut known = self.pushing.known();
+        let mut known = self.slots.known();
         let again = known.going.remove(&self.key).is_some_and(|it| it.again);
         let others = !known.waiting.is_empty() || known.left_out;
         drop(known);
         match again {
-            true => self.pushing.look(&self.key.0),
-            false if others => self.pushing.wake.notify_one(),
+            true => self.slots.look(&self.key.0),
+            false if others => self.slots.wake.notify_one(),
             false => {}
         }
     }

@@ -1,0 +1,271 @@
+//! The `subscription` table: who is told of the events of a task. Addresses and credentials of push receivers are encrypted.
+
+use super::fields::Fields;
+use super::seal::{self, SealContext};
+use super::sql;
+use crate::key::{LedgerKey, Unreadable};
+use crate::page;
+use bridge_core::port::RowsError;
+use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
+use rusqlite::{Connection, Row, params};
+
+const COLUMNS: &str = "task_id, subscription_id, state, not_before, ended_at, mark, tries, first_try_at, error, \
+                       created_at, kind, target, token, scheme, credentials, version";
+
+/// As it is stored: what a push receiver is reached by is still encrypted.
+fn read(row: &Row<'_>) -> Result<Subscription, RowsError> {
+    let mut fields = Fields::of("subscription of task", row);
+    Ok(Subscription {
+        task_id: fields.id(TaskId::new)?,
+        subscription_id: fields.next()?,
+        state: read_state(&mut fields)?,
+        mark: fields.next()?,
+        tries: fields.next()?,
+        first_try_at: fields.maybe_time()?,
+        error: fields.next()?,
+        created_at: fields.time()?,
+        target: read_target(&mut fields)?,
+    })
+}
+
+fn read_state(fields: &mut Fields<'_, '_>) -> Result<SubscriptionState, RowsError> {
+    let word: String = fields.next()?;
+    let (not_before, ended_at) = (fields.maybe_time()?, fields.maybe_time()?);
+    let at = || fields.required("it ended at no time", ended_at);
+    match word.as_str() {
+        "waiting" => Ok(SubscriptionState::Waiting { not_before }),
+        "sending" => Ok(SubscriptionState::Sending),
+        "closed" => Ok(SubscriptionState::Closed { at: at()? }),
+        "dead" => Ok(SubscriptionState::Dead { at: at()? }),
+        other => Err(fields.damaged(format!("unknown state {other:?}"))),
+    }
+}
+
+fn read_target(fields: &mut Fields<'_, '_>) -> Result<SubscriptionTarget, RowsError> {
+    let kind: String = fields.next()?;
+    let target: String = fields.next()?;
+    match kind.as_str() {
+        "nobody" => Ok(SubscriptionTarget::Nobody),
+        "notify" => Ok(SubscriptionTarget::Notify(target)),
+        "push" => {
+            let token = fields.next()?;
+            let (scheme, credentials): (Option<String>, Option<String>) =
+                (fields.next()?, fields.next()?);
+            Ok(SubscriptionTarget::Push(PushTarget {
+                url: target,
+                token,
+                authorization: scheme.zip(credentials),
+                unreadable: false,
+                version: fields.next()?,
+            }))
+        }
+        other => Err(fields.damaged(format!("unknown kind {other:?}"))),
+    }
+}
+
+/// Decrypts a push target; one that can't be is given without anything to send it with.
+fn opened(key: &LedgerKey, stored: Subscription) -> Subscription {
+    let SubscriptionTarget::Push(push) = &stored.target else {
+        return stored;
+    };
+    let target = match decrypted(key, &stored, push) {
+        Ok(push) => push,
+        Err(Unreadable) => PushTarget {
+            url: String::new(),
+            token: None,
+            authorization: None,
+            unreadable: true,
+            version: push.version.clone(),
+        },
+    };
+    Subscription {
+        target: SubscriptionTarget::Push(target),
+        ..stored
+    }
+}
+
+fn decrypted(
+    key: &LedgerKey,
+    stored: &Subscription,
+    push: &PushTarget,
+) -> Result<PushTarget, Unreadable> {
+    let (task, id) = (stored.task_id.as_str(), stored.subscription_id.as_str());
+    let url = seal::open(key, &SealContext::push_url(task, id), &push.url)?;
+    let token = push.token.as_deref().map(|token| {
+        let place = SealContext::push_token(task, id, &url);
+        seal::open(key, &place, token)
+    });
+    let authorization = push.authorization.as_ref().map(|(scheme, credentials)| {
+        let place = SealContext::push_credentials(task, id, &url);
+        Ok((scheme.clone(), seal::open(key, &place, credentials)?))
+    });
+    Ok(PushTarget {
+        token: token.transpose()?,
+        authorization: authorization.transpose()?,
+        unreadable: false,
+        version: push.version.clone(),
+        url,
+    })
+}
+
+pub(super) fn one(
+    conn: &Connection,
+    key: &LedgerKey,
+    task_id: &TaskId,
+    subscription_id: &str,
+) -> Result<Option<Subscription>, RowsError> {
+    let query =
+        format!("SELECT {COLUMNS} FROM subscription WHERE task_id = ?1 AND subscription_id = ?2");
+    let params = params![task_id.as_str(), subscription_id];
+    let stored = sql::one(conn, &query, params, read)?;
+    Ok(stored.map(|stored| opened(key, stored)))
+}
+
+pub(super) fn of(
+    conn: &Connection,
+    key: &LedgerKey,
+    task_id: &TaskId,
+) -> Result<Vec<Subscription>, RowsError> {
+    let query =
+        format!("SELECT {COLUMNS} FROM subscription WHERE task_id = ?1 ORDER BY subscription_id");
+    let stored = sql::many(conn, &query, [task_id.as_str()], read)?;
+    Ok(stored.into_iter().map(|one| opened(key, one)).collect())
+}
+
+/// From the open ones to their owners: an owner's history is long, and what is open of it is not.
+pub(super) const HELD: &str = "SELECT count(*) FROM subscription INDEXED BY subscription_open \
+     CROSS JOIN task USING (task_id) \
+     WHERE kind = 'push' AND owner = ?1 AND (state = 'waiting' OR state = 'sending')";
+
+pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
+    let count = sql::number(conn, HELD, [owner])?;
+    Ok(count.and_then(|count| count.try_into().ok()).unwrap_or(0))
+}
+
+pub(super) fn open(
+    conn: &Connection,
+    key: &LedgerKey,
+    after: Option<(&TaskId, &str)>,
+    limit: u32,
+) -> Result<Vec<Subscription>, RowsError> {
+    let (task_id, subscription_id) = match after {
+        Some((task_id, subscription_id)) => (Some(task_id.as_str()), subscription_id),
+        None => (None, ""),
+    };
+    let query = format!(
+        "SELECT {COLUMNS} FROM subscription WHERE (state = 'waiting' OR state = 'sending') \
+         AND (?1 IS NULL OR (task_id, subscription_id) > (?1, ?2)) \
+         ORDER BY task_id, subscription_id LIMIT ?3"
+    );
+    let page = params![task_id, subscription_id, page(limit)];
+    let stored = sql::many(conn, &query, page, read)?;
+    Ok(stored.into_iter().map(|one| opened(key, one)).collect())
+}
+
+/// The columns `not_before` and `ended_at`.
+fn times(state: SubscriptionState) -> (Option<i64>, Option<i64>) {
+    match state {
+        SubscriptionState::Waiting { not_before } => (not_before.map(|at| at.0), None),
+        SubscriptionState::Sending => (None, None),
+        SubscriptionState::Closed { at } | SubscriptionState::Dead { at } => (None, Some(at.0)),
+    }
+}
+
+pub(super) fn put(
+    conn: &Connection,
+    key: &LedgerKey,
+    subscription: &Subscription,
+) -> Result<(), RowsError> {
+    let (task, id) = (
+        subscription.task_id.as_str(),
+        subscription.subscription_id.as_str(),
+    );
+    let (kind, push) = match &subscription.target {
+        SubscriptionTarget::Push(push) if push.unreadable => return moved(conn, subscription),
+        SubscriptionTarget::Push(push) => ("push", Some(push)),
+        SubscriptionTarget::Notify(_) => ("notify", None),
+        SubscriptionTarget::Nobody => ("nobody", None),
+    };
+    let target = match push {
+        Some(push) => seal::seal(key, &SealContext::push_url(task, id), &push.url)?,
+        None => subscription.notify().unwrap_or_default().to_owned(),
+    };
+    let token = push.and_then(|push| Some((push, push.token.as_deref()?)));
+    let token = token.map(|(push, token)| {
+        let place = SealContext::push_token(task, id, &push.url);
+        seal::seal(key, &place, token)
+    });
+    let authorization = push.and_then(|push| Some((push, push.authorization.as_ref()?)));
+    let credentials = authorization.map(|(push, (_, credentials))| {
+        let place = SealContext::push_credentials(task, id, &push.url);
+        seal::seal(key, &place, credentials)
+    });
+    let (not_before, ended_at) = times(subscription.state);
+    sql::write(
+        conn,
+        "INSERT OR REPLACE INTO subscription (task_id, subscription_id, state, not_before, ended_at, mark, tries, \
+         first_try_at, error, created_at, kind, target, token, scheme, credentials, version) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        params![
+            task,
+            id,
+            subscription.state.as_str(),
+            not_before,
+            ended_at,
+            subscription.mark,
+            subscription.tries,
+            subscription.first_try_at.map(|at| at.0),
+            subscription.error,
+            subscription.created_at.0,
+            kind,
+            target,
+            token.transpose()?,
+            authorization.map(|(_, (scheme, _))| scheme),
+            credentials.transpose()?,
+            push.map(|push| &push.version),
+        ],
+        || format!("subscription {id} of task {task}"),
+    )
+}
+
+/// Writes how far it is, and leaves what can't be decrypted as it is: its key may come back.
+fn moved(conn: &Connection, subscription: &Subscription) -> Result<(), RowsError> {
+    let (task, id) = (&subscription.task_id, &subscription.subscription_id);
+    let (not_before, ended_at) = times(subscription.state);
+    sql::write(
+        conn,
+        "UPDATE subscription SET state = ?3, not_before = ?4, ended_at = ?5, mark = ?6, tries = ?7, \
+         first_try_at = ?8, error = ?9 WHERE task_id = ?1 AND subscription_id = ?2",
+        params![
+            task.as_str(),
+            id,
+            subscription.state.as_str(),
+            not_before,
+            ended_at,
+            subscription.mark,
+            subscription.tries,
+            subscription.first_try_at.map(|at| at.0),
+            subscription.error,
+        ],
+        || format!("subscription {id} of task {task}"),
+    )
+}
+
+pub(super) fn remove(conn: &Connection, task_id: &TaskId, id: &str) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "DELETE FROM subscription WHERE task_id = ?1 AND subscription_id = ?2",
+        params![task_id.as_str(), id],
+        || format!("end of subscription {id} of task {task_id}"),
+    )
+}
+
+/// Removes the push configurations of an agent's tasks.
+pub(super) fn remove_pushes_of(conn: &Connection, owner: &str) -> Result<(), RowsError> {
+    sql::run(
+        conn,
+        "DELETE FROM subscription WHERE kind = 'push' \
+         AND task_id IN (SELECT task_id FROM task WHERE cwd IS NULL AND owner = ?1)",
+        [owner],
+    )
+}
