@@ -15,12 +15,12 @@ async fn one_answer_after(setup: Setup, point: &str) {
 
 #[tokio::test]
 async fn k1_crash_before_intake_redelivers_row() {
-    one_answer_after(SOCKET, "receive.before").await;
+    one_answer_after(SOCKET, "receive_page.before").await;
 }
 
 #[tokio::test]
 async fn k2_crash_after_intake_is_resumed() {
-    one_answer_after(SOCKET, "receive.after").await;
+    one_answer_after(SOCKET, "receive_page.after").await;
     one_answer_after(SOCKET, "claim.before").await;
 }
 
@@ -160,7 +160,14 @@ async fn k14_deaths_during_recovery_cost_nothing() {
 async fn every_commit(setup: Setup) {
     let stand = Stand::new(setup).await;
     let transitions = [
-        "receive", "claim", "bind", "begin", "attach", "answer", "send", "confirm",
+        "receive_page",
+        "claim",
+        "bind",
+        "begin",
+        "attach",
+        "answer",
+        "send",
+        "confirm",
     ];
     for transition in transitions {
         for side in ["before", "after"] {

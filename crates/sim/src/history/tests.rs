@@ -69,7 +69,7 @@ fn a_good_history_keeps_every_promise() {
     assert_eq!(verdict.violations, []);
     assert_eq!((verdict.sent, verdict.answered, verdict.dead), (3, 2, 1));
     assert_eq!(verdict.calls_beyond, 1);
-    assert_eq!(verdict.longest_delay_ms, 150);
+    assert_eq!(verdict.longest_delay_ms, 120);
 }
 
 /// What is done to a good history, and what must be found in it then.
