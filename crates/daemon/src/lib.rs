@@ -3,7 +3,6 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-mod a2a_tasks;
 mod act;
 mod api;
 pub mod config;
@@ -11,15 +10,11 @@ mod delivery;
 pub mod failpoint;
 mod intake;
 pub mod key;
-mod notifier;
-mod notify_targets;
 mod process;
-mod push_client;
 mod redaction;
 mod run;
 mod settings;
 pub mod state;
-mod tasks;
 pub mod telemetry;
 pub mod term;
 #[cfg(test)]
@@ -50,7 +45,7 @@ pub(crate) struct Daemon<L, A, S> {
     reloads: OnceLock<api::reload::Reloads>,
     pub(crate) turns: turn::Turns,
     /// Deliveries to the subscribers of tasks.
-    slots: Arc<notifier::Slots>,
+    slots: Arc<delivery::Slots>,
     /// Cancelled when a stop begins: nothing more is claimed or taken in.
     stopping: CancellationToken,
     /// Cancelled at the end of a stop: tasks return at once and leave their rows as they are.

@@ -1,12 +1,12 @@
 //! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
 //! without leaving a process or half-written rows.
 
-use super::notify_targets::NotifySettings;
 use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::delivery::notify_targets::NotifySettings;
 use crate::intake::import::ImportTarget;
 use crate::key::KeyPlace;
 use crate::process::clock;

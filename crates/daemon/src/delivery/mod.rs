@@ -1,5 +1,9 @@
-//! What leaves the daemon: replies to channels.
+//! Everything that leaves the daemon: replies to channels, and events of tasks to their subscribers.
 
 mod lane;
+mod notifier;
+pub(crate) mod notify_targets;
+pub(crate) mod push_client;
 
 pub(crate) use self::lane::Lanes;
+pub(crate) use self::notifier::Slots;

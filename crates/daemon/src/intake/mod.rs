@@ -1,4 +1,6 @@
-//! How messages come in beside the channels' own way.
+//! How messages and tasks come in beside the channels' own way.
 
+pub(crate) mod a2a_tasks;
 pub(crate) mod files;
 pub(crate) mod import;
+mod tasks;

@@ -2,11 +2,11 @@
 
 mod tasks;
 
-use crate::a2a_tasks::A2aSettings;
 use crate::config::{Config, Places, TierConfig};
-use crate::notify_targets::NotifySettings;
+use crate::delivery::notify_targets::NotifySettings;
+use crate::delivery::push_client::{HttpPushClient, PushClient};
+use crate::intake::a2a_tasks::A2aSettings;
 use crate::process::ids;
-use crate::push_client::{HttpPushClient, PushClient};
 use crate::redaction::registry::SecretRegistry;
 use crate::turn::follow::TurnTimeouts;
 use crate::turn::progress::ProgressTimes;

@@ -4,7 +4,7 @@
 use super::HOUR;
 use super::agent::Trouble;
 use super::stage::Stage;
-use crate::push_client::{Delivering, PushClient};
+use crate::delivery::push_client::{Delivering, PushClient};
 use crate::settings::Settings;
 use bridge_core::limits::{PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;

@@ -6,7 +6,7 @@ use super::agent::{Trouble, Word};
 use super::platform::Mood;
 use super::stage::Stage;
 use crate::config::Config;
-use crate::notify_targets::NotifySettings;
+use crate::delivery::notify_targets::NotifySettings;
 use crate::settings::Settings;
 use bridge_core::port::Read;
 use bridge_core::step::{

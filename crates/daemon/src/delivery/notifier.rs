@@ -8,7 +8,7 @@ mod slots;
 
 pub(crate) use slots::Slots;
 
-use super::Daemon;
+use crate::Daemon;
 use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
@@ -54,7 +54,7 @@ enum Ended {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Stores a push configuration.
-    pub(super) async fn put_push(
+    pub(crate) async fn put_push(
         self: &Arc<Self>,
         subscription: Subscription,
         by: &str,
@@ -79,7 +79,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Drops a push configuration.
-    pub(super) async fn drop_push(
+    pub(crate) async fn drop_push(
         self: &Arc<Self>,
         task_id: &TaskId,
         config_id: &str,
@@ -232,7 +232,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Sends the notification of a task's end because somebody asked for it. The caller may go away, or stop waiting: a
     /// send that was begun must come to its end, or it would be taken for one that died.
-    pub(super) async fn notify_now(
+    pub(crate) async fn notify_now(
         self: &Arc<Self>,
         task_id: &TaskId,
         by: &str,

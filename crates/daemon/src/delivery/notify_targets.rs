@@ -1,7 +1,7 @@
 //! How a notification goes out, by its target: a webhook, a workspace of a Molecule platform, a command of the
 //! configuration, or the row itself.
 
-use super::Daemon;
+use crate::Daemon;
 use crate::config::Config;
 use bridge_channel::notify::{Delivery, Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
@@ -63,7 +63,7 @@ impl NotifySettings {
     }
 
     /// Whether a target can be told, as far as that is known before.
-    pub(super) fn check(&self, target: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, target: &str) -> Result<(), String> {
         match Target::parse(target).map_err(|error| error.to_string())? {
             Target::Local => Ok(()),
             Target::Webhook(url) => match &self.webhook {
@@ -104,7 +104,7 @@ fn gone(what: &str) -> Failure {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Tells the target of the end of a task, once.
-    pub(super) async fn notify_target(
+    pub(crate) async fn notify_target(
         &self,
         target: &str,
         delivery: &EventDelivery,

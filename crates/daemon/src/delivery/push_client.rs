@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// A delivery under way.
-pub(super) type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
+pub(crate) type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 
 /// Posts push notifications; a script in tests.
 pub(crate) trait PushClient: Debug + Send + Sync {

@@ -133,12 +133,12 @@ struct Address {
 }
 
 impl<L: Ledger> DaemonService<L> {
-    pub(super) fn a2a_profile(&self) -> A2aProfile {
+    pub(crate) fn a2a_profile(&self) -> A2aProfile {
         self.daemon.settings().a2a.profile()
     }
 
     /// Where other agents call, as far as they can.
-    pub(super) fn a2a_view(&self) -> Option<ChannelView> {
+    pub(crate) fn a2a_view(&self) -> Option<ChannelView> {
         let profile = self.a2a_profile();
         let (address, since) = self.listen.filter(|_| profile.enabled)?;
         let base = profile.url.unwrap_or_else(|| format!("http://{address}"));
@@ -157,7 +157,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Takes in what another agent said.
-    pub(super) async fn take_input(
+    pub(crate) async fn take_input(
         &self,
         mut new: NewTaskInput,
     ) -> Result<InputAccepted, SubmitError> {
@@ -367,7 +367,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// What a caller said before under a key.
-    pub(super) async fn input_before(
+    pub(crate) async fn input_before(
         &self,
         from: &Caller,
         task_id: &TaskId,
@@ -382,7 +382,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Answers a question with a word. What does not fit the question is refused before anything is written.
-    pub(super) async fn answer_input(
+    pub(crate) async fn answer_input(
         &self,
         answer: NewAnswer,
     ) -> Result<TaskAnswered, LedgerError> {
@@ -400,7 +400,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// What is in one of our copies.
-    pub(super) async fn read_copy(&self, file: &Attachment) -> Result<Vec<u8>, String> {
+    pub(crate) async fn read_copy(&self, file: &Attachment) -> Result<Vec<u8>, String> {
         let (file_store, file) = (self.daemon.settings().file_store.clone(), file.clone());
         let read = tokio::task::spawn_blocking(move || file_store.read(&file)).await;
         let read = read.map_err(|_| "the daemon is stopping".to_owned())?;

@@ -1,6 +1,6 @@
 //! Tasks behind the service: one is started, told more, and its turns get the terms that it was given.
 
-use super::Daemon;
+use crate::Daemon;
 use crate::api::service::{DaemonService, closed};
 use crate::process::ids;
 use bridge_channel::task;
@@ -27,7 +27,7 @@ const STEER_WAIT: Duration = Duration::from_secs(15);
 const LOOK: &str = "look at the events and at what it does before you say it again";
 
 /// What became of a message that was given to a running turn.
-pub(super) enum Joined {
+pub(crate) enum Joined {
     /// The turn has it.
     Taken,
     /// It waits for its own turn.
@@ -38,7 +38,7 @@ pub(super) enum Joined {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// How the turns of a message run: by its tier, or by the terms of the task that its conversation is.
-    pub(super) async fn spec_of(
+    pub(crate) async fn spec_of(
         &self,
         message: &Message,
         conversation: &Conversation,
@@ -66,7 +66,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
     /// own turn; after an unknown outcome the turn's end says what it heard.
-    pub(super) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
+    pub(crate) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
         let _order = match self.order_of(&message_id).await {
             Ok(order) => order,
             Err(error) => return Joined::Waits(error.to_string()),
@@ -111,7 +111,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Tells the running turn of a message of any channel; a caller that goes away takes nothing with it.
-    pub(super) async fn tell_running(
+    pub(crate) async fn tell_running(
         self: &Arc<Self>,
         tell: Tell,
     ) -> Result<Steering, LedgerError> {
@@ -160,7 +160,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 impl<L: Ledger> DaemonService<L> {
-    pub(super) async fn begin_task(&self, new: NewTask) -> Result<TaskBegun, StartError> {
+    pub(crate) async fn begin_task(&self, new: NewTask) -> Result<TaskBegun, StartError> {
         let daemon = &self.daemon;
         if daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping.into());
@@ -253,7 +253,7 @@ impl<L: Ledger> DaemonService<L> {
         self.admit(arrival).await.map(drop).map_err(closed)
     }
 
-    pub(super) async fn tell_task(
+    pub(crate) async fn tell_task(
         &self,
         task: &Task,
         text: String,
@@ -314,7 +314,7 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Tells the running turn of a message of any channel.
-    pub(super) async fn tell_turn(
+    pub(crate) async fn tell_turn(
         &self,
         message_id: MessageId,
         text: String,
