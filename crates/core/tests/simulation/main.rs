@@ -62,7 +62,7 @@ fn keep(first: u64, seeds: u64) {
             failed += 1;
             println!("{}", outcome.broken.join("; "));
             println!(
-                "  SEED={seed} cargo test -p bridge-sim --test simulation -- one_seed --nocapture"
+                "  SEED={seed} cargo test -p bridge-core --test simulation -- one_seed --nocapture"
             );
         }
     }
