@@ -36,8 +36,8 @@ pub use task_input::{
     AcceptInput, AnswerTask, InputAccepted, InputTarget, ReserveSequence, TaskAnswered,
 };
 pub use turn::{
-    Answered, Attach, Begin, Begun, Bind, DeferReconcile, Fail, Join, Leave, Lose, Name, Note,
-    Pace, Reconcile, Resume, Suspend, Tell, TellOutcome, Unbind,
+    Answered, Attach, Begin, Begun, Bind, DeferReconcile, Fail, Join, JoinUnknown, Leave, Lose,
+    Name, Note, Pace, Reconcile, Resume, Suspend, Tell, TellOutcome, Unbind,
 };
 pub use tx::Tx;
 

@@ -113,7 +113,7 @@ fn later() -> Vec<Said> {
                 leader: MessageId::new("first"),
             },
             "its text was given to the running turn of message first",
-            "it is answered together with first; if that turn did not hear it, it gets its own",
+            "it is answered together with first; if that turn did not receive it, it gets its own",
         ),
         (
             MessageState::Parked {

@@ -100,6 +100,7 @@ impl Case<'_> {
             });
         }
         tx.announce(&message.message_id);
+        followers::recheck(tx, &message.message_id, &found.received, self.now)?;
         if let Some(turn) = self.turn {
             tx.change(Change::Turn(Turn {
                 turn_id: Some(found.turn_id),
