@@ -251,7 +251,7 @@ pub struct DeferReconcile {
 
 impl Transition for DeferReconcile {
     type Outcome = ();
-    const NAME: &'static str = "blind";
+    const NAME: &'static str = "defer_reconcile";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Unclear])?;
