@@ -190,9 +190,15 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
         ),
         MessageState::Unclear { hold } => unclear(message, hold.as_ref(), now),
         MessageState::Steered { leader } => (
-            format!("its text was given to the running turn of message {leader}"),
+            match &message.life.failure {
+                Some(unknown) => format!(
+                    "its text was given to the running turn of message {leader}, which may not have received it: {}; later messages wait behind it",
+                    unknown.reason
+                ),
+                None => format!("its text was given to the running turn of message {leader}"),
+            },
             format!(
-                "it is answered together with {leader}; if that turn did not hear it, it gets its own"
+                "it is answered together with {leader}; if that turn did not receive it, it gets its own"
             ),
         ),
         MessageState::Parked { until, reason } => (

@@ -5,7 +5,6 @@
 
 mod approval;
 mod intake;
-mod note;
 mod operator;
 mod reply;
 mod schedule;
@@ -36,12 +35,12 @@ pub use task_input::{
     AcceptInput, AnswerTask, InputAccepted, InputTarget, ReserveSequence, TaskAnswered,
 };
 pub use turn::{
-    Answered, Attach, Begin, Begun, Bind, DeferReconcile, Fail, Join, Leave, Lose, Name, Note,
-    Pace, Reconcile, Resume, Suspend, Tell, TellOutcome, Unbind,
+    Answered, Attach, Begin, Begun, Bind, DeferReconcile, Fail, Join, JoinUnknown, Leave, Lose,
+    Name, Note, Pace, Reconcile, Resume, Suspend, Tell, TellOutcome, Unbind,
 };
 pub use tx::Tx;
 
-use crate::port::{Change, Read, Rows, RowsError};
+use crate::port::{Change, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, RequestId, StateName, Timestamp};
 
 /// One arrow of the message machine.
@@ -68,41 +67,6 @@ pub trait Transition: core::marker::Send + 'static {
     }
 }
 
-/// A transition in two phases: all reads, then a decision over them.
-pub trait Staged: core::marker::Send + 'static {
-    /// The rows it decides over.
-    type View;
-    /// What the caller learns.
-    type Outcome: core::marker::Send + 'static;
-
-    /// Its verb, for errors and traces.
-    const NAME: &'static str;
-
-    /// Reads what the decision needs, and nothing else.
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError>;
-
-    /// Decides. Pure: same view, same `now`, same decision.
-    fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<Self::Outcome>, Refused>;
-}
-
-impl<T: Staged> Transition for T {
-    type Outcome = <T as Staged>::Outcome;
-    const NAME: &'static str = <T as Staged>::NAME;
-
-    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Self::Outcome, RunError> {
-        let view = self.load(&**tx)?;
-        let decision = self.decide(view, now)?;
-        for change in decision.changes {
-            tx.change(change)?;
-        }
-        decision
-            .actions
-            .into_iter()
-            .for_each(|action| tx.act(action));
-        Ok(decision.outcome)
-    }
-}
-
 /// What a transition did: its changes in their order, what is left to do, and what the caller learns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied<O> {
@@ -111,20 +75,6 @@ pub struct Applied<O> {
     /// Done after the commit.
     pub actions: Vec<Action>,
     pub outcome: O,
-}
-
-/// What a [`Staged`] transition decided.
-pub type Decision<O> = Applied<O>;
-
-impl<O> Applied<O> {
-    /// A decision that changes nothing.
-    pub fn nothing(outcome: O) -> Self {
-        Self {
-            changes: Vec::new(),
-            actions: Vec::new(),
-            outcome,
-        }
-    }
 }
 
 /// The closed list of what the bridge may do.

@@ -1,15 +1,14 @@
 //! Subscriptions: create and drop them, and deliver events through them. The intent to send is on disk before the send,
 //! the mark of the last delivered event only moves forward, and a receiver that is away for too long is given up.
 
-use super::note::event;
-use super::{Action, Decision, Refused, Staged};
+use super::{RunError, Transition, Tx};
 use crate::limits;
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, RowsError};
 use crate::retry::backoff_ms;
 use crate::task_events::{FROM_NOW, TaskEvent, Timeline, behind};
 use crate::value::{
-    AuditEntry, Class, EventKind, Failure, Subscription, SubscriptionState, SubscriptionTarget,
-    TaskId, Timestamp,
+    Class, EventKind, Failure, Subscription, SubscriptionState, SubscriptionTarget, TaskId,
+    Timestamp,
 };
 
 /// Stores a push configuration of an agent's task.
@@ -38,116 +37,78 @@ pub enum PushStored {
     },
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct PutView {
-    timeline: Option<Timeline>,
-    there: usize,
-    replaced: Option<Subscription>,
-    held: u64,
-}
-
-impl Staged for PutPush {
-    type View = PutView;
+impl Transition for PutPush {
     type Outcome = PushStored;
     const NAME: &'static str = "put_push";
 
-    fn load(&self, rows: &dyn Read) -> Result<PutView, RowsError> {
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<PushStored, RunError> {
         let id = &self.subscription.task_id;
-        Ok(PutView {
-            timeline: Timeline::load(rows, id)?,
-            there: rows.subscriptions_of(id)?.len(),
-            replaced: rows.subscription(id, &self.subscription.subscription_id)?,
-            held: rows.pushes_held(&self.by)?,
-        })
-    }
-
-    fn decide(self, view: PutView, _now: Timestamp) -> Result<Decision<PushStored>, Refused> {
-        let timeline = view
-            .timeline
-            .filter(|timeline| timeline.view.task.is_agents(&self.by));
-        let Some(timeline) = timeline else {
-            return Ok(Decision::nothing(PushStored::Unknown));
+        let timeline = Timeline::load(&**tx, id)?;
+        let Some(timeline) = timeline.filter(|it| it.view.task.is_agents(&self.by)) else {
+            return Ok(PushStored::Unknown);
         };
-        let full = |max, of| Ok(Decision::nothing(PushStored::Full { max, of }));
-        let new = view.replaced.is_none();
-        let opened = !view.replaced.as_ref().is_some_and(|it| it.state.is_open());
-        if new && view.there >= limits::PUSHES_PER_TASK_MAX as usize {
+        let full = |max, of| Ok(PushStored::Full { max, of });
+        let replaced = tx.subscription(id, &self.subscription.subscription_id)?;
+        let there = tx.subscriptions_of(id)?.len();
+        if replaced.is_none() && there >= limits::PUSHES_PER_TASK_MAX as usize {
             return full(limits::PUSHES_PER_TASK_MAX, "one task");
         }
-        if opened && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
+        let opened = !replaced.as_ref().is_some_and(|it| it.state.is_open());
+        if opened && tx.pushes_held(&self.by)? >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
             return full(
                 limits::PUSHES_PER_OWNER_MAX,
                 "unfinished tasks of one agent",
             );
         }
-        let mark = match (view.replaced, self.subscription.mark.as_deref()) {
+        let mark = match (replaced, self.subscription.mark.as_deref()) {
             (Some(before), _) => before.mark,
-            (None, Some(FROM_NOW)) => timeline
-                .task_events()
-                .pop()
-                .map(|task_event| task_event.mark),
+            (None, Some(FROM_NOW)) => timeline.task_events().pop().map(|last| last.mark),
             (None, _) => self.subscription.mark,
         };
-        let subscription = Subscription {
+        tx.change(Change::PutSubscription(Subscription {
             state: SubscriptionState::Waiting { not_before: None },
             mark,
             tries: 0,
             first_try_at: None,
             error: None,
             ..self.subscription
-        };
-        Ok(Decision {
-            changes: vec![Change::PutSubscription(subscription)],
-            actions: Vec::new(),
-            outcome: PushStored::Stored,
-        })
+        }))?;
+        Ok(PushStored::Stored)
     }
 }
 
 /// Drops a push configuration.
 #[derive(Clone, Debug)]
 pub struct DropPush {
-    /// The task.
     pub task_id: TaskId,
-    /// The configuration.
     pub subscription_id: String,
     /// Who asks.
     pub by: String,
 }
 
-impl Staged for DropPush {
-    type View = (bool, bool);
+impl Transition for DropPush {
     /// Whether `by` has such a task; dropping an absent configuration is fine.
     type Outcome = bool;
     const NAME: &'static str = "drop_push";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let task = rows.task(&self.task_id)?;
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<bool, RunError> {
+        let task = tx.task(&self.task_id)?;
         let own = task.is_some_and(|task| task.is_agents(&self.by));
-        let there = rows.subscription(&self.task_id, &self.subscription_id)?;
-        Ok((own, there.is_some()))
-    }
-
-    fn decide(self, (own, there): (bool, bool), _: Timestamp) -> Result<Decision<bool>, Refused> {
-        let gone = (own && there).then_some(Change::DropSubscription {
-            task_id: self.task_id,
-            subscription_id: self.subscription_id,
-        });
-        Ok(Decision {
-            changes: gone.into_iter().collect(),
-            actions: Vec::new(),
-            outcome: own,
-        })
+        let there = tx.subscription(&self.task_id, &self.subscription_id)?;
+        if own && there.is_some() {
+            tx.change(Change::DropSubscription {
+                task_id: self.task_id,
+                subscription_id: self.subscription_id,
+            })?;
+        }
+        Ok(own)
     }
 }
 
 /// Begins to deliver the next event of a subscription.
 #[derive(Clone, Debug)]
 pub struct DeliveryBegin {
-    /// The task.
     pub task_id: TaskId,
-    /// The subscription.
     pub subscription_id: String,
     /// Who asked for it by hand: one that was given up is tried again then, and a pause is not kept.
     pub asked: Option<String>,
@@ -171,41 +132,25 @@ pub struct EventDelivery {
     pub subscription: Subscription,
     /// An earlier send of the event may have arrived.
     pub again: bool,
-    /// The event.
     pub task_event: TaskEvent,
-    /// The task.
     pub timeline: Timeline,
 }
 
-impl Staged for DeliveryBegin {
-    type View = (Option<Subscription>, Option<Timeline>);
+impl Transition for DeliveryBegin {
     type Outcome = DeliveryStep;
     const NAME: &'static str = "delivery_begin";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        Ok((
-            rows.subscription(&self.task_id, &self.subscription_id)?,
-            Timeline::load(rows, &self.task_id)?,
-        ))
-    }
-
-    fn decide(
-        self,
-        (subscription, timeline): Self::View,
-        now: Timestamp,
-    ) -> Result<Decision<DeliveryStep>, Refused> {
-        let nothing = || Ok(Decision::nothing(DeliveryStep::Nothing));
-        let Some(timeline) = timeline else {
-            return nothing();
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<DeliveryStep, RunError> {
+        let Some(timeline) = Timeline::load(&**tx, &self.task_id)? else {
+            return Ok(DeliveryStep::Nothing);
         };
-        let Some(subscription) = subscription else {
+        let Some(subscription) = tx.subscription(&self.task_id, &self.subscription_id)? else {
             // A person is shown a finished task without a target once.
-            let shown = self.asked.is_some() && timeline.view.settled();
-            let noted = shown.then(|| Subscription::of_end(self.task_id, None, now));
-            return Ok(Decision {
-                changes: noted.map(Change::PutSubscription).into_iter().collect(),
-                ..Decision::nothing(DeliveryStep::Nothing)
-            });
+            if self.asked.is_some() && timeline.view.settled() {
+                let shown = Subscription::of_end(self.task_id, None, now);
+                tx.change(Change::PutSubscription(shown))?;
+            }
+            return Ok(DeliveryStep::Nothing);
         };
         let asked = self.asked.is_some();
         let next = next_event(&subscription, &timeline);
@@ -213,17 +158,18 @@ impl Staged for DeliveryBegin {
         let (task_event, first_try_at) = match (subscription.state, next) {
             (SubscriptionState::Dead { .. }, Some(next)) if asked => (next, now),
             (SubscriptionState::Dead { .. }, _) | (SubscriptionState::Closed { .. }, None) => {
-                return nothing();
+                return Ok(DeliveryStep::Nothing);
             }
             (SubscriptionState::Waiting { .. } | SubscriptionState::Sending, None) => {
-                return Ok(rests(subscription, &timeline, now));
+                rest(tx, subscription, &timeline, now)?;
+                return Ok(DeliveryStep::Nothing);
             }
             (
                 SubscriptionState::Waiting {
                     not_before: Some(at),
                 },
                 Some(_),
-            ) if at > now && !asked => return Ok(Decision::nothing(DeliveryStep::Later(at))),
+            ) if at > now && !asked => return Ok(DeliveryStep::Later(at)),
             (
                 SubscriptionState::Waiting { .. }
                 | SubscriptionState::Sending
@@ -237,28 +183,19 @@ impl Staged for DeliveryBegin {
             first_try_at: Some(first_try_at),
             ..subscription
         };
-        let inputs = timeline.view.inputs.iter();
-        let first = inputs.filter_map(|input| input.message_id()).next();
-        let audit = self.asked.zip(first).map(|(by, first)| {
-            Change::Audit(AuditEntry {
-                at: now,
-                actor: by,
-                what: "notify".to_owned(),
-                subject: first.to_string(),
-                detail: format!("of task {}", self.task_id),
-            })
-        });
-        let put = Change::PutSubscription(subscription.clone());
-        Ok(Decision {
-            changes: [Some(put), audit].into_iter().flatten().collect(),
-            actions: Vec::new(),
-            outcome: DeliveryStep::Send(Box::new(EventDelivery {
-                subscription,
-                again,
-                task_event,
-                timeline,
-            })),
-        })
+        tx.change(Change::PutSubscription(subscription.clone()))?;
+        let mut inputs = timeline.view.inputs.iter();
+        let first = inputs.find_map(|input| input.message_id());
+        if let (Some(by), Some(first)) = (self.asked, first) {
+            let detail = format!("of task {}", self.task_id);
+            tx.audit(by, "notify", first, detail, now)?;
+        }
+        Ok(DeliveryStep::Send(Box::new(EventDelivery {
+            subscription,
+            again,
+            task_event,
+            timeline,
+        })))
     }
 }
 
@@ -296,24 +233,23 @@ fn is_over(subscription: &Subscription, timeline: &Timeline) -> bool {
 }
 
 /// Everything was delivered.
-fn rests(
+fn rest(
+    tx: &mut Tx<'_>,
     subscription: Subscription,
     timeline: &Timeline,
     now: Timestamp,
-) -> Decision<DeliveryStep> {
+) -> Result<(), RowsError> {
     let state = quiet(&subscription, timeline, now);
     // A notification waits for the end of its task; its pause and tries stay.
-    let changed = subscription.push().is_some() && subscription.state != state;
-    let change = changed.then_some(Change::PutSubscription(Subscription {
+    if subscription.push().is_none() || subscription.state == state {
+        return Ok(());
+    }
+    tx.change(Change::PutSubscription(Subscription {
         state,
         tries: 0,
         first_try_at: None,
         ..subscription
-    }));
-    Decision {
-        changes: change.into_iter().collect(),
-        ..Decision::nothing(DeliveryStep::Nothing)
-    }
+    }))
 }
 
 fn quiet(subscription: &Subscription, timeline: &Timeline, now: Timestamp) -> SubscriptionState {
@@ -327,9 +263,7 @@ fn quiet(subscription: &Subscription, timeline: &Timeline, now: Timestamp) -> Su
 /// Records what became of a send.
 #[derive(Clone, Debug)]
 pub struct DeliveryEnd {
-    /// The task.
     pub task_id: TaskId,
-    /// The subscription.
     pub subscription_id: String,
     /// The event that was sent.
     pub mark: String,
@@ -339,87 +273,37 @@ pub struct DeliveryEnd {
     pub jitter: u16,
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct EndView {
-    subscription: Option<Subscription>,
-    timeline: Option<Timeline>,
-    last_event: u32,
-}
-
-impl Staged for DeliveryEnd {
-    type View = EndView;
+impl Transition for DeliveryEnd {
     /// The new state; `None` when the subscription was replaced or dropped meanwhile.
     type Outcome = Option<SubscriptionState>;
     const NAME: &'static str = "delivery_end";
 
-    fn load(&self, rows: &dyn Read) -> Result<EndView, RowsError> {
-        let timeline = Timeline::load(rows, &self.task_id)?;
-        let last = timeline
-            .as_ref()
-            .and_then(|timeline| timeline.view.messages.last());
-        Ok(EndView {
-            last_event: match last {
-                Some(last) => rows.last_event(&last.message.message_id)?,
-                None => 0,
-            },
-            subscription: rows.subscription(&self.task_id, &self.subscription_id)?,
-            timeline,
-        })
-    }
-
-    fn decide(
-        self,
-        view: EndView,
-        now: Timestamp,
-    ) -> Result<Decision<Option<SubscriptionState>>, Refused> {
-        let subscription = view
-            .subscription
-            .filter(|it| it.state == SubscriptionState::Sending);
-        let (Some(before), Some(timeline)) = (subscription, view.timeline) else {
-            return Ok(Decision::nothing(None));
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Self::Outcome, RunError> {
+        let before = tx.subscription(&self.task_id, &self.subscription_id)?;
+        let before = before.filter(|it| it.state == SubscriptionState::Sending);
+        let timeline = Timeline::load(&**tx, &self.task_id)?;
+        let (Some(before), Some(timeline)) = (before, timeline) else {
+            return Ok(None);
         };
-        let Some(failure) = self.failure else {
-            return Ok(delivered(before, self.mark, &timeline, now));
+        let after = match self.failure {
+            None => delivered(before, self.mark, &timeline, now),
+            Some(failure) => {
+                let after = failed(before, &failure, self.jitter, now);
+                let dead = matches!(after.state, SubscriptionState::Dead { .. });
+                if dead
+                    && after.push().is_some()
+                    && let Some(last) = timeline.view.messages.last()
+                {
+                    let text = given_up(&after, &failure);
+                    tx.event(&last.message, EventKind::Bridge, &text, now)?;
+                    tx.announce(&last.message.message_id);
+                }
+                after
+            }
         };
-        let next = next_try(&failure, &before, self.jitter, now);
-        let state = match next {
-            Some(at) => SubscriptionState::Waiting {
-                not_before: Some(at),
-            },
-            None => SubscriptionState::Dead { at: now },
-        };
-        let (mut changes, mut actions) = (Vec::new(), Vec::new());
-        if next.is_none()
-            && before.push().is_some()
-            && let Some(last) = timeline.view.messages.last()
-        {
-            let text = given_up(&before, &failure);
-            changes.extend(event(
-                &last.message,
-                view.last_event,
-                EventKind::Bridge,
-                &text,
-                now,
-            ));
-            actions.push(Action::Announce {
-                message_id: last.message.message_id.clone(),
-            });
-        }
-        let error = match before.target {
-            SubscriptionTarget::Push(_) => limits::clip(&failure.reason, limits::REASON_MAX_CHARS),
-            SubscriptionTarget::Notify(_) | SubscriptionTarget::Nobody => failure.reason,
-        };
-        changes.push(Change::PutSubscription(Subscription {
-            state,
-            error: Some(error),
-            ..before
-        }));
-        Ok(Decision {
-            changes,
-            actions,
-            outcome: Some(state),
-        })
+        let state = after.state;
+        tx.change(Change::PutSubscription(after))?;
+        Ok(Some(state))
     }
 }
 
@@ -429,29 +313,40 @@ fn delivered(
     mark: String,
     timeline: &Timeline,
     now: Timestamp,
-) -> Decision<Option<SubscriptionState>> {
-    let tried = (before.tries, before.first_try_at);
-    let mut subscription = Subscription {
+) -> Subscription {
+    let mut after = Subscription {
         mark: Some(mark),
-        tries: 0,
-        first_try_at: None,
         error: None,
         ..before
     };
-    if subscription.push().is_none() {
-        // Nothing follows, so the tries of the one event stay on record.
-        (subscription.tries, subscription.first_try_at) = tried;
+    // Nothing follows a notification, so the tries of its one event stay on record.
+    if after.push().is_some() {
+        (after.tries, after.first_try_at) = (0, None);
     }
-    subscription.state = if next_event(&subscription, timeline).is_some() {
+    after.state = if next_event(&after, timeline).is_some() {
         SubscriptionState::Waiting { not_before: None }
     } else {
-        quiet(&subscription, timeline, now)
+        quiet(&after, timeline, now)
     };
-    let outcome = Some(subscription.state);
-    Decision {
-        changes: vec![Change::PutSubscription(subscription)],
-        actions: Vec::new(),
-        outcome,
+    after
+}
+
+/// It did not arrive: it is tried again, or given up.
+fn failed(before: Subscription, failure: &Failure, jitter: u16, now: Timestamp) -> Subscription {
+    let state = match next_try(failure, &before, jitter, now) {
+        Some(at) => SubscriptionState::Waiting {
+            not_before: Some(at),
+        },
+        None => SubscriptionState::Dead { at: now },
+    };
+    let error = match before.target {
+        SubscriptionTarget::Push(_) => limits::clip(&failure.reason, limits::REASON_MAX_CHARS),
+        SubscriptionTarget::Notify(_) | SubscriptionTarget::Nobody => failure.reason.clone(),
+    };
+    Subscription {
+        state,
+        error: Some(error),
+        ..before
     }
 }
 

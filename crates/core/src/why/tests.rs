@@ -112,8 +112,8 @@ fn later() -> Vec<Said> {
             MessageState::Steered {
                 leader: MessageId::new("first"),
             },
-            "its text was given to the running turn of message first",
-            "it is answered together with first; if that turn did not hear it, it gets its own",
+            "its text was given to the running turn of message first, which may not have received it: the link broke; later messages wait behind it",
+            "it is answered together with first; if that turn did not receive it, it gets its own",
         ),
         (
             MessageState::Parked {
@@ -169,6 +169,18 @@ fn explains_every_message_state() {
         );
     }
     assert_eq!(explained, StateName::ALL.into_iter().collect());
+}
+
+#[test]
+fn follower_with_known_receipt_has_no_doubt() {
+    let leader = MessageId::new("first");
+    let mut steered = case(MessageState::Steered { leader });
+    steered.message.life.failure = None;
+    let why = explain(&steered, Timestamp(0));
+    assert_eq!(
+        why.now,
+        "its text was given to the running turn of message first"
+    );
 }
 
 #[test]

@@ -47,6 +47,12 @@ pub(crate) fn steps(nexts: &mut Nexts<'_>, message: u8, join: Join) {
             let message_id = message_id(message);
             commit(world, step::Leave { message_id }, NOW);
         }),
+        Join::Unknown => nexts.add(Step::of("commit join_unknown", message), |world| {
+            set(world, message, Join::None);
+            let message_id = message_id(message);
+            let why = "codex did not say".to_owned();
+            commit(world, step::JoinUnknown { message_id, why }, NOW);
+        }),
     }
 }
 
@@ -66,6 +72,11 @@ fn running(world: &World) -> Option<u8> {
 
 /// The turn takes the text, or it is over, or nobody ever hears of it because Codex is gone.
 fn tell(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
+    let unknown = if nexts.setup.has(Mutant::UnknownForgotten) {
+        Join::None
+    } else {
+        Join::Unknown
+    };
     if nexts.from.codex.listens(turn) {
         nexts.add(
             Step::of("the running turn takes the text", message),
@@ -81,6 +92,18 @@ fn tell(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
                 world.faults.deaf -= 1;
                 set(world, message, Join::Refused);
             });
+            let taken = Step::of("the turn takes the text, and nobody knows", message);
+            nexts.add(taken.fault(), |world| {
+                world.faults.deaf -= 1;
+                let attempt = world.message(message).unwrap().life.attempt;
+                world.codex.tell(turn, message, attempt);
+                set(world, message, unknown);
+            });
+            let lost = Step::of("the text is lost, and nobody knows", message);
+            nexts.add(lost.fault(), |world| {
+                world.faults.deaf -= 1;
+                set(world, message, unknown);
+            });
         }
         return;
     }
@@ -88,6 +111,6 @@ fn tell(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
     nexts.add(step, |world| set(world, message, Join::Refused));
     if nexts.from.codex.turn(turn).gone {
         let step = Step::of("nobody hears what became of the text", message);
-        nexts.add(step, |world| set(world, message, Join::None));
+        nexts.add(step, |world| set(world, message, unknown));
     }
 }

@@ -215,6 +215,7 @@ impl<'a> Key<'a> {
             Join::Telling { turn } => [2, self.turn(turn)],
             Join::Refused => [3, 0],
             Join::Late => [4, 0],
+            Join::Unknown => [5, 0],
         }
     }
 

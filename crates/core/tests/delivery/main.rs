@@ -216,6 +216,16 @@ fn steered_message_is_answered_once() {
         let setup = Setup::new(3, host, alone);
         hold(Setup { mid_turn, ..setup });
     }
+    // The third one waits while nobody knows whether the second one's text arrived before the daemon died.
+    let dies = Faults {
+        daemon: 1,
+        ..NO_FAULTS
+    };
+    let setup = Setup::new(3, HostKind::Socket, dies);
+    hold(Setup {
+        mid_turn: MidTurn::Steer,
+        ..setup
+    });
 }
 
 #[test]
@@ -256,7 +266,7 @@ fn interrupted_turn_follows_cut_policy() {
 }
 
 /// Steps that are taken somewhere, or the exploration is not what it says.
-const TAKEN: [&str; 46] = [
+const TAKEN: [&str; 49] = [
     "A PERSON SENDS IT AGAIN",
     "A PERSON STOPS IT",
     "CODEX DIES",
@@ -276,6 +286,7 @@ const TAKEN: [&str; 46] = [
     "commit fail: not begun",
     "commit fail: the turn failed",
     "commit join",
+    "commit join_unknown",
     "commit leave",
     "commit lose",
     "commit note",
@@ -301,8 +312,10 @@ const TAKEN: [&str; 46] = [
     "the platform takes the reply, and nobody hears of it",
     "the reply is lost on its way",
     "the running turn takes the text",
+    "the text is lost, and nobody knows",
     "the turn meets a limit",
     "the turn for the text is over",
+    "the turn takes the text, and nobody knows",
 ];
 
 #[test]

@@ -52,6 +52,7 @@ const STUCK: &str = "nothing more happens and a message is not finished";
 const UNSEEN: &str = "a message is done and its answer was never seen";
 const UNHEARD: &str = "a message has the answer of a turn that never heard it";
 const CALLED_AGAIN: &str = "the model was called for a message that has an answer";
+const OUT_OF_ORDER: &str = "replies are out of order";
 const DUPLICATE: &str = "a row that was shown twice became two messages";
 
 #[test]
@@ -169,6 +170,26 @@ fn catches_fresh_follower_after_cut() {
 #[test]
 fn catches_steer_before_intent() {
     caught(Mutant::SteerBeforeJoin, together(HostKind::Socket), TWICE);
+}
+
+/// Three messages: the third one joins behind a text that was lost with the daemon, or on its way.
+#[test]
+fn catches_join_behind_unknown_receipt() {
+    let dies = Faults {
+        daemon: 1,
+        ..NO_FAULTS
+    };
+    let lost = Faults {
+        deaf: 1,
+        ..NO_FAULTS
+    };
+    for faults in [dies, lost] {
+        let setup = Setup {
+            mid_turn: MidTurn::Steer,
+            ..Setup::new(3, HostKind::Socket, faults)
+        };
+        caught(Mutant::UnknownForgotten, setup, OUT_OF_ORDER);
+    }
 }
 
 #[test]

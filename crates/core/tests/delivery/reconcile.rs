@@ -86,26 +86,28 @@ fn followers(world: &World, setup: &Setup) -> Vec<Message> {
         .collect()
 }
 
-/// Defects in what becomes of those that were given to a turn that died.
+/// Defects in what becomes of those that were given to a turn that died, or that was found again.
 fn spoil(world: &mut World, followers: Vec<Message>, setup: &Setup) {
     for before in followers {
         let row = world.rows.message(&before.message_id).unwrap().unwrap();
-        if row.life.state.name() != StateName::Received {
-            continue;
-        }
-        let life = if setup.has(Mutant::FollowerKept) {
-            before.life.moved(before.life.state.clone(), NOW)
-        } else if setup.has(Mutant::FollowerFresh) {
-            Life {
+        let from = row.life.state.name();
+        let life = match (from, setup.mutant) {
+            (StateName::Received, Some(Mutant::FollowerKept)) => {
+                before.life.moved(before.life.state.clone(), NOW)
+            }
+            (StateName::Received, Some(Mutant::FollowerFresh)) => Life {
                 input: NextInput::Message,
                 ..row.life
-            }
-        } else {
-            continue;
+            },
+            (StateName::Steered, Some(Mutant::UnknownForgotten)) => Life {
+                failure: None,
+                ..row.life
+            },
+            _ => continue,
         };
         let change = Change::UpdateState {
             message_id: row.message_id,
-            from: StateName::Received,
+            from,
             life,
         };
         world.rows.apply(&change).unwrap();

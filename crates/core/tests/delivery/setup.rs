@@ -108,6 +108,8 @@ pub(crate) enum Mutant {
     FollowerFresh,
     /// A running turn is given a text before the intent is on disk.
     SteerBeforeJoin,
+    /// A text that may not have arrived counts as received: the next one joins behind it.
+    UnknownForgotten,
     /// A message that is stopped ends at once, and its turn goes on.
     CancelForgetsTurn,
     /// A dead letter with an answer is given to Codex again.

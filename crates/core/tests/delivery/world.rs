@@ -79,6 +79,8 @@ pub(crate) enum Join {
     },
     /// Journal that the turn did not take it.
     Refused,
+    /// Journal that nobody knows whether the turn took it.
+    Unknown,
     /// Write the intent of what the turn heard already (a planted defect).
     Late,
 }

@@ -84,6 +84,7 @@ pub(crate) fn settle(world: &mut World, what: Settling, tries: u32, then: Option
         Settling::Fail(it) => commit(world, it),
         Settling::Lose(it) => commit(world, it),
         Settling::Leave(it) => commit(world, it),
+        Settling::JoinUnknown(it) => commit(world, it),
         Settling::DeferReconcile(it) => commit(world, it),
     };
     match done {

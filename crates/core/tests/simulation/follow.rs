@@ -6,7 +6,7 @@ use crate::queue::{Duty, Settling};
 use crate::work::fail;
 use crate::world::World;
 use bridge_core::port::Steer;
-use bridge_core::step::{Answered, Join, Leave, Lose, Note};
+use bridge_core::step::{Answered, Join, JoinUnknown, Leave, Lose, Note};
 use bridge_core::value::{EventKind, MessageId, TurnId, Usage};
 
 /// A transition of a followed turn is through, and its stream is read on.
@@ -102,15 +102,29 @@ pub(crate) fn tell(world: &mut World, message_id: MessageId, steer: &Steer) {
     let at = number(steer.turn_id.as_str());
     let deaf = world.fault(world.dials.rates.steer_deaf);
     if world.codex.turn(at).listens() {
-        // Whether it heard and nobody knows, or it refused, is the same coin's two sides.
+        // Without a clear word it has the text or not, and in the second case the daemon may learn that or not.
         if !deaf || world.dice.chance(500) {
             let text = Text::read(steer.client_id.clone(), &steer.text);
             world.note(format_args!("turn u{at} is given {message_id}"));
             world.codex.turn_mut(at).texts.push(text);
+            if deaf {
+                unknown(world, message_id);
+            }
             return;
         }
+        if world.dice.chance(300) {
+            return unknown(world, message_id);
+        }
     } else if world.codex.turn(at).gone && world.dice.chance(500) {
-        return;
+        return unknown(world, message_id);
     }
     settle(world, Settling::Leave(Leave { message_id }), 0, None);
+}
+
+/// Whether the turn has the text or not, nobody learned it.
+fn unknown(world: &mut World, message_id: MessageId) {
+    world.note(format_args!("nobody knows whether {message_id} arrived"));
+    let why = "codex did not say".to_owned();
+    let unknown = JoinUnknown { message_id, why };
+    settle(world, Settling::JoinUnknown(unknown), 0, None);
 }

@@ -1,7 +1,7 @@
 //! What happens when: events in the order of virtual time, and in the order they were planned at the same time.
 
 use bridge_core::port::{Steer, TurnHistory};
-use bridge_core::step::{Answered, Attach, DeferReconcile, Fail, Leave, Lose, Note};
+use bridge_core::step::{Answered, Attach, DeferReconcile, Fail, JoinUnknown, Leave, Lose, Note};
 use bridge_core::value::{ClientId, ConversationId, Failure, Message, MessageId, Reply, ThreadId};
 use bridge_sim::history::RowId;
 use std::collections::BTreeMap;
@@ -113,6 +113,7 @@ pub(crate) enum Settling {
     Fail(Fail),
     Lose(Lose),
     Leave(Leave),
+    JoinUnknown(JoinUnknown),
     DeferReconcile(DeferReconcile),
 }
 

@@ -16,3 +16,5 @@ mod name;
 mod reconcile;
 #[cfg(test)]
 mod rows;
+#[cfg(test)]
+mod steer;

@@ -6,8 +6,8 @@ use crate::process::ids;
 use bridge_channel::task;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steered, ThreadSpec, TurnTransport};
 use bridge_core::step::{
-    Join, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask, TaskStarted, Tell,
-    TellOutcome,
+    Join, JoinUnknown, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask,
+    TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
@@ -89,7 +89,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let refused = match self.agent.steer(&steer).await {
             Ok(Steered::Taken) => return Joined::Taken,
             Ok(Steered::Refused { why }) => why,
-            Err(fault) if fault.failure.class == Class::Ambiguous => return Joined::Unknown,
+            Err(fault) if fault.failure.class == Class::Ambiguous => {
+                // On disk before the next one may join, which must not be answered first.
+                let why = fault.failure.reason;
+                self.settle(JoinUnknown { message_id, why }).await;
+                return Joined::Unknown;
+            }
             Err(fault) => fault.failure.reason,
         };
         let why = crate::term::escape_line(&refused).into_owned();

@@ -180,7 +180,7 @@ pub struct AnswerDelivered {
 
 impl Transition for AnswerDelivered {
     type Outcome = ();
-    const NAME: &'static str = "told";
+    const NAME: &'static str = "answer_delivered";
 
     fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
         if let Some(request) = tx.request(&self.request_id)?
@@ -219,7 +219,7 @@ pub enum UndeliveredReason {
 
 impl Transition for AnswerUndelivered {
     type Outcome = ();
-    const NAME: &'static str = "unheard";
+    const NAME: &'static str = "answer_undelivered";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let Some(case) = load(tx, &self.request_id)? else {

@@ -27,7 +27,7 @@ pub enum ExpireOutcome {
 
 impl Transition for ExpireRequests {
     type Outcome = ExpireOutcome;
-    const NAME: &'static str = "tend";
+    const NAME: &'static str = "expire_requests";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ExpireOutcome, RunError> {
         if let Some(case) = load(tx, tx.overdue_request(self.now)?)? {

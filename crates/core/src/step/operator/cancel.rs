@@ -210,7 +210,7 @@ pub struct SenderStopped {
 
 impl Transition for StopSender {
     type Outcome = SenderStopped;
-    const NAME: &'static str = "stop-sender";
+    const NAME: &'static str = "stop_sender";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<SenderStopped, RunError> {
         let after = self.after.as_ref();
@@ -238,7 +238,7 @@ impl Transition for StopSender {
             let (cancelled, running) = (stopped.cancelled, stopped.running.len());
             let detail = format!("{cancelled} cancelled, {running} {what_runs}{joined}");
             let subject = format!("sender {}", self.sender);
-            tx.audit(&self.by, Self::NAME, subject, detail, now)?;
+            tx.audit(&self.by, "stop-sender", subject, detail, now)?;
         }
         Ok(stopped)
     }

@@ -72,7 +72,7 @@ impl Transition for Incarnate {
 
 impl Transition for IncarnationGone {
     type Outcome = ();
-    const NAME: &'static str = "incarnation gone";
+    const NAME: &'static str = "incarnation_gone";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let id = self.incarnation_id;

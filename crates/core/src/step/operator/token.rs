@@ -34,7 +34,7 @@ pub enum TokenAdded {
 
 impl Transition for AddToken {
     type Outcome = TokenAdded;
-    const NAME: &'static str = "add-token";
+    const NAME: &'static str = "add_token";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TokenAdded, RunError> {
         let mut live = tx.tokens()?;
@@ -80,7 +80,7 @@ pub struct RevokeToken {
 impl Transition for RevokeToken {
     /// Whether there was a good one of this name.
     type Outcome = bool;
-    const NAME: &'static str = "revoke-token";
+    const NAME: &'static str = "revoke_token";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, RunError> {
         if !is_live(tx, &self.name)? {
@@ -105,7 +105,7 @@ pub struct UseToken {
 
 impl Transition for UseToken {
     type Outcome = ();
-    const NAME: &'static str = "use-token";
+    const NAME: &'static str = "use_token";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         if is_live(tx, &self.name)? {

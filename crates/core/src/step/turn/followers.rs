@@ -6,11 +6,56 @@
 use super::super::{Tx, reply};
 use crate::port::{Change, RowsError};
 use crate::value::{
-    Answer, AnswerSource, ClientId, Life, Message, MessageId, MessageState, NextInput, Timestamp,
+    Answer, AnswerSource, Class, ClientId, Failure, Life, Message, MessageId, MessageState,
+    NextInput, Timestamp,
 };
 
 /// What the sender of a follower sees in its place of the lane.
 const TOGETHER: &str = "Answered together with your earlier message, above.";
+/// Why it is unknown whether a turn that was lost from sight received a text.
+const NOT_IN_HISTORY: &str = "when the turn was found again, its history did not have the text yet";
+
+/// Whether the turn may not have received the text of a follower. [`super::Join`] clears an earlier failure, so this is
+/// the only one that a follower can have.
+pub(super) fn receipt_unknown(message: &Message) -> bool {
+    let failure = message.life.failure.as_ref();
+    failure.is_some_and(|failure| failure.class == Class::Ambiguous)
+}
+
+/// Sets or clears what is unknown of a follower.
+pub(super) fn set_failure(
+    tx: &mut Tx<'_>,
+    message: &Message,
+    failure: Option<Failure>,
+    now: Timestamp,
+) -> Result<(), RowsError> {
+    let life = Life {
+        failure,
+        ..message.life.moved(message.life.state.clone(), now)
+    };
+    tx.set_life(message, life)?;
+    tx.announce(&message.message_id);
+    Ok(())
+}
+
+/// The leader's turn is followed again. A follower that the history lacks may have been lost on the way to Codex with
+/// the daemon, or may still be on its way into the history.
+pub(super) fn recheck(
+    tx: &mut Tx<'_>,
+    leader: &MessageId,
+    received: &[ClientId],
+    now: Timestamp,
+) -> Result<(), RowsError> {
+    for message in tx.followers(leader)? {
+        let client_id = ClientId::of(&message.message_id, message.life.attempt);
+        let unknown = !received.contains(&client_id);
+        if unknown != receipt_unknown(&message) {
+            let failure = unknown.then(|| Failure::new(Class::Ambiguous, NOT_IN_HISTORY));
+            set_failure(tx, &message, failure, now)?;
+        }
+    }
+    Ok(())
+}
 
 /// Lets a follower go. One that somebody stopped is over: the turn that got its text was never its own. Others wait for
 /// a turn of their own, at no cost.
@@ -27,6 +72,7 @@ pub(super) fn let_go(
     let life = Life {
         spent: message.life.spent.saturating_sub(1),
         input,
+        failure: None,
         ..message.life.moved(waiting, now)
     };
     tx.set_life(message, life)?;
@@ -48,7 +94,11 @@ pub(super) fn share(
             let_go(tx, &message, NextInput::Message, now)?;
             continue;
         }
-        tx.set_life(&message, message.life.moved(MessageState::Answered, now))?;
+        let life = Life {
+            failure: None,
+            ..message.life.moved(MessageState::Answered, now)
+        };
+        tx.set_life(&message, life)?;
         reply::notify(tx, &message, TOGETHER, now)?;
         tx.change(Change::NewAnswer(Answer {
             message_id: message.message_id.clone(),

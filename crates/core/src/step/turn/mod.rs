@@ -10,6 +10,6 @@ mod steer;
 pub use end::{Answered, Fail, Lose, Note, Pace, Resume, Suspend};
 pub use reconcile::{DeferReconcile, Reconcile};
 pub use start::{Attach, Begin, Begun, Bind, Name, Unbind};
-pub use steer::{Join, Leave, Tell, TellOutcome};
+pub use steer::{Join, JoinUnknown, Leave, Tell, TellOutcome};
 
 pub(super) use retry::{AttemptCost, Retry, given_up};

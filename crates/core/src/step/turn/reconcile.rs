@@ -100,6 +100,7 @@ impl Case<'_> {
             });
         }
         tx.announce(&message.message_id);
+        followers::recheck(tx, &message.message_id, &found.received, self.now)?;
         if let Some(turn) = self.turn {
             tx.change(Change::Turn(Turn {
                 turn_id: Some(found.turn_id),
@@ -250,7 +251,7 @@ pub struct DeferReconcile {
 
 impl Transition for DeferReconcile {
     type Outcome = ();
-    const NAME: &'static str = "blind";
+    const NAME: &'static str = "defer_reconcile";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Unclear])?;

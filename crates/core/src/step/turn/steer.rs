@@ -8,7 +8,8 @@ use crate::port::Steer;
 use crate::prompt;
 use crate::step::{Action, RunError, Transition, Tx};
 use crate::value::{
-    ClientId, EventKind, Life, Message, MessageId, MessageState, StateName, Timestamp,
+    Class, ClientId, EventKind, Failure, Life, Message, MessageId, MessageState, StateName,
+    Timestamp,
 };
 
 /// Gives a waiting message to the running turn of its conversation.
@@ -32,8 +33,11 @@ impl Transition for Join {
         else {
             return Ok(None);
         };
-        // Only who has the same power may add to a turn, nobody overtakes, and a held message waits.
-        let followers = tx.followers(&leader.message_id)?.len();
+        // Only a sender of the same tier may add to a turn, nobody overtakes, and a held message waits. A follower
+        // whose text may be lost gets a turn of its own if it is: who joined behind it would be answered first.
+        let followers = tx.followers(&leader.message_id)?;
+        let unknown = followers.iter().any(followers::receipt_unknown);
+        let followers = followers.len();
         let behind = tx.unanswered_before(&message.conversation_id, message.seq)?;
         let full = followers >= limits::FOLLOWERS_MAX as usize;
         let first = behind.as_ref() == Some(&leader.message_id)
@@ -41,7 +45,7 @@ impl Transition for Join {
         let may = leader.tier == message.tier
             && leader.life.stop.is_none()
             && message.life.state.hold().is_none();
-        if full || !first || !may {
+        if full || unknown || !first || !may {
             return Ok(None);
         }
         let attempt = message.life.attempt.saturating_add(1);
@@ -51,6 +55,7 @@ impl Transition for Join {
         let life = Life {
             attempt,
             spent: message.life.spent.saturating_add(1),
+            failure: None,
             ..message.life.moved(steered, now)
         };
         tx.set_life(&message, life)?;
@@ -83,6 +88,24 @@ impl Transition for Leave {
         let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Steered])?;
         tx.act(Action::Schedule);
         Ok(followers::let_go(tx, &message, message.life.input, now)?)
+    }
+}
+
+/// Journals that the turn may or may not have received the text of a message: later ones do not join behind it.
+#[derive(Clone, Debug)]
+pub struct JoinUnknown {
+    pub message_id: MessageId,
+    pub why: String,
+}
+
+impl Transition for JoinUnknown {
+    type Outcome = ();
+    const NAME: &'static str = "join_unknown";
+
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
+        let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Steered])?;
+        let failure = Failure::new(Class::Ambiguous, self.why);
+        Ok(followers::set_failure(tx, &message, Some(failure), now)?)
     }
 }
 
