@@ -2,12 +2,12 @@
 //!
 //! The core's reconcile decides about the message.
 
+use crate::app_server::Session;
 use crate::error::{CallEffect, agent_error, of_call};
-use crate::host::Session;
-use crate::mailbox::Mailbox;
-use crate::operator::Operator;
-use crate::permissions::ReportedPermissions;
+use crate::thread::operator_config::OperatorConfig;
+use crate::thread::permissions::ReportedPermissions;
 use crate::thread::{resume, settings};
+use crate::turn::mailbox::Mailbox;
 use bridge_codex::oracle::{self, HistoryError};
 use bridge_codex::wire::Turn as WireTurn;
 use bridge_codex::wire::method::ThreadTurnsList;
@@ -42,7 +42,7 @@ const SETTLE_PAUSES: [Duration; 6] = [
 pub(crate) async fn settled_history(
     session: &Session,
     lost: &LostTurn,
-    operator: &Operator,
+    operator: &OperatorConfig,
     mailbox: &Mailbox,
 ) -> Result<TurnHistory, AgentError> {
     let same_life = session.incarnation.incarnation_id == lost.incarnation;
@@ -72,7 +72,7 @@ fn may_change(found: &TurnHistory) -> bool {
 async fn history(
     session: &Session,
     lost: &LostTurn,
-    operator: &Operator,
+    operator: &OperatorConfig,
     mailbox: &Mailbox,
 ) -> Result<TurnHistory, AgentError> {
     let thread = lost.turn.thread.clone();

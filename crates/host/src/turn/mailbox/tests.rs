@@ -1,7 +1,7 @@
 //! How text that is being written is told: the first words at once, then as often as a person can see it.
 
 use super::*;
-use crate::operator::Operator;
+use crate::thread::operator_config::OperatorConfig;
 use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
 use bridge_core::value::{ApprovalPolicy, Sandbox};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn frame() -> TurnContext {
     };
     TurnContext {
         incarnation: IncarnationId::new("life"),
-        allowed: Permissions::of(&spec, &Operator::default()),
+        allowed: Permissions::of(&spec, &OperatorConfig::default()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The parts of the operator's own Codex configuration that a thread of ours must respect, or must be kept from.
 //! It is asked of Codex, never read from a file: only Codex knows what is in force.
 
-use crate::connection::{CallError, Connection};
+use crate::app_server::connection::{CallError, Connection};
 use crate::error::{CallEffect, agent_error, of_call};
 use bridge_codex::wire::config::{ConfigReadParams, ConfigReadResponse, WorkspaceWriteKeys};
 use bridge_codex::wire::method::ConfigRead;
@@ -15,7 +15,7 @@ const NO_TOOLS_TOLD: &str = "this Codex does not tell which tools its operator h
 
 /// The configuration in force for one working directory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Operator(ConfigReadResponse);
+pub(crate) struct OperatorConfig(ConfigReadResponse);
 
 /// Asks for it, for a thread of this kind; takes a few milliseconds. A Codex without this call has no say. Any other
 /// refusal says nothing about the operator's configuration, so the turn waits; and who must be kept from the operator's
@@ -23,7 +23,7 @@ pub(crate) struct Operator(ConfigReadResponse);
 pub(crate) async fn read(
     connection: &Connection,
     spec: &ThreadSpec,
-) -> Result<Operator, AgentError> {
+) -> Result<OperatorConfig, AgentError> {
     let cwd = Some(spec.workdir.clone());
     let answer = connection
         .call::<ConfigRead>(ConfigReadParams { cwd })
@@ -34,14 +34,14 @@ pub(crate) async fn read(
 fn understood(
     answer: Result<ConfigReadResponse, CallError>,
     reads: &Reads,
-) -> Result<Operator, AgentError> {
+) -> Result<OperatorConfig, AgentError> {
     let error = match answer {
         Ok(answer) => return Ok(answer.into()),
         Err(error) => error,
     };
     match &error {
         CallError::Refused { method, error } if error.is_unknown_method(method) => match reads {
-            Reads::Disk => Ok(Operator::default()),
+            Reads::Disk => Ok(OperatorConfig::default()),
             Reads::Shielded { .. } => Err(agent_error(Class::Config, NO_TOOLS_TOLD)),
         },
         CallError::Refused { .. }
@@ -58,13 +58,13 @@ fn understood(
     }
 }
 
-impl From<ConfigReadResponse> for Operator {
+impl From<ConfigReadResponse> for OperatorConfig {
     fn from(answer: ConfigReadResponse) -> Self {
         Self(answer)
     }
 }
 
-impl Operator {
+impl OperatorConfig {
     /// The sandbox as a turn takes it, with what the operator's configuration adds to it.
     pub(crate) fn policy(&self, sandbox: Sandbox) -> SandboxPolicy {
         match sandbox {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
 
-    fn refused(code: i64, message: &str, reads: &Reads) -> Result<Operator, Class> {
+    fn refused(code: i64, message: &str, reads: &Reads) -> Result<OperatorConfig, Class> {
         let method = "config/read";
         let error = RpcError::new(code, message);
         let answer = Err(CallError::Refused { method, error });
@@ -129,7 +129,7 @@ mod tests {
             "Invalid request: unknown variant `config/read`, expected one of `initialize`";
         for (code, words) in [(INVALID_REQUEST, unknown), (METHOD_NOT_FOUND, "no")] {
             let found = refused(code, words, &Reads::Disk);
-            assert_eq!(found, Ok(Operator::default()));
+            assert_eq!(found, Ok(OperatorConfig::default()));
             assert_eq!(refused(code, words, &shielded), Err(Class::Config));
         }
         let busy = Class::Capacity { until: None };

@@ -2,10 +2,10 @@
 //!
 //! Flags and environment of Codex are decided here, and nothing of a message is among them.
 
+use crate::app_server::socket_dir;
+use crate::app_server::transport::{self, TransportError, TransportReader, TransportWriter};
 use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, STDERR_FILE};
 use crate::process;
-use crate::socket_dir;
-use crate::transport::{self, TransportError, TransportReader, TransportWriter};
 use bridge_core::value::{Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

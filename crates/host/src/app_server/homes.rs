@@ -4,8 +4,8 @@
 //!
 //! The Codex of another home is started when it is needed and ended when nobody needed it for the linger.
 
+use crate::app_server::{CodexHealth, Host, HostOptions, Session};
 use crate::error::agent_error;
-use crate::host::{CodexHealth, Host, HostOptions, Session};
 use bridge_core::port::{AgentError, Ledger, LedgerError};
 use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;

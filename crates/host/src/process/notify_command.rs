@@ -2,7 +2,7 @@
 //!
 //! The payload is never in arguments or environment. The caller decides about failures.
 
-use crate::oneshot::{End, run_with_input, tail};
+use crate::process::oneshot::{End, run_with_input, tail};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;

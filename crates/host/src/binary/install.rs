@@ -16,7 +16,7 @@ use bridge_codex::version::Version;
 use uuid::Uuid;
 
 use crate::binary;
-use crate::oneshot::{self, End};
+use crate::process::oneshot::{self, End};
 
 /// The installer, found on `PATH`.
 const NPM: &str = "npm";

@@ -4,8 +4,8 @@
 //! a person can read it; items queue up to a bound. A follower that falls further behind gets [`TurnEvent::Lost`] and
 //! looks the turn up in the history.
 
-use crate::approvals;
-use crate::permissions::{Permissions, ReportedPermissions};
+use crate::thread::permissions::{Permissions, ReportedPermissions};
+use crate::turn::approvals;
 use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made, spoken};
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
@@ -442,5 +442,4 @@ fn is_silent(kind: &str, stage: ItemStage) -> bool {
 }
 
 #[cfg(test)]
-#[path = "mailbox_tests.rs"]
 pub(crate) mod tests;

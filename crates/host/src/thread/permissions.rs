@@ -4,8 +4,8 @@
 //! client of the same Codex may change a thread of ours; so every report is compared. What is done about it is decided
 //! where the report arrives: `thread` before a turn, `mailbox` during one.
 
-use crate::operator::Operator;
-use crate::read_isolation::{PROFILE, real};
+use crate::sandbox::read_isolation::{PROFILE, real};
+use crate::thread::operator_config::OperatorConfig;
 use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::ThreadOpened;
@@ -134,10 +134,10 @@ fn is_shielded(spec: &ThreadSpec) -> bool {
 
 impl Permissions {
     /// The permissions of a spec, with the operator's additions for threads without read isolation.
-    pub(crate) fn of(spec: &ThreadSpec, operator: &Operator) -> Self {
+    pub(crate) fn of(spec: &ThreadSpec, operator: &OperatorConfig) -> Self {
         let shielded = is_shielded(spec);
         let policy = if shielded {
-            Operator::default().policy(spec.sandbox)
+            OperatorConfig::default().policy(spec.sandbox)
         } else {
             operator.policy(spec.sandbox)
         };
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn allowed(sandbox: Sandbox, shielded: bool) -> Permissions {
-        let operator = Operator::default();
+        let operator = OperatorConfig::default();
         Permissions {
             shielded,
             ..Permissions::of(&spec(sandbox), &operator)
@@ -253,7 +253,7 @@ mod tests {
         let config = json!({"config": {"sandbox_workspace_write":
             {"writable_roots": ["/srv"], "exclude_slash_tmp": true}}});
         let operator =
-            Operator::from(serde_json::from_value::<ConfigReadResponse>(config).unwrap());
+            OperatorConfig::from(serde_json::from_value::<ConfigReadResponse>(config).unwrap());
         let writer = Permissions::of(&spec(Sandbox::WorkspaceWrite), &operator);
         let policy = |roots: Value, network: bool, no_tmp: bool| {
             with_policy(json!({"type": "workspaceWrite", "writableRoots": roots,

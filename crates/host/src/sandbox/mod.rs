@@ -4,7 +4,10 @@
 //! files that are there afterwards, never what a command says. Nothing here chooses a sandbox, and no
 //! model, login or configuration of Codex takes part: the probe has a `CODEX_HOME` of its own.
 
-use crate::oneshot::{self, End};
+pub mod isolation_probe;
+pub(crate) mod read_isolation;
+
+use crate::process::oneshot::{self, End};
 use std::ffi::OsString;
 use std::fs;
 use std::io;

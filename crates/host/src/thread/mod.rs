@@ -1,11 +1,17 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
-use crate::connection::CallError;
+pub(crate) mod history;
+pub(crate) mod operator_config;
+pub(crate) mod permissions;
+pub(crate) mod registry;
+pub(crate) mod transcript;
+
+use crate::app_server::connection::CallError;
+use crate::app_server::{NewThreads, Session};
 use crate::error::{CallEffect, agent_error, of_call};
-use crate::host::{NewThreads, Session};
-use crate::operator::{self, Operator};
-use crate::permissions::{Permissions, ReportedPermissions, approval};
-use crate::read_isolation::{IsolationBase, ReadGrants, real};
+use crate::sandbox::read_isolation::{IsolationBase, ReadGrants, real};
+use crate::thread::operator_config::OperatorConfig;
+use crate::thread::permissions::{Permissions, ReportedPermissions, approval};
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -27,7 +33,7 @@ const REPORT_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn settings(
     spec: &ThreadSpec,
     isolation: &IsolationBase,
-    operator: &Operator,
+    operator: &OperatorConfig,
 ) -> ThreadSettings {
     let (cwd, sandbox, config) = match &spec.reads {
         Reads::Disk => (spec.workdir.clone(), Some(mode(spec.sandbox)), Map::new()),
@@ -58,7 +64,7 @@ pub(crate) fn settings(
 fn shielded(
     reach: ReadGrants<'_>,
     isolation: &IsolationBase,
-    operator: &Operator,
+    operator: &OperatorConfig,
 ) -> Map<String, Value> {
     let mut keys = isolation.profile(reach);
     keys.append(&mut operator.without_tools());
@@ -85,7 +91,7 @@ fn mode(sandbox: Sandbox) -> SandboxMode {
 pub(crate) async fn start(
     session: &Session,
     spec: &ThreadSpec,
-    operator: &Operator,
+    operator: &OperatorConfig,
     kept: NewThreads,
 ) -> Result<ThreadId, AgentError> {
     let mut settings = settings(spec, &session.isolation, operator);
@@ -190,7 +196,7 @@ pub(crate) async fn load(
     thread: &ThreadId,
     spec: &ThreadSpec,
 ) -> Result<(), AgentError> {
-    let operator = operator::read(&session.connection, spec).await?;
+    let operator = operator_config::read(&session.connection, spec).await?;
     let allowed = Permissions::of(spec, &operator);
     let again = async || {
         let params = ThreadResumeParams {
@@ -242,7 +248,7 @@ pub(crate) async fn resume(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_isolation::PROFILE;
+    use crate::sandbox::read_isolation::PROFILE;
     use bridge_core::port::TurnTransport;
     use bridge_core::value::ApprovalPolicy;
 
@@ -271,7 +277,7 @@ mod tests {
             codex: real.join("codex"),
             denied: real.join("denied"),
         };
-        let settings = settings(&spec, &isolation, &Operator::default());
+        let settings = settings(&spec, &isolation, &OperatorConfig::default());
         assert_eq!(settings.cwd, Some(at("work")));
         let entries = &settings.config["permissions"][PROFILE]["filesystem"];
         assert_eq!(entries[at("work/token")], "none");

@@ -1,14 +1,14 @@
-//! Routes notifications and approval requests of one connection to the mailboxes of its followers.
+//! Routes notifications and approval requests of one connection to the router of its followers.
 //!
 //! A request for a thread without a follower waits for one: after a broken connection Codex repeats its requests as soon
 //! as the thread is loaded, which may be before it is known which of its turns is ours.
 
-use crate::account::AccountState;
-use crate::approvals::{self, ConnectionRequests};
-use crate::host::wall_now;
-use crate::mailbox::{Mailbox, TurnContext};
-use crate::reply::{RequestReply, reply};
-use crate::unconfirmed::Overdue;
+use crate::app_server::account::AccountState;
+use crate::app_server::wall_now;
+use crate::turn::answer::{RequestReply, reply};
+use crate::turn::approvals::{self, ConnectionRequests};
+use crate::turn::mailbox::{Mailbox, TurnContext};
+use crate::turn::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
@@ -18,9 +18,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// All mailboxes of one connection, by thread. Lock order: `by_thread`, then `requests`.
+/// All router of one connection, by thread. Lock order: `by_thread`, then `requests`.
 #[derive(Debug, Default)]
-pub(crate) struct Mailboxes {
+pub(crate) struct TurnRouter {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
     requests: Mutex<ConnectionRequests>,
     account: Arc<AccountState>,
@@ -30,7 +30,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Mailboxes {
+impl TurnRouter {
     pub(crate) fn new(account: Arc<AccountState>) -> Self {
         Self {
             account,
@@ -178,7 +178,7 @@ impl Mailboxes {
         locked(&self.requests).answer(id, outcome, now)
     }
 
-    /// Records the answer to a request that was removed with [`Mailboxes::take`].
+    /// Records the answer to a request that was removed with [`TurnRouter::take`].
     pub(crate) fn answered(&self, request: ServerRequest, outcome: RequestOutcome, now: Instant) {
         let mut requests = locked(&self.requests);
         requests.answered.insert(request, outcome, now);
@@ -241,10 +241,10 @@ fn confirm(mailbox: Option<&Mailbox>, request: &ServerRequest) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approvals::UNDELIVERED_TIMEOUT;
-    use crate::mailbox::MailboxEvent;
-    use crate::mailbox::tests::frame;
-    use crate::permissions::ReportedPermissions;
+    use crate::thread::permissions::ReportedPermissions;
+    use crate::turn::approvals::UNDELIVERED_TIMEOUT;
+    use crate::turn::mailbox::MailboxEvent;
+    use crate::turn::mailbox::tests::frame;
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
     use bridge_core::port::ApprovalRequest;
@@ -274,7 +274,7 @@ mod tests {
         Notification::parse("serverRequest/resolved", &params)
     }
 
-    fn running(boxes: &Mailboxes) -> Arc<Mailbox> {
+    fn running(boxes: &TurnRouter) -> Arc<Mailbox> {
         let fold = TurnFold::new(thread(), Some(TurnId::new("u")), None);
         boxes.open(fold, thread(), frame())
     }
@@ -295,7 +295,7 @@ mod tests {
 
     #[tokio::test]
     async fn undelivered_request_expires_without_follower() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let now = Instant::now();
         boxes.ask(command(0), now).unwrap();
         assert_eq!(boxes.next_expiry(), Some(now + UNDELIVERED_TIMEOUT));
@@ -327,7 +327,7 @@ mod tests {
 
     #[tokio::test]
     async fn excess_approval_requests_are_resolved() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = running(&boxes);
         let mut id = 0;
         while boxes.ask(command(id), Instant::now()).is_ok() {
@@ -340,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn early_requests_are_delivered_after_bind() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = boxes.open_early(thread(), frame());
         let change = request(2, "item/fileChange/requestApproval", json!({}));
         boxes.ask(change, Instant::now()).unwrap();
@@ -368,7 +368,7 @@ mod tests {
 
     #[tokio::test]
     async fn unbound_mailbox_leaves_requests_to_next() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let early = boxes.open_early(thread(), frame());
         boxes.ask(command(0), Instant::now()).unwrap();
         boxes.close(&thread(), &early);
@@ -378,7 +378,7 @@ mod tests {
 
     #[tokio::test]
     async fn new_follower_gets_open_requests_once() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let first = running(&boxes);
         boxes.ask(command(0), Instant::now()).unwrap();
         let before = asked(&first).await;
@@ -394,7 +394,7 @@ mod tests {
 
     #[tokio::test]
     async fn request_can_be_taken_once() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = running(&boxes);
         boxes.ask(command(0), Instant::now()).unwrap();
         let name = asked(&mailbox).await.key;
@@ -415,7 +415,7 @@ mod tests {
 
     #[tokio::test]
     async fn f5_an_answer_is_kept_until_confirmed() {
-        let (boxes, now) = (Mailboxes::default(), Instant::now());
+        let (boxes, now) = (TurnRouter::default(), Instant::now());
         let mailbox = running(&boxes);
         boxes.ask(command(0), now).unwrap();
         let name = asked(&mailbox).await.key;
@@ -437,7 +437,7 @@ mod tests {
 
     #[tokio::test]
     async fn f5_answer_is_confirmed_before_turn_end() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = running(&boxes);
         boxes.ask(command(0), Instant::now()).unwrap();
         let name = asked(&mailbox).await.key;
@@ -451,7 +451,7 @@ mod tests {
 
     #[tokio::test]
     async fn undecidable_requests_are_returned_and_resolved() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = running(&boxes);
         for (id, method) in [(0, "brand/new"), (1, "item/tool/call")] {
             let request = request(
@@ -476,7 +476,7 @@ mod tests {
     /// Codex says nothing when it lets go of one, so it is open until it is answered.
     #[tokio::test]
     async fn offered_tool_call_stays_open_until_answered() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = running(&boxes);
         let params =
             json!({"callId": "c", "tool": "ask_agent", "arguments": {"agent": "b", "text": "hi"}});
@@ -502,7 +502,7 @@ mod tests {
     /// After a restart a turn may be found that runs with what somebody gave its thread meanwhile.
     #[tokio::test]
     async fn recovered_turn_with_excess_permissions_stops() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = boxes.open_early(thread(), frame());
         let found = json!({"sandboxPolicy": {"type": "readOnly", "networkAccess": true},
             "approvalPolicy": "on-request", "approvalsReviewer": "user",
@@ -518,7 +518,7 @@ mod tests {
 
     #[tokio::test]
     async fn excess_permissions_are_reported_as_failure() {
-        let boxes = Mailboxes::default();
+        let boxes = TurnRouter::default();
         let mailbox = running(&boxes);
         let update = |sandbox: &str| {
             let settings = json!({"sandboxPolicy": {"type": sandbox}, "approvalPolicy": "on-request",

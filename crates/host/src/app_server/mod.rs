@@ -1,16 +1,22 @@
 //! One app-server for many threads: started when it is needed, attached to when it was left behind, started
 //! again when it dies, ended with everything it started.
 
-use crate::connection::{Connection, Learned};
+pub(crate) mod account;
+pub(crate) mod connection;
+pub(crate) mod homes;
+mod restart;
+pub mod socket_dir;
+pub(crate) mod transport;
+
+use crate::app_server::connection::{Connection, Learned};
+use crate::app_server::restart::{Permit, Supervisor};
 use crate::error::{CallEffect, agent_error, of_call};
-use crate::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
-use crate::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
-use crate::mailbox::TurnContext;
-use crate::permissions::Permissions;
+use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
 use crate::process;
-use crate::read_isolation::{IsolationBase, real};
-use crate::socket_dir;
-use crate::supervise::{Permit, Supervisor};
+use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
+use crate::sandbox::read_isolation::{IsolationBase, real};
+use crate::thread::permissions::Permissions;
+use crate::turn::mailbox::TurnContext;
 use bridge_codex::version::{self, FLOOR};
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
@@ -478,14 +484,14 @@ impl<L: Ledger> Host<L> {
         let session = locked(&self.present).clone();
         session.is_some_and(|session| {
             let connection = &session.connection;
-            connection.threads.knows(thread) || connection.mailboxes.has(thread)
+            connection.threads.knows(thread) || connection.router.has(thread)
         })
     }
 
     /// How long nobody needed it.
     pub(crate) fn idle(&self) -> Duration {
         match self.present() {
-            Some(session) if !session.connection.mailboxes.is_empty() => Duration::ZERO,
+            Some(session) if !session.connection.router.is_empty() => Duration::ZERO,
             Some(_) | None => locked(&self.used).elapsed(),
         }
     }

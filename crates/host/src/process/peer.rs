@@ -5,8 +5,8 @@
 //! is used again. So a pidfd proves at the start whose pid and start time these are, and the process is looked at again
 //! whenever something depends on it.
 
+use crate::process::tree;
 use crate::process::{self, Stat};
-use crate::process_tree;
 use bridge_core::value::ProcessStamp;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -98,7 +98,7 @@ impl PeerProcess {
 
     /// Looks at it now. An error unless it lives and no keeper below `run_dir` is above it.
     pub fn inspect(&self, run_dir: &Path) -> Result<PeerProgram, PeerError> {
-        let kept = process_tree::is_kept(self.stamp.pid, run_dir);
+        let kept = tree::is_kept(self.stamp.pid, run_dir);
         let program = PeerProgram::of(self.stamp.pid);
         // Last, for the same reason as above. No pid comes round again within one tick of the clock.
         if !process::alive(&self.stamp) {

@@ -1,7 +1,15 @@
 //! Processes as the kernel reports them: who is who across restarts, and whose child is whose.
 //!
-//! Reading `/proc` only. Signals are sent by [`crate::keeper`] and [`crate::launch`], and only to a process
+//! Reading `/proc` only. Signals are sent by [`crate::keeper`] and [`crate::keeper::launch`], and only to a process
 //! whose start time matches what was recorded: a pid alone may be a stranger's by now.
+
+pub mod child;
+pub mod env;
+pub(crate) mod notify_command;
+pub(crate) mod oneshot;
+pub mod peer;
+pub mod reexec;
+pub mod tree;
 
 use bridge_core::value::{BootId, ProcessStamp};
 use std::fs;

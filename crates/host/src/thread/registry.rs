@@ -1,6 +1,6 @@
 //! The threads of one connection: which are loaded, and on which a turn runs, ours or another program's.
 
-use crate::permissions::{Permissions, ReportedPermissions};
+use crate::thread::permissions::{Permissions, ReportedPermissions};
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::notification::ThreadSettingsUpdated;
 use bridge_codex::wire::thread::ThreadStatus;
@@ -125,7 +125,7 @@ fn is_busy(status: &ThreadStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::Operator;
+    use crate::thread::operator_config::OperatorConfig;
     use bridge_core::port::{Reads, TurnTransport};
     use bridge_core::value::{ApprovalPolicy, Sandbox};
     use serde_json::json;
@@ -153,7 +153,7 @@ mod tests {
             Notification::parse("thread/settings/updated", &params)
         };
         for (network, usable) in [(false, true), (true, false)] {
-            let allowed = Permissions::of(&spec, &Operator::default());
+            let allowed = Permissions::of(&spec, &OperatorConfig::default());
             registry.loaded(thread.clone(), &ThreadStatus::Idle, allowed);
             let report = registry.await_report(&thread);
             registry.notice(&update(network));

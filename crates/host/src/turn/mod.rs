@@ -1,9 +1,15 @@
 //! The events of one turn, and the work that comes before some of them: a turn that was cut may have left commands
 //! running, and a turn with excess permissions is stopped.
 
-use crate::connection::{CallError, Connection};
+pub(crate) mod answer;
+pub(crate) mod approvals;
+pub(crate) mod mailbox;
+pub(crate) mod router;
+pub(crate) mod unconfirmed;
+
+use crate::app_server::connection::{CallError, Connection};
 use crate::exec::ExecStream;
-use crate::mailbox::{Mailbox, MailboxEvent};
+use crate::turn::mailbox::{Mailbox, MailboxEvent};
 use bridge_codex::wire::method::{BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams};
 use bridge_codex::wire::thread::ThreadIdParams;
 use bridge_core::deadline::after;
@@ -138,7 +144,7 @@ impl ServerStream {
 
 impl Drop for ServerStream {
     fn drop(&mut self) {
-        self.connection.mailboxes.close(&self.thread, &self.mailbox);
+        self.connection.router.close(&self.thread, &self.mailbox);
     }
 }
 
@@ -173,9 +179,9 @@ pub(crate) async fn clean(connection: &Connection, thread: &ThreadId) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::Learned;
-    use crate::mailbox::tests::frame;
-    use crate::transport::{TransportReader, TransportWriter};
+    use crate::app_server::connection::Learned;
+    use crate::app_server::transport::{TransportReader, TransportWriter};
+    use crate::turn::mailbox::tests::frame;
     use bridge_codex::turn::TurnFold;
     use bridge_codex::wire::Notification;
     use bridge_core::value::{
@@ -231,12 +237,12 @@ mod tests {
         let connection = Connection::start(texts, sink, life(), Learned::default());
         let thread = ThreadId::new("t");
         let fold = TurnFold::new(thread.clone(), Some(TurnId::new("u")), None);
-        let mailbox = connection.mailboxes.open(fold, thread.clone(), frame());
+        let mailbox = connection.router.open(fold, thread.clone(), frame());
         let settings = json!({"sandboxPolicy": {"type": "dangerFullAccess"}, "approvalPolicy": "on-request",
                               "approvalsReviewer": "user", "activePermissionProfile": null});
         let params = json!({"threadId": "t", "threadSettings": settings});
         let update = Notification::parse("thread/settings/updated", &params);
-        connection.mailboxes.deliver(&update);
+        connection.router.deliver(&update);
         (ServerStream::new(connection, thread, mailbox), asked)
     }
 

@@ -5,6 +5,9 @@
 //! Codex onto the machine is `install`; running one is the business of the rest of
 //! this crate.
 
+pub mod install;
+pub mod launcher;
+
 use std::env::consts::{ARCH, OS};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -16,7 +19,7 @@ use std::time::Duration;
 
 use bridge_codex::version::{self, FLOOR, PINNED, Version};
 
-use crate::oneshot::{self, End};
+use crate::process::oneshot::{self, End};
 
 /// The name looked for on `PATH`.
 const NAME: &str = "codex";

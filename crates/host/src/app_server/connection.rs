@@ -1,15 +1,14 @@
 //! One connection to one Codex process: a task owns the link, sends requests with deadlines and routes notifications to
-//! the mailboxes of their threads. When the connection ends, every waiter gets an error at once.
+//! the router of their threads. When the connection ends, every waiter gets an error at once.
 
-use crate::account::AccountState;
-use crate::approvals;
-use crate::backlog::{Backlog, Filler, backlog};
-use crate::host::wall_now;
-use crate::mailboxes::{Mailboxes, RequestRefused};
-use crate::thread_registry::ThreadRegistry;
-use crate::transcript::Transcripts;
-use crate::transport::{TransportReader, TransportWriter};
-use crate::unconfirmed::Overdue;
+use crate::app_server::account::AccountState;
+use crate::app_server::transport::{Backlog, Filler, TransportReader, TransportWriter, backlog};
+use crate::app_server::wall_now;
+use crate::thread::registry::ThreadRegistry;
+use crate::thread::transcript::Transcripts;
+use crate::turn::approvals;
+use crate::turn::router::{RequestRefused, TurnRouter};
+use crate::turn::unconfirmed::Overdue;
 use bridge_codex::link::{CallId, Ignored, Link, LinkError, LinkEvent, LinkOptions, MAX_IN_FLIGHT};
 use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
@@ -85,7 +84,7 @@ enum CallFailure {
 pub(crate) struct Connection {
     commands: mpsc::Sender<LinkCommand>,
     permits: Arc<Semaphore>,
-    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) router: Arc<TurnRouter>,
     pub(crate) threads: Arc<ThreadRegistry>,
     warnings: Arc<Mutex<Vec<String>>>,
     closed: watch::Receiver<Option<String>>,
@@ -113,7 +112,7 @@ impl Connection {
     ) -> Self {
         let (commands, inbox) = mpsc::channel(OUTGOING_MAX);
         let (closing, closed) = watch::channel(None);
-        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&learned.account)));
+        let router = Arc::new(TurnRouter::new(Arc::clone(&learned.account)));
         let threads = Arc::new(ThreadRegistry::default());
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let (texts, incoming) = backlog(INCOMING_MAX, INCOMING_BYTES_MAX);
@@ -124,7 +123,7 @@ impl Connection {
             link: Link::new(LinkOptions::default()),
             waiters: HashMap::new(),
             outgoing,
-            mailboxes: Arc::clone(&mailboxes),
+            router: Arc::clone(&router),
             threads: Arc::clone(&threads),
             warnings: Arc::clone(&warnings),
             life,
@@ -137,7 +136,7 @@ impl Connection {
         Self {
             commands,
             permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
-            mailboxes,
+            router,
             threads,
             warnings,
             closed,
@@ -294,7 +293,7 @@ struct LinkTask {
     link: Link,
     waiters: HashMap<CallId, oneshot::Sender<Result<Value, CallFailure>>>,
     outgoing: mpsc::Sender<String>,
-    mailboxes: Arc<Mailboxes>,
+    router: Arc<TurnRouter>,
     threads: Arc<ThreadRegistry>,
     warnings: Arc<Mutex<Vec<String>>>,
     life: Incarnation,
@@ -309,7 +308,7 @@ struct LinkTask {
 /// Closes the connection if its task panics; otherwise it would count as open, and everybody would wait.
 struct CloseOnDrop {
     closing: watch::Sender<Option<String>>,
-    mailboxes: Arc<Mailboxes>,
+    router: Arc<TurnRouter>,
 }
 
 impl Drop for CloseOnDrop {
@@ -317,7 +316,7 @@ impl Drop for CloseOnDrop {
         if self.closing.borrow().is_none() {
             let why = "its task panicked";
             self.closing.send_replace(Some(why.to_owned()));
-            self.mailboxes.lose_all(why);
+            self.router.lose_all(why);
         }
     }
 }
@@ -331,7 +330,7 @@ impl LinkTask {
     ) {
         let end = CloseOnDrop {
             closing,
-            mailboxes: Arc::clone(&self.mailboxes),
+            router: Arc::clone(&self.router),
         };
         let why = loop {
             let deadline = self.next_deadline();
@@ -357,7 +356,7 @@ impl LinkTask {
         for call in self.link.fail_all() {
             self.settle(call, Err(CallFailure::Closed(why.clone())));
         }
-        self.mailboxes.lose_all(&why);
+        self.router.lose_all(&why);
         tracing::debug!(why, counters = ?self.link.counters(), "the connection to codex ended");
     }
 
@@ -372,7 +371,7 @@ impl LinkTask {
             .next_deadline()
             .unwrap_or_else(|| self.now_ms().saturating_add(far));
         let at = after(self.origin, std::time::Duration::from_millis(at));
-        self.mailboxes.next_expiry().map_or(at, |late| late.min(at))
+        self.router.next_expiry().map_or(at, |late| late.min(at))
     }
 
     fn expire(&mut self) -> Result<(), String> {
@@ -380,10 +379,10 @@ impl LinkTask {
             self.resumes.remove(&call);
             self.settle(call, Err(CallFailure::Silent));
         }
-        for request in self.mailboxes.expire(Instant::now()) {
+        for request in self.router.expire(Instant::now()) {
             self.decline(request, "nobody followed its turn in time")?;
         }
-        for overdue in self.mailboxes.overdue(Instant::now()) {
+        for overdue in self.router.overdue(Instant::now()) {
             self.overdue(overdue)?;
         }
         Ok(())
@@ -396,7 +395,7 @@ impl LinkTask {
             Overdue::Resume { id, thread } => self.resume(id, thread),
             Overdue::Settled(request) => {
                 tracing::info!(request = %request.id, method = %request.method, "codex has not asked an answered request again: it has the answer");
-                self.mailboxes.confirm(&request);
+                self.router.confirm(&request);
                 Ok(())
             }
             Overdue::GiveUp { why } => Err(why),
@@ -428,10 +427,10 @@ impl LinkTask {
     /// A refusal is an answer too: Codex lives, and one answer that it does not confirm must not cost everybody's turns.
     fn resume_answered(&self, id: &RawId, refused: Option<&RpcError>) {
         match refused {
-            None => self.mailboxes.resumed(id),
+            None => self.router.resumed(id),
             Some(error) => {
                 tracing::warn!(request = %id, error = %error.message, "codex refused to resume a thread, so it does not say whether it has the answer to this request: the answer is given once more, and then counts as taken");
-                self.mailboxes.not_resumed(id);
+                self.router.not_resumed(id);
             }
         }
     }
@@ -524,7 +523,7 @@ impl LinkTask {
         }
         self.learned.account.notice(notification, wall_now());
         self.threads.notice(notification);
-        self.mailboxes.deliver(notification);
+        self.router.deliver(notification);
     }
 
     /// Routes a request of Codex to the follower of its turn; a request that nobody can decide is declined at once.
@@ -532,7 +531,7 @@ impl LinkTask {
         if let Ok(time) = request.tell_time(wall_now().0 / 1000) {
             return self.put(self.link.respond(&request.id, time));
         }
-        match self.mailboxes.ask(request, Instant::now()) {
+        match self.router.ask(request, Instant::now()) {
             Ok(()) => Ok(()),
             Err(RequestRefused::Answered(outcome, id)) => {
                 tracing::warn!(request = %id, "codex asks again what was answered, and is answered the same again");
@@ -551,7 +550,7 @@ impl LinkTask {
         let text = self.link.respond(&request.id, request.decline());
         if approvals::is_decidable(&request) && request.thread_id().is_some() {
             let no = request.decline();
-            self.mailboxes.answered(request, no, Instant::now());
+            self.router.answered(request, no, Instant::now());
         }
         self.put(text)
     }

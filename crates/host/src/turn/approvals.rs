@@ -3,7 +3,7 @@
 //! A request stays here until it is answered or Codex reports that it is settled, so that a wrong answer can be corrected.
 //! Its answer stays in [`Unconfirmed`] until Codex confirms it. The decision is made elsewhere.
 
-use crate::unconfirmed::Unconfirmed;
+use crate::turn::unconfirmed::Unconfirmed;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::effect::effect;

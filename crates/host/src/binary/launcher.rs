@@ -4,8 +4,8 @@
 //! a launcher does can't be read from it: it is started once, and the kernel says which program it runs then.
 
 use crate::binary::{Vars, version_of};
-use crate::oneshot::kill_group;
 use crate::process;
+use crate::process::oneshot::kill_group;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 
 /// How our own binary is started.
 #[derive(Debug)]
-pub struct OwnOptions {
+pub struct ChildOptions {
     /// The binary.
     pub program: PathBuf,
     /// Its arguments.
@@ -31,14 +31,14 @@ pub struct OwnOptions {
 
 /// A child that runs our own binary. It is killed when it is dropped.
 #[derive(Debug)]
-pub struct OwnChild {
+pub struct ChildProcess {
     child: Child,
     pid: i32,
 }
 
-impl OwnChild {
+impl ChildProcess {
     /// Starts it.
-    pub fn start(options: OwnOptions) -> io::Result<Self> {
+    pub fn start(options: ChildOptions) -> io::Result<Self> {
         let mut command = Command::new(options.program);
         command
             .args(options.args)

@@ -3,8 +3,8 @@
 //! The command runs in the same sandbox and with the same profile as the commands of a thread, but without a model, a
 //! login or the operator's configuration. The profile is built in `read_isolation`.
 
-use crate::oneshot::{self, End};
-use crate::read_isolation::{IsolationBase, PROFILE, ReadGrants};
+use crate::process::oneshot::{self, End};
+use crate::sandbox::read_isolation::{IsolationBase, PROFILE, ReadGrants};
 use bridge_core::limits::CONFIG_PROBE_MS;
 use serde_json::Value;
 use std::ffi::OsString;
