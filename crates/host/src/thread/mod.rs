@@ -12,8 +12,8 @@ use crate::error::{CallEffect, agent_error, of_call};
 use crate::sandbox::read_isolation::{IsolationBase, ReadGrants, real};
 use crate::thread::operator_config::OperatorConfig;
 use crate::thread::permissions::{Permissions, ReportedPermissions, approval};
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
     DynamicTool, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
     ThreadStartParams,

@@ -3,9 +3,9 @@
 
 use crate::app_server::connection::{CallError, Connection};
 use crate::error::{CallEffect, agent_error, of_call};
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::config::{ConfigReadParams, ConfigReadResponse, WorkspaceWriteKeys};
 use bridge_codex::wire::method::ConfigRead;
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_core::port::{AgentError, Reads, ThreadSpec};
 use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};

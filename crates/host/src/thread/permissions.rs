@@ -6,8 +6,8 @@
 
 use crate::sandbox::read_isolation::{PROFILE, real};
 use crate::thread::operator_config::OperatorConfig;
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::notification::EffectiveSettings;
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::ThreadOpened;
 use bridge_codex::wire::values::{ApprovalPolicy as WireApproval, ApprovalsReviewer};
 use bridge_core::port::{Reads, ThreadSpec};

@@ -7,8 +7,8 @@ use crate::turn::unconfirmed::Unconfirmed;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::effect::effect;
+use bridge_codex::wire::request_text::RequestContext;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
-use bridge_codex::wire::shown::RequestScene;
 use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::{ApprovalRequest, RequestKey};
@@ -190,7 +190,7 @@ pub(crate) fn approval_request(
     sandbox: &str,
     changes: &OpenChanges,
 ) -> ApprovalRequest {
-    let scene = RequestScene {
+    let context = RequestContext {
         sandbox,
         changes: request.item_id().and_then(|item_id| changes.of(item_id)),
     };
@@ -198,9 +198,9 @@ pub(crate) fn approval_request(
         key: key_of(request, incarnation),
         method: request.method.clone(),
         kind: kind_of(request),
-        headline: request.headline_in(&scene),
-        shown: request.shown(&scene),
-        effect: effect(request, scene.changes),
+        headline: request.headline_in(&context),
+        shown: request.shown(&context),
+        effect: effect(request, context.changes),
         payload: request.params.to_string(),
         wants: wants(request),
         secret_answer: wants_secret(request),

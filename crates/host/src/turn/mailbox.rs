@@ -6,7 +6,9 @@
 
 use crate::thread::permissions::{Permissions, ReportedPermissions};
 use crate::turn::approvals;
-use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made, spoken};
+use bridge_codex::turn::{
+    ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, completed_diff, completed_text,
+};
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
 use bridge_core::port::{ItemNote, TurnEvent};
@@ -377,7 +379,7 @@ impl MailboxState {
             }) => {
                 // The whole text is delivered below, or nothing is being written any more.
                 self.unread &= fold.writing().is_some_and(|text| text.item_id != item_id);
-                if let Some(text) = spoken(notification) {
+                if let Some(text) = completed_text(notification) {
                     self.push(TurnEvent::Text(text));
                 }
                 let completed = stage == ItemStage::Completed;
@@ -386,7 +388,7 @@ impl MailboxState {
                     completed,
                     headline,
                     effect,
-                    diff: made(notification),
+                    diff: completed_diff(notification),
                 }));
             }
             Some(TurnNews::Text) => self.unread = true,

@@ -15,7 +15,7 @@ use bridge_core::value::ItemId;
 pub const MAX_DRAFT_BYTES: usize = 64 * 1024;
 
 /// The message that a notification shows to be whole; of a long one the beginning.
-pub fn spoken(notification: &Notification) -> Option<TextUpdate> {
+pub fn completed_text(notification: &Notification) -> Option<TextUpdate> {
     let Notification::ItemCompleted(notice) = notification else {
         return None;
     };

@@ -28,7 +28,7 @@ const NO_DIFF: &str = "the diff is not known";
 
 /// Facts beside the request that belong into its text.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestScene<'a> {
+pub struct RequestContext<'a> {
     /// The sandbox in force, in our words.
     pub sandbox: &'a str,
     /// The files of the item that it is about; from `item/started`, because a request carries none.
@@ -37,12 +37,12 @@ pub struct RequestScene<'a> {
 
 impl ServerRequest {
     /// The text; the same for the same effect, in every life of Codex.
-    pub fn shown(&self, scene: &RequestScene<'_>) -> String {
-        let mut lines = ShownText::default();
+    pub fn shown(&self, context: &RequestContext<'_>) -> String {
+        let mut lines = RequestText::default();
         match &self.kind {
-            RequestKind::Command(request) => command(&mut lines, request, scene),
-            RequestKind::FileChange(request) => files(&mut lines, request, scene),
-            RequestKind::Permissions(request) => permissions(&mut lines, request, scene),
+            RequestKind::Command(request) => command(&mut lines, request, context),
+            RequestKind::FileChange(request) => files(&mut lines, request, context),
+            RequestKind::Permissions(request) => permissions(&mut lines, request, context),
             RequestKind::UserInput(request) => questions(&mut lines, request),
             RequestKind::Elicitation(request) => elicitation(&mut lines, request),
             RequestKind::ToolCall(request) => {
@@ -53,7 +53,7 @@ impl ServerRequest {
             RequestKind::LegacyExec(request) => {
                 lines.put("command", &Value::from(request.command.clone()).to_string());
                 lines.maybe("cwd", request.cwd.as_deref());
-                lines.put("sandbox", &outside(scene.sandbox));
+                lines.put("sandbox", &outside(context.sandbox));
                 lines.maybe("reason", request.reason.as_deref());
             }
             RequestKind::LegacyPatch(_)
@@ -93,7 +93,7 @@ impl ServerRequest {
     }
 }
 
-fn command(lines: &mut ShownText, request: &CommandApproval, scene: &RequestScene<'_>) {
+fn command(lines: &mut RequestText, request: &CommandApproval, context: &RequestContext<'_>) {
     let command = request.command.as_deref().unwrap_or("not told by Codex");
     match request.kind {
         Some(CommandApprovalKind::WriteStdin) => {
@@ -114,16 +114,16 @@ fn command(lines: &mut ShownText, request: &CommandApproval, scene: &RequestScen
                 "network",
                 &format!("{} over {}", network.host, network.protocol),
             );
-            lines.put("sandbox", scene.sandbox);
+            lines.put("sandbox", context.sandbox);
         }
         (None, Some(added)) => {
-            lines.put("sandbox", scene.sandbox);
+            lines.put("sandbox", context.sandbox);
             lines.put("and beside it", &added.to_string());
         }
         (None, None) if request.kind == Some(CommandApprovalKind::WriteStdin) => {
-            lines.put("sandbox", scene.sandbox);
+            lines.put("sandbox", context.sandbox);
         }
-        (None, None) => lines.put("sandbox", &outside(scene.sandbox)),
+        (None, None) => lines.put("sandbox", &outside(context.sandbox)),
     }
     lines.maybe("reason", request.reason.as_deref());
 }
@@ -132,8 +132,8 @@ fn outside(sandbox: &str) -> String {
     format!("{sandbox}, and if accepted it may run outside of it")
 }
 
-fn files(lines: &mut ShownText, request: &FileChangeApproval, scene: &RequestScene<'_>) {
-    match scene.changes.filter(|changes| !changes.is_empty()) {
+fn files(lines: &mut RequestText, request: &FileChangeApproval, context: &RequestContext<'_>) {
+    match context.changes.filter(|changes| !changes.is_empty()) {
         Some(changes) => {
             let list: Vec<String> = changes.iter().map(named).collect();
             lines.put_within("files", &list.join("\n"), MAX_PART_BYTES);
@@ -145,7 +145,7 @@ fn files(lines: &mut ShownText, request: &FileChangeApproval, scene: &RequestSce
             &format!("{NO_DIFF} (item {})", request.item_id.as_str()),
         ),
     }
-    lines.put("sandbox", scene.sandbox);
+    lines.put("sandbox", context.sandbox);
     lines.maybe("also opens for the session", request.grant_root.as_deref());
     lines.maybe("reason", request.reason.as_deref());
 }
@@ -178,14 +178,18 @@ fn diff(changes: &[FileUpdate]) -> String {
     text
 }
 
-fn permissions(lines: &mut ShownText, request: &PermissionsApproval, scene: &RequestScene<'_>) {
+fn permissions(
+    lines: &mut RequestText,
+    request: &PermissionsApproval,
+    context: &RequestContext<'_>,
+) {
     lines.put("permissions", &request.permissions.to_string());
     lines.maybe("cwd", request.cwd.as_deref());
-    lines.put("sandbox", scene.sandbox);
+    lines.put("sandbox", context.sandbox);
     lines.maybe("reason", request.reason.as_deref());
 }
 
-fn questions(lines: &mut ShownText, request: &UserInputRequest) {
+fn questions(lines: &mut RequestText, request: &UserInputRequest) {
     for question in &request.questions {
         lines.put(
             &format!("question `{}`", plain(&question.id)),
@@ -208,7 +212,7 @@ fn questions(lines: &mut ShownText, request: &UserInputRequest) {
     }
 }
 
-fn elicitation(lines: &mut ShownText, request: &Elicitation) {
+fn elicitation(lines: &mut RequestText, request: &Elicitation) {
     lines.put("MCP server", &request.server_name);
     lines.maybe("asks", request.message.as_deref());
     if let Some(about) = request.tool_approval() {
@@ -247,9 +251,9 @@ fn plain(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct ShownText(String);
+struct RequestText(String);
 
-impl ShownText {
+impl RequestText {
     fn put(&mut self, name: &str, value: &str) {
         self.put_within(name, value, MAX_PART_BYTES);
     }
@@ -288,7 +292,7 @@ mod tests {
     use crate::rpc::RawId;
     use serde_json::json;
 
-    const SCENE: RequestScene<'_> = RequestScene {
+    const SCENE: RequestContext<'_> = RequestContext {
         sandbox: "read-only",
         changes: None,
     };
@@ -347,11 +351,11 @@ mod tests {
             {"path": "/w/b", "kind": {"type": "update", "move_path": "/w/c"}, "diff": "@@\n-x\n+y"},
         ]))
         .unwrap();
-        let scene = RequestScene {
+        let context = RequestContext {
             changes: Some(&changes),
             ..SCENE
         };
-        let shown = asked.shown(&scene);
+        let shown = asked.shown(&context);
         assert_eq!(
             shown,
             "files:\n  add /w/a\n  update /w/b, moved to /w/c\ndiff:\n  add /w/a:\n    hello\n  update /w/b, moved to /w/c:\n    @@\n    -x\n    +y\n  (no line break at the end)\nsandbox: read-only\n"
