@@ -1,11 +1,11 @@
 //! One look at the platform for `doctor`: is it there, does it take our token, what does it say of the workspace, and
 //! do its clock and ours agree. It changes nothing there.
 
-use super::Molecule;
-use super::client::{Feed, PAGE_ROWS};
-use super::origin::is_marked;
-use super::wire::{Stamp, WorkspaceView};
 use crate::http::{CallError, accept, body, parse};
+use crate::molecule::Molecule;
+use crate::molecule::client::{Feed, PAGE_ROWS};
+use crate::molecule::row::origin::is_marked;
+use crate::molecule::wire::{Stamp, WorkspaceView};
 use crate::poll::now;
 use reqwest::StatusCode;
 use std::time::Duration;

@@ -6,11 +6,11 @@
 //! is, is said by the source alone. A sign-on that is refused has pauses of its own and keeps no heartbeat back.
 //! Probes of the platform in the feed are answered here too, or passed over; no turn sees them.
 
-use super::Molecule;
-use super::row::Notice;
-use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
 use crate::http::{CallError, read};
 use crate::inbox::{Activity, Inbox};
+use crate::molecule::Molecule;
+use crate::molecule::row::Notice;
+use crate::molecule::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
 use crate::poll::Backoff;
 use bridge_core::deadline::after;
 use bridge_core::limits::clip;
@@ -398,7 +398,7 @@ struct NewActivity<'a> {
 
 impl Molecule {
     /// Answers what the platform asked in one page of the feed. A failure loses nothing: the platform asks again.
-    pub(super) async fn answer_notices(&self, notices: &[Notice]) {
+    pub(crate) async fn answer_notices(&self, notices: &[Notice]) {
         for notice in notices {
             if let Notice::Other(kind) = notice {
                 let kind = kind.escape_debug().to_string();

@@ -1,13 +1,15 @@
 //! Files of a message: fetched, or decoded where they are in the message itself, before the message is taken in. When
-//! that is, is `custody`'s business; files of replies are `upload`'s.
+//! that is, is decided in `intake`; files of replies are in `reply::upload`.
 //!
 //! Only what was uploaded to our own workspace is fetched. Every other address is somebody else's word for a place,
 //! and a daemon that calls it could be made to call anything; such a file is named to Codex and not fetched.
 
-use super::client::Client;
-use super::parts::{FilePart, FileSource};
+pub(crate) mod intake;
+
 use crate::files::{Bundle, Draft, FileStore, FileStoreError, Kept, MESSAGE_MAX_FILES, clean};
 use crate::http::{CallError, accept, root_cause};
+use crate::molecule::client::Client;
+use crate::molecule::row::parts::{FilePart, FileSource};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bridge_core::deadline::after;
 use bridge_core::limits::{MESSAGE_MAX_CHARS, clip};
@@ -36,7 +38,7 @@ const ADDRESS_MAX_CHARS: usize = 300;
 
 /// Why a message must wait for its files: it is read again later.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Later {
+pub(crate) enum Later {
     /// The platform did not give a file now.
     #[error("a file of a message could not be fetched: {0}")]
     Platform(CallError),
@@ -50,18 +52,18 @@ pub(super) enum Later {
 
 /// The files of a message, as far as they came.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Brought {
+pub(crate) struct Brought {
     /// Those that are here.
-    pub(super) files: Vec<Attachment>,
+    pub(crate) files: Vec<Attachment>,
     /// The uploads that they were: only these may be acknowledged, because the platform forgets what is.
-    pub(super) uploads: Vec<Uuid>,
+    pub(crate) uploads: Vec<Uuid>,
     /// A sentence for Codex and the reader about files that did not come; empty where all did.
-    pub(super) missing: String,
+    pub(crate) missing: String,
 }
 
 /// The uploads among a message's files. None if fewer files are here than came: which of them are missing is not known
 /// any more, and the platform forgets what is acknowledged.
-pub(super) fn uploads_of_known(parts: &[FilePart], own: &str, here: usize) -> Vec<Uuid> {
+pub(crate) fn uploads_of_known(parts: &[FilePart], own: &str, here: usize) -> Vec<Uuid> {
     let parts = parts.iter().take(MESSAGE_MAX_FILES);
     let came: Vec<Option<Uuid>> = parts
         .filter_map(|part| match &part.source {
@@ -85,7 +87,7 @@ fn upload(uri: &str, own: &str) -> Option<Uuid> {
 }
 
 /// A text with a note appended, cut to what Codex takes.
-pub(super) fn with_note(text: &str, note: &str) -> String {
+pub(crate) fn with_note(text: &str, note: &str) -> String {
     match (text.trim().is_empty(), note) {
         (_, "") => text.to_owned(),
         (true, note) => note.to_owned(),
@@ -98,7 +100,7 @@ pub(super) fn with_note(text: &str, note: &str) -> String {
 
 /// How often files of a row did not come, and when they are asked for again. Not kept: a restart begins anew.
 #[derive(Debug, Default)]
-pub(super) struct FilePatience(VecDeque<Wait>);
+pub(crate) struct FilePatience(VecDeque<Wait>);
 
 #[derive(Debug)]
 struct Wait {
@@ -111,7 +113,7 @@ struct Wait {
 
 impl FilePatience {
     /// How the files of a row are asked for now.
-    pub(super) fn effort(&self, row: &ExternalId) -> Effort {
+    pub(crate) fn effort(&self, row: &ExternalId) -> Effort {
         let wait = self.0.iter().find(|wait| wait.row == *row);
         let (tries, used) = wait.map_or((0, 0), |wait| (wait.tries, wait.used));
         Effort {
@@ -123,7 +125,7 @@ impl FilePatience {
     }
 
     /// Whether they are not to be asked for yet.
-    pub(super) fn is_early(&self, row: &ExternalId) -> bool {
+    pub(crate) fn is_early(&self, row: &ExternalId) -> bool {
         let now = Instant::now();
         let mut waits = self.0.iter();
         waits.any(|wait| wait.row == *row && wait.again > now)
@@ -131,7 +133,7 @@ impl FilePatience {
 
     /// Counts a failure of the platform. A token, a limit or a connection may be about more than this file, so they
     /// count less; but they count: the page with the row came a moment before, and nothing may wait for ever.
-    pub(super) fn note(&mut self, row: &ExternalId, error: &CallError) {
+    pub(crate) fn note(&mut self, row: &ExternalId, error: &CallError) {
         let weight = match error {
             CallError::Unreached(_) => 1,
             CallError::Status(refused) => match refused.status {
@@ -176,7 +178,7 @@ fn pause_after(tries: u32, error: &CallError) -> Duration {
 
 /// How the files of one message are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Effort {
+pub(crate) struct Effort {
     /// What the platform does not give now is said to be missing, so that a file which never comes does not hold
     /// back its conversation for ever.
     give_up: bool,
@@ -185,7 +187,7 @@ pub(super) struct Effort {
 }
 
 /// Brings the files of one message.
-pub(super) async fn bring(
+pub(crate) async fn bring(
     client: &Client,
     file_store: Option<&FileStore>,
     parts: &[FilePart],

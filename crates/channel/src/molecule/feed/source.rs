@@ -1,16 +1,16 @@
 //! The source's loop: when the feed is read, and what follows when it can't be. It never ends by itself and never
 //! drops anything: a row that is not in the ledger is shown again.
 
-use super::Molecule;
-use super::cursor::Cursor;
-use super::fault::failure;
-use super::feed::{FeedReader, Trouble};
-use super::files::Later;
-use super::health::ChannelState;
-use super::outage::TokenRefusal;
 use crate::fault::Deed;
 use crate::http::CallError;
 use crate::inbox::Inbox;
+use crate::molecule::Molecule;
+use crate::molecule::failure::failure;
+use crate::molecule::feed::cursor::Cursor;
+use crate::molecule::feed::{FeedReader, Trouble};
+use crate::molecule::files::Later;
+use crate::molecule::health::ChannelState;
+use crate::molecule::health::TokenRefusal;
 use crate::poll::{Allowance, Backoff};
 use bridge_core::deadline::after;
 use bridge_core::port::LedgerError;

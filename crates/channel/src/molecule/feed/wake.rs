@@ -3,9 +3,9 @@
 //! Events have no id and are lost without a word, so nothing depends on them: what they say is only that it is worth
 //! looking.
 
-use super::Molecule;
-use super::client::CALL_DEADLINE;
 use crate::http::{CallError, root_cause};
+use crate::molecule::Molecule;
+use crate::molecule::client::CALL_DEADLINE;
 use crate::poll::Backoff;
 use bridge_core::port::TRACE;
 use reqwest::StatusCode;
@@ -38,7 +38,7 @@ struct EventData {
 
 impl Molecule {
     /// Listens for ever; each event that may be a message rings the bell.
-    pub(super) async fn listen(&self) {
+    pub(crate) async fn listen(&self) {
         let mut backoff = Backoff::default();
         loop {
             let began = Instant::now();
@@ -90,14 +90,14 @@ impl Molecule {
 
 /// Lines of a stream, of which only the short ones are kept.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     line: Vec<u8>,
     overlong: bool,
 }
 
 impl Lines {
     /// Takes what came; `true` when it may be news.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, chunk: &[u8]) -> bool {
         let mut news = false;
         for byte in chunk {
             match byte {

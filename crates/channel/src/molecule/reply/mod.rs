@@ -3,19 +3,23 @@
 //! A bubble has no key, so one whose outcome is not known is looked for before it is sent again (`bubble`). A message
 //! to a peer carries an id made from the reply's key; newer platforms show such a message once, older ones twice.
 
-use super::Molecule;
-use super::bubble::{Bubble, ours};
-use super::client::Feed;
-use super::cursor::Edition;
-use super::fault::fault;
-use super::feed::{Limit, step_back};
-use super::files::with_note;
-use super::social::{self, Chat, addressed};
-use super::upload::{for_peers, upload_all};
-use super::wire::{NewMessage, Row, Stamp, field};
+pub(crate) mod bubble;
+pub(crate) mod social;
+pub(crate) mod upload;
+
 use crate::fault::Deed;
 use crate::http::CallError;
 use crate::inbox::Arrival;
+use crate::molecule::Molecule;
+use crate::molecule::client::Feed;
+use crate::molecule::failure::fault;
+use crate::molecule::feed::cursor::Edition;
+use crate::molecule::feed::{Limit, step_back};
+use crate::molecule::files::with_note;
+use crate::molecule::reply::bubble::{Bubble, ours};
+use crate::molecule::reply::social::{Chat, addressed};
+use crate::molecule::reply::upload::{for_peers, upload_all};
+use crate::molecule::wire::{NewMessage, Row, Stamp, field};
 use crate::poll::now;
 use bridge_core::limits::TWIN_WINDOW_MS;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
@@ -41,7 +45,7 @@ const REPLIES: Uuid = Uuid::from_u128(0x5b1f_6a2e_93c4_4d18_8e7a_0f9b_2c3d_4e5f)
 /// The names that peers gave to their talks, by message: an answer belongs to the same talk. Not kept: an answer
 /// without it arrives all the same.
 #[derive(Debug, Default)]
-pub(super) struct Contexts(Mutex<VecDeque<(ExternalId, String)>>);
+pub(crate) struct Contexts(Mutex<VecDeque<(ExternalId, String)>>);
 
 impl Contexts {
     fn of(&self, message: &Message) -> Option<String> {
@@ -67,7 +71,7 @@ struct Shown {
 }
 
 impl Molecule {
-    pub(super) fn remember_contexts(&self, arrivals: &[Arrival]) {
+    pub(crate) fn remember_contexts(&self, arrivals: &[Arrival]) {
         for arrival in arrivals {
             if let (SenderKind::Agent, Some(context)) = (arrival.kind, &arrival.extras.context) {
                 self.0.contexts.add(&arrival.external_id, context);
@@ -259,7 +263,7 @@ fn bubble_text<'a>(message: &Message, reply: &'a Reply) -> Cow<'a, str> {
 }
 
 /// The platform takes a NUL and stores nothing; an empty text it refuses.
-pub(super) fn spoken(text: &str) -> Cow<'_, str> {
+pub(crate) fn spoken(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         false if text.is_empty() => Cow::Borrowed(NOTHING),
         false => Cow::Borrowed(text),

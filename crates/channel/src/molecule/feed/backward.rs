@@ -1,13 +1,13 @@
 //! Reading the feed backward: when the place is not known, and for rows that appeared late behind everything that was
 //! read. Rows are still taken in oldest first.
 
-use super::Molecule;
-use super::client::Feed;
-use super::cursor::Cursor;
-use super::feed::{FeedReader, Holds, Size, Span, Trouble, id_of, step_back};
-use super::order::{FeedRound, places};
-use super::wire::{FeedPage, Row, Stamp};
 use crate::inbox::Inbox;
+use crate::molecule::Molecule;
+use crate::molecule::client::Feed;
+use crate::molecule::feed::cursor::Cursor;
+use crate::molecule::feed::order::{FeedRound, places};
+use crate::molecule::feed::{FeedReader, Holds, Size, Span, Trouble, id_of, step_back};
+use crate::molecule::wire::{FeedPage, Row, Stamp};
 use crate::poll::now;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ const BACK_PAGES_MAX: u32 = 10_000;
 
 /// A search, going back page by page.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(crate) struct Search {
     /// Rows before this are known or not wanted.
     floor: Stamp,
     before: Option<Stamp>,
@@ -34,7 +34,7 @@ pub(super) struct Search {
 impl Molecule {
     /// Looks back for rows that appeared behind the cursor; what is before it is read by every look. Pages come
     /// newest first and are taken in oldest first, so that what came late keeps its order.
-    pub(super) async fn sweep<D: Inbox>(
+    pub(crate) async fn sweep<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -85,7 +85,7 @@ impl Molecule {
 
     /// Goes back to the newest row that is known or not wanted, and reads forward from there, so that rows come into
     /// the ledger oldest first however many there are.
-    pub(super) async fn find_place<D: Inbox>(
+    pub(crate) async fn find_place<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,

@@ -1,8 +1,8 @@
 //! Rows as the recordings show them, and rows that nobody should send.
 
-use super::super::origin::Origin;
+use super::origin::Origin;
 use super::*;
-use crate::molecule::parts::FileSource;
+use crate::molecule::row::parts::FileSource;
 use serde_json::json;
 
 const OWN: &str = "92dc3f8b-0432-4ea1-9075-9e8c83a1e608";

@@ -1,22 +1,28 @@
 //! Reading the feed forward: from the cursor, or from nearer the newest row after an event. Every row goes into the
 //! ledger before the cursor moves.
 //!
-//! Reading backward is in `back`. When the feed is read, and what happens when it can't be, is `source`'s business.
+//! Reading backward is in `backward`. When the feed is read, and what happens when it can't be, is `source`'s business.
 
-use super::Molecule;
-use super::back::Search;
-use super::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
-use super::cursor::{Cursor, Edition, Seen};
-use super::custody::Sorted;
-use super::files::{FilePatience, Later};
-use super::identity;
-use super::order::{Edge, FeedRound, Trail, places};
-use super::origin::Origin;
-use super::owed::Owed;
-use super::row::{self, Reading, RowContext};
-use super::wire::{FeedPage, Row, Stamp};
+pub(crate) mod backward;
+pub(crate) mod cursor;
+pub(crate) mod order;
+pub(crate) mod source;
+pub(crate) mod wake;
+
 use crate::http::CallError;
 use crate::inbox::{Arrival, Inbox, Page, check_key};
+use crate::molecule::Molecule;
+use crate::molecule::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
+use crate::molecule::feed::backward::Search;
+use crate::molecule::feed::cursor::{Cursor, Edition, Seen};
+use crate::molecule::feed::order::{Edge, FeedRound, Trail, places};
+use crate::molecule::files::intake::Sorted;
+use crate::molecule::files::intake::UploadAcks;
+use crate::molecule::files::{FilePatience, Later};
+use crate::molecule::row::identity;
+use crate::molecule::row::origin::Origin;
+use crate::molecule::row::{self, Reading, RowContext};
+use crate::molecule::wire::{FeedPage, Row, Stamp};
 use crate::poll::Unkept;
 use bridge_core::port::{LedgerError, TRACE};
 use bridge_core::step::Received;
@@ -32,7 +38,7 @@ const ROUNDS_MAX: u32 = 4;
 
 /// Why a look ended early. Nothing is lost: the cursor stands where everything before it is in the ledger.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// The platform did not show its rows.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -49,25 +55,25 @@ pub(super) enum Trouble {
 
 /// What a reader of the feed remembers between two looks.
 #[derive(Debug, Default)]
-pub(super) struct FeedReader {
+pub(crate) struct FeedReader {
     /// As the ledger has it.
-    pub(super) cursor: Option<Cursor>,
+    pub(crate) cursor: Option<Cursor>,
     /// Where a quick look begins.
-    pub(super) trail: Trail,
-    pub(super) seen: Seen,
+    pub(crate) trail: Trail,
+    pub(crate) seen: Seen,
     /// Rows to ask for at once.
     limit: Limit,
     /// The same for a quick look.
     quick_limit: Limit,
     /// A search for the place that was interrupted.
-    pub(super) search: Option<Search>,
+    pub(crate) search: Option<Search>,
     /// The time of a row that the platform has forgotten, until its place is found.
-    pub(super) lost: Option<Stamp>,
+    pub(crate) lost: Option<Stamp>,
     unkept: Unkept,
     /// How often files of rows did not come.
-    pub(super) patience: FilePatience,
+    pub(crate) patience: FilePatience,
     /// Uploads whose messages are on disk.
-    pub(super) owed: Owed,
+    pub(crate) acks: UploadAcks,
     /// The log has said that unmarked messages are those of peers.
     warned_of_unmarked: bool,
 }
@@ -84,7 +90,7 @@ impl From<Option<Cursor>> for FeedReader {
 
 /// Rows to ask for at once: fewer after a page that was too long.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     rows: usize,
     most: usize,
 }
@@ -103,7 +109,7 @@ impl Default for Limit {
 
 /// How many rows a page is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     Usual,
     Quick,
     One,
@@ -111,7 +117,7 @@ pub(super) enum Size {
 
 /// Whether the cursor may move over a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(crate) enum Holds {
     /// It follows on what was read from the cursor on.
     Following {
         /// Only over rows from before this: others of this moment may be on the next page.
@@ -122,7 +128,7 @@ pub(super) enum Holds {
 }
 
 impl Holds {
-    pub(super) const FOLLOWING: Self = Self::Following { before: None };
+    pub(crate) const FOLLOWING: Self = Self::Following { before: None };
 
     fn before(self, before: Option<Stamp>) -> Self {
         match self {
@@ -134,7 +140,7 @@ impl Holds {
 
 impl Molecule {
     /// Reads everything after the cursor, and finds the cursor's place if it has none or lost it.
-    pub(super) async fn look<D: Inbox>(
+    pub(crate) async fn look<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -154,7 +160,7 @@ impl Molecule {
     }
 
     /// Reads what may be new after an event: one call.
-    pub(super) async fn look_ahead<D: Inbox>(
+    pub(crate) async fn look_ahead<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -172,7 +178,7 @@ impl Molecule {
     }
 
     /// Reads forward until nothing is left; a look ahead is content with a page that is not full.
-    pub(super) async fn forward<D: Inbox>(
+    pub(crate) async fn forward<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -185,7 +191,7 @@ impl Molecule {
 
     /// Reads forward in a round. Rows that came while it was read may be ahead of others of their sender; they are
     /// left for another round, which begins before all of them.
-    pub(super) async fn go_on<D: Inbox>(
+    pub(crate) async fn go_on<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -263,7 +269,7 @@ impl Molecule {
     }
 
     /// One page, however long its rows are; and whether the platform has no more of them for this question.
-    pub(super) async fn one_page(
+    pub(crate) async fn one_page(
         &self,
         limit: &mut Limit,
         feed: &Feed,
@@ -291,7 +297,7 @@ impl Molecule {
     }
 
     /// A page that the reader knows the times of.
-    pub(super) async fn page(
+    pub(crate) async fn page(
         &self,
         reader: &mut FeedReader,
         size: Size,
@@ -311,7 +317,7 @@ impl Molecule {
     }
 
     /// Puts a page into the ledger, with how far the feed was read if that moved.
-    pub(super) async fn take<D: Inbox>(
+    pub(crate) async fn take<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -357,14 +363,14 @@ impl Molecule {
             // The cursor must not pass a message that waits for a file, so it moves in a commit of its own, last.
             self.commit(inbox, reader, ready, None).await?;
             let taken = self.take_waiting(inbox, reader, sorted).await;
-            reader.owed.pay(&self.0.client).await;
+            reader.acks.send_due(&self.0.client).await;
             taken?;
             let moved = self.moved(reader, &page.rows, holds);
             self.commit(inbox, reader, Vec::new(), moved).await?;
         } else {
             let moved = self.moved(reader, &page.rows, holds);
             self.commit(inbox, reader, ready, moved).await?;
-            reader.owed.pay(&self.0.client).await;
+            reader.acks.send_due(&self.0.client).await;
         }
         // Last, because a row that is marked as seen is never read again.
         ids.into_iter().for_each(|id| reader.seen.add(id));
@@ -395,7 +401,7 @@ impl Molecule {
         (Some(&cursor) != reader.cursor.as_ref()).then_some(cursor)
     }
 
-    pub(super) async fn store<D: Inbox>(
+    pub(crate) async fn store<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -407,7 +413,7 @@ impl Molecule {
         self.commit(inbox, reader, Vec::new(), Some(cursor)).await
     }
 
-    pub(super) async fn commit<D: Inbox>(
+    pub(crate) async fn commit<D: Inbox>(
         &self,
         inbox: &D,
         reader: &mut FeedReader,
@@ -484,13 +490,13 @@ impl FeedReader {
 }
 
 /// From when to when the rows of a page are.
-pub(super) struct Span {
-    pub(super) newest: Stamp,
-    pub(super) oldest: Stamp,
+pub(crate) struct Span {
+    pub(crate) newest: Stamp,
+    pub(crate) oldest: Stamp,
 }
 
 impl Span {
-    pub(super) fn of(page: &FeedPage) -> Option<Self> {
+    pub(crate) fn of(page: &FeedPage) -> Option<Self> {
         let times = || page.rows.iter().filter_map(Row::at);
         Some(Self {
             newest: times().max()?,
@@ -501,7 +507,7 @@ impl Span {
 
 /// Where the next page back ends. Rows of the same microsecond may be on both sides of a page's edge, so the oldest
 /// moment is asked for again, unless that would ask the same question twice.
-pub(super) fn step_back(before: Option<Stamp>, oldest: Stamp) -> Stamp {
+pub(crate) fn step_back(before: Option<Stamp>, oldest: Stamp) -> Stamp {
     let with_its_twins = oldest.plus_us(1);
     if before == Some(with_its_twins) {
         oldest
@@ -510,7 +516,7 @@ pub(super) fn step_back(before: Option<Stamp>, oldest: Stamp) -> Stamp {
     }
 }
 
-pub(super) fn id_of(row: &Row) -> Option<Uuid> {
+pub(crate) fn id_of(row: &Row) -> Option<Uuid> {
     Uuid::parse_str(&row.id()?).ok()
 }
 

@@ -16,28 +16,28 @@ const FENCE_MIN: usize = 3;
 
 /// What the parts of a message hold.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
+pub(crate) struct Content {
     /// The text parts.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The data parts as fenced JSON.
     data: String,
-    pub(super) files: Vec<FilePart>,
+    pub(crate) files: Vec<FilePart>,
     /// Parts that can't be read.
     unread: Vec<String>,
 }
 
 /// A file of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FilePart {
-    pub(super) source: FileSource,
-    pub(super) name: String,
+pub(crate) struct FilePart {
+    pub(crate) source: FileSource,
+    pub(crate) name: String,
     /// Media type, as the sender claims.
-    pub(super) mime: Option<String>,
+    pub(crate) mime: Option<String>,
 }
 
 /// Where the content of a file is.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum FileSource {
+pub(crate) enum FileSource {
     Uri(String),
     /// In the message itself, in base64.
     Inline(String),
@@ -62,7 +62,7 @@ enum Part {
 }
 
 impl Content {
-    pub(super) fn read(parts: &[Value]) -> Self {
+    pub(crate) fn read(parts: &[Value]) -> Self {
         let (mut texts, mut data, mut content) = (Vec::new(), Vec::new(), Self::default());
         for part in parts {
             match read_part(part) {
@@ -82,12 +82,12 @@ impl Content {
     }
 
     /// Whether the message is its text and nothing else.
-    pub(super) fn is_text_only(&self) -> bool {
+    pub(crate) fn is_text_only(&self) -> bool {
         self.files.is_empty() && self.data.is_empty() && self.unread.is_empty()
     }
 
     /// The text for Codex: text parts, then data parts.
-    pub(super) fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         match (self.text.is_empty(), self.data.is_empty()) {
             (_, true) => self.text.clone(),
             (true, false) => self.data.clone(),
@@ -96,7 +96,7 @@ impl Content {
     }
 
     /// A line about the parts that can't be read; empty if there are none.
-    pub(super) fn unread_line(&self) -> String {
+    pub(crate) fn unread_line(&self) -> String {
         let more = self.unread.len().saturating_sub(UNREAD_NAMED_MAX);
         let named: Vec<&str> = self.unread.iter().map(String::as_str).collect();
         let named = named.get(..UNREAD_NAMED_MAX).unwrap_or(&named).join("; ");
@@ -113,7 +113,7 @@ impl Content {
 }
 
 /// The first list of parts that has any, in the places where senders of different ages put it.
-pub(super) fn parts(body: &Value) -> Option<&Vec<Value>> {
+pub(crate) fn parts(body: &Value) -> Option<&Vec<Value>> {
     let places = ["/params/message/parts", "/params/parts", "/parts"];
     let mut lists = places
         .iter()

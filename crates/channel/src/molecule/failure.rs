@@ -17,11 +17,11 @@ const LOOKUP: &str = "\"lookup failed\"";
 const MOVED: &str = "; redirects are not followed: check the platform's address";
 
 /// A failed call in the core's words.
-pub(super) fn failure(deed: Deed, error: &CallError) -> Failure {
+pub(crate) fn failure(deed: Deed, error: &CallError) -> Failure {
     fault::failure(deed, error, |refused| class_of(deed, refused))
 }
 
-pub(super) fn fault(deed: Deed, error: &CallError) -> SinkFault {
+pub(crate) fn fault(deed: Deed, error: &CallError) -> SinkFault {
     SinkFault {
         failure: failure(deed, error),
     }

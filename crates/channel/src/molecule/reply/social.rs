@@ -1,14 +1,14 @@
 //! Answers to social channels. The platform sends a text to all chats of a channel and to no single one, so an answer
 //! goes there only where the channel has exactly the chat that asked; every other answer is a bubble on the canvas.
 
-use super::Molecule;
-use super::fault::fault;
-use super::files::with_note;
-use super::origin::{Origin, SenderName};
-use super::sink::spoken;
-use super::upload::for_peers;
 use crate::fault::Deed;
 use crate::http::{CallError, accept, body, parse};
+use crate::molecule::Molecule;
+use crate::molecule::failure::fault;
+use crate::molecule::files::with_note;
+use crate::molecule::reply::spoken;
+use crate::molecule::reply::upload::for_peers;
+use crate::molecule::row::origin::{Origin, SenderName};
 use bridge_core::limits::clip;
 use bridge_core::port::SinkFault;
 use bridge_core::value::{Message, Reply};
@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// The longest text: what the narrowest of these services takes.
-pub(super) const MAX_CHARS: usize = 2_000;
+pub(crate) const MAX_CHARS: usize = 2_000;
 /// How long one call may take; the platform waits for the service behind it.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// The longest list of channels.
@@ -26,14 +26,14 @@ const LIST_MAX_BYTES: usize = 1 << 20;
 
 /// A chat on a service that the platform is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chat<'a> {
-    pub(super) origin: Origin,
-    pub(super) id: &'a str,
+pub(crate) struct Chat<'a> {
+    pub(crate) origin: Origin,
+    pub(crate) id: &'a str,
 }
 
 impl<'a> Chat<'a> {
     /// The chat in a sender's name: `telegram:777@4242`.
-    pub(super) fn of_sender(sender: &'a str) -> Option<Self> {
+    pub(crate) fn of_sender(sender: &'a str) -> Option<Self> {
         let name = SenderName::read(sender)?;
         let (origin, id) = (name.origin, name.chat?);
         Origin::CHATS
@@ -74,7 +74,7 @@ struct NewText<'a> {
 
 impl Molecule {
     /// Sends an answer to the chat that asked; none where the platform has no way to that chat alone.
-    pub(super) async fn tell_chat(
+    pub(crate) async fn tell_chat(
         &self,
         chat: Chat<'_>,
         reply: &Reply,
@@ -131,7 +131,7 @@ fn has_no_channels(error: &CallError) -> bool {
 }
 
 /// What stands over an answer on the canvas that is for somebody else than the canvas.
-pub(super) fn addressed(message: &Message) -> Option<String> {
+pub(crate) fn addressed(message: &Message) -> Option<String> {
     match SenderName::read(&message.sender).map(|name| name.origin) {
         // Notifications of our own are sent in the workspace's name.
         None | Some(Origin::Canvas) => None,

@@ -1,10 +1,10 @@
 //! Files of a reply: uploaded before the bubble that shows them. The text is what somebody waits for, so no file
 //! keeps it back for long.
 
-use super::client::Client;
-use super::wire::NewAttachment;
 use crate::files::clean;
 use crate::http::{ANSWER_MAX_BYTES, CallError, read};
+use crate::molecule::client::Client;
+use crate::molecule::wire::NewAttachment;
 use bridge_core::value::{Attachment, Reply};
 use futures_util::{StreamExt, stream};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -40,7 +40,7 @@ enum Unsent {
 }
 
 /// Uploads the files of a reply; gives what its bubble shows, and words about what does not go with it.
-pub(super) async fn upload_all(
+pub(crate) async fn upload_all(
     client: &Client,
     reply: &Reply,
 ) -> Result<(Vec<NewAttachment>, String), CallError> {
@@ -74,7 +74,7 @@ pub(super) async fn upload_all(
 }
 
 /// Peers have no right to read our workspace's uploads, and we have none to write to theirs.
-pub(super) fn for_peers(files: &[Attachment]) -> String {
+pub(crate) fn for_peers(files: &[Attachment]) -> String {
     let names: Vec<String> = files
         .iter()
         .map(|file| format!("`{}`", file.name))
@@ -137,7 +137,7 @@ async fn send(client: &Client, file: &Attachment) -> Result<NewAttachment, Unsen
 
 /// The platform's own clear no: it will not be a yes later. A proxy's word for "too large" is one too; anything
 /// else may be about the token, the route or the moment.
-pub(super) fn refuses(error: &CallError) -> bool {
+pub(crate) fn refuses(error: &CallError) -> bool {
     let CallError::Status(refused) = error else {
         return false;
     };

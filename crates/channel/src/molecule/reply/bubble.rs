@@ -4,7 +4,7 @@
 //! Every reply with that text that is confirmed takes a bubble from between its first try and its confirmation; what
 //! is left over and not older than our first try is ours. So two replies that say the same never confirm each other.
 
-use super::wire::Stamp;
+use crate::molecule::wire::Stamp;
 use crate::poll::now;
 use bridge_core::value::{ReplyKey, Timestamp, Twin};
 use std::collections::{HashMap, VecDeque};
@@ -22,14 +22,14 @@ const TEXTS: Uuid = Uuid::from_u128(0x8a0c_31f4_6d5e_4a7b_9c1d_2e3f_4a5b_6c7d);
 
 /// Our clock against the platform's.
 #[derive(Debug, Default)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     /// What must be added to ours, in milliseconds.
     ahead_ms: AtomicI64,
 }
 
 impl Clocks {
     /// Notes what time the platform says it is.
-    pub(super) fn note(&self, date: Option<Stamp>) {
+    pub(crate) fn note(&self, date: Option<Stamp>) {
         if let Some(date) = date {
             let ahead = (date.0 / 1_000).saturating_sub(now().0);
             self.ahead_ms.store(ahead, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Clocks {
     }
 
     /// Bubbles of a reply are not older than this.
-    pub(super) fn window(&self, first_try: Timestamp) -> Stamp {
+    pub(crate) fn window(&self, first_try: Timestamp) -> Stamp {
         self.theirs(first_try).plus_ms(-SLACK_MS)
     }
 
@@ -55,14 +55,14 @@ impl Clocks {
 
 /// A bubble that shows a certain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bubble {
-    pub(super) row: String,
-    pub(super) at: Stamp,
+pub(crate) struct Bubble {
+    pub(crate) row: String,
+    pub(crate) at: Stamp,
 }
 
 /// Replies confirmed since the start, so that two replies of unknown outcome never claim the same bubble.
 #[derive(Debug, Default)]
-pub(super) struct Bubbles {
+pub(crate) struct Bubbles {
     confirmed: Mutex<VecDeque<(Uuid, Twin)>>,
     /// Texts that are being shown or looked for now.
     turns: Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>,
@@ -71,7 +71,7 @@ pub(super) struct Bubbles {
 impl Bubbles {
     /// Waits until no other reply with this text is being shown or looked for. A bubble whose confirmation is still on
     /// its way would be taken for the one that is looked for, and that one would never be sent.
-    pub(super) async fn alone(&self, text: &str) -> OwnedMutexGuard<()> {
+    pub(crate) async fn alone(&self, text: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -80,7 +80,7 @@ impl Bubbles {
         turn.lock_owned().await
     }
 
-    pub(super) fn confirm(&self, text: &str, twin: Twin) {
+    pub(crate) fn confirm(&self, text: &str, twin: Twin) {
         let mut confirmed = self.lock();
         confirmed.push_back((name(text), twin));
         if confirmed.len() > CONFIRMED_MAX {
@@ -89,7 +89,7 @@ impl Bubbles {
     }
 
     /// Other replies with this text that show a bubble: those of the ledger, and those it may not show yet.
-    pub(super) fn others(&self, text: &str, key: &ReplyKey, twins: &[Twin]) -> Vec<Twin> {
+    pub(crate) fn others(&self, text: &str, key: &ReplyKey, twins: &[Twin]) -> Vec<Twin> {
         let text = name(text);
         let confirmed = self.lock();
         let here = confirmed.iter().filter(|(named, _)| *named == text);
@@ -116,7 +116,7 @@ fn name(text: &str) -> Uuid {
 
 /// The bubble that must be ours, if there is one. Oldest first, each bubble goes to that one of the others it can
 /// belong to which was confirmed first: no other way gives more of them a bubble.
-pub(super) fn ours(
+pub(crate) fn ours(
     mut bubbles: Vec<Bubble>,
     mut others: Vec<Twin>,
     first_try: Timestamp,

@@ -2,11 +2,15 @@
 //!
 //! Who wrote it is `origin`'s business; the text decides nothing.
 
-use super::files::with_note;
-use super::origin::{Origins, Outside, Writer, writer};
-use super::parts::{Content, FilePart, parts};
-use super::wire::{HOPS, Row, Stamp, field};
+pub(crate) mod identity;
+pub(crate) mod origin;
+pub(crate) mod parts;
+
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
+use crate::molecule::files::with_note;
+use crate::molecule::row::origin::{Origins, Outside, Writer, writer};
+use crate::molecule::row::parts::{Content, FilePart, parts};
+use crate::molecule::wire::{HOPS, Row, Stamp, field};
 use bridge_core::limits::clip;
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::storage::StorageBudget;
@@ -24,17 +28,17 @@ const STALL: &str = "self-stall";
 
 /// What a reader of rows must know.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowContext<'a> {
+pub(crate) struct RowContext<'a> {
     /// Our workspace.
-    pub(super) own: &'a str,
-    pub(super) channel: &'a ChannelId,
+    pub(crate) own: &'a str,
+    pub(crate) channel: &'a ChannelId,
     /// What the operator said of those who are no workspaces.
-    pub(super) origins: &'a Origins,
+    pub(crate) origins: &'a Origins,
 }
 
 /// What a row is.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(crate) enum Reading {
     /// A message, or a dead letter of its own.
     Message(Box<Incoming>),
     /// Not meant for anybody: an echo of ours, an upload, another method.
@@ -47,7 +51,7 @@ pub(super) enum Reading {
 
 /// What the platform itself says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(crate) enum Notice {
     /// It asks whether we still work, and takes any activity for the answer.
     Stall,
     /// Something that asks for nothing that the bridge has, by its kind.
@@ -56,13 +60,13 @@ pub(super) enum Notice {
 
 /// A message whose files are not fetched yet.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) arrival: Arrival,
-    pub(super) files: Vec<FilePart>,
+pub(crate) struct Incoming {
+    pub(crate) arrival: Arrival,
+    pub(crate) files: Vec<FilePart>,
 }
 
 /// Reads a row.
-pub(super) fn read(row: &Row, ground: RowContext<'_>) -> Reading {
+pub(crate) fn read(row: &Row, ground: RowContext<'_>) -> Reading {
     let id = match row.id() {
         Some(id) if check_key(&id).is_ok() => id,
         Some(_) | None => return Reading::Nothing("it has no id".to_owned()),
@@ -308,5 +312,4 @@ fn command(writer: &Writer, text: &str, alone: bool) -> Option<Command> {
 }
 
 #[cfg(test)]
-#[path = "row_tests.rs"]
 mod tests;

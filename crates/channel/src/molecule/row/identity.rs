@@ -3,8 +3,8 @@
 //! A platform stores a message in two rows until its workspace registered for the first time, and its oldest edition
 //! stores it once per try of its sender. The rows differ in their ids and have the same `messageId` of the same sender.
 
-use super::wire::{Row, field};
 use crate::inbox::Arrival;
+use crate::molecule::wire::{Row, field};
 use bridge_core::value::ExternalId;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -30,7 +30,7 @@ struct Sent {
 
 /// Names an arrival by its sender and `messageId` instead of by its row. The row's id stays known as the former id:
 /// versions that knew no other stored messages under it.
-pub(super) fn assign(arrival: &mut Arrival, row: &Row) {
+pub(crate) fn assign(arrival: &mut Arrival, row: &Row) {
     // Nobody's rows have no sender in whose name an id could be unique.
     if arrival.sender.is_empty() {
         return;

@@ -5,7 +5,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 /// Rows as the platform of August 2026 stored them, one of each origin.
-const RECORDED: &str = include_str!("../../../sim/tests/golden/molecule/rows-2026-08.jsonl");
+const RECORDED: &str = include_str!("../../../../../sim/tests/golden/molecule/rows-2026-08.jsonl");
 
 struct Recorded {
     label: String,

@@ -3,7 +3,7 @@
 //! The cursor stays behind the newest row, because rows become visible behind it; what was seen beyond it is
 //! remembered here in memory, so that reading it again costs nothing.
 
-use super::wire::{Row, Stamp};
+use crate::molecule::wire::{Row, Stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// How far the cursor stays behind: longer than the platform's slowest insert was ever seen to take.
-pub(super) const HOLD_BACK: Duration = Duration::from_secs(30);
+pub(crate) const HOLD_BACK: Duration = Duration::from_secs(30);
 /// The platform's own clock may be off by this much against the clock of its rows; a row that is further ahead moves
 /// nothing.
 const AHEAD_MAX_MS: i64 = 60_000;
@@ -23,7 +23,7 @@ const FORM: u32 = 1;
 /// Which kind of platform this is, as its rows show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Edition {
+pub(crate) enum Edition {
     /// No row was seen yet.
     #[default]
     Unknown,
@@ -35,23 +35,23 @@ pub(super) enum Edition {
 
 /// How far the feed was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     form: u32,
     /// Everything up to this row is in the ledger. Absent while the feed has none that old.
-    pub(super) row: Option<Uuid>,
+    pub(crate) row: Option<Uuid>,
     /// That row's time; without a row, where reading began.
-    pub(super) at: Stamp,
+    pub(crate) at: Stamp,
     /// Rows from before this are not ours to answer: the first start decided so.
-    pub(super) from: Stamp,
+    pub(crate) from: Stamp,
     /// Everything up to this sequence number is in the ledger.
-    pub(super) seq: Option<i64>,
+    pub(crate) seq: Option<i64>,
     /// What the rows show of the platform.
-    pub(super) edition: Edition,
+    pub(crate) edition: Edition,
 }
 
 impl Cursor {
     /// Before the first row.
-    pub(super) fn begin(from: Stamp) -> Self {
+    pub(crate) fn begin(from: Stamp) -> Self {
         Self {
             form: FORM,
             row: None,
@@ -63,7 +63,7 @@ impl Cursor {
     }
 
     /// Reads what the ledger kept.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let cursor: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         match cursor.form {
             FORM => Ok(cursor),
@@ -71,12 +71,12 @@ impl Cursor {
         }
     }
 
-    pub(super) fn write(&self) -> Option<String> {
+    pub(crate) fn write(&self) -> Option<String> {
         serde_json::to_string(self).ok()
     }
 
     /// Moves to a row that is old enough.
-    pub(super) fn move_to(&mut self, row: Uuid, at: Stamp, seq: Option<i64>) {
+    pub(crate) fn move_to(&mut self, row: Uuid, at: Stamp, seq: Option<i64>) {
         self.row = Some(row);
         self.at = at;
         self.seq = self.seq.max(seq);
@@ -85,7 +85,7 @@ impl Cursor {
 
 /// Rows that were read and are in the ledger, or need not be, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     since: HashMap<String, Instant>,
     order: VecDeque<String>,
     /// The newest row's time.
@@ -93,11 +93,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn has(&self, id: &str) -> bool {
+    pub(crate) fn has(&self, id: &str) -> bool {
         self.since.contains_key(id)
     }
 
-    pub(super) fn add(&mut self, id: String) {
+    pub(crate) fn add(&mut self, id: String) {
         if self.since.contains_key(&id) {
             return;
         }
@@ -111,7 +111,7 @@ impl Seen {
     }
 
     /// Notes the newest time that rows show; a time that is ahead of the platform's own clock is not believed.
-    pub(super) fn note_time(&mut self, at: Stamp, date: Option<Stamp>) {
+    pub(crate) fn note_time(&mut self, at: Stamp, date: Option<Stamp>) {
         if date.is_some_and(|date| at > date.plus_ms(AHEAD_MAX_MS)) {
             return;
         }
@@ -119,13 +119,13 @@ impl Seen {
     }
 
     /// The newest time that rows have shown.
-    pub(super) fn newest(&self) -> Option<Stamp> {
+    pub(crate) fn newest(&self) -> Option<Stamp> {
         self.newest
     }
 
     /// Whether nothing can appear behind a row any more: a newer row is [`HOLD_BACK`] younger by the platform's own
     /// time, or we have looked at it for that long. No clock of ours is compared with one of theirs.
-    pub(super) fn is_settled(&self, row: &Row, id: &str) -> bool {
+    pub(crate) fn is_settled(&self, row: &Row, id: &str) -> bool {
         let hold_ms = i64::try_from(HOLD_BACK.as_millis()).unwrap_or(i64::MAX);
         let passed = match (row.at(), self.newest) {
             (Some(at), Some(newest)) => at.plus_ms(hold_ms) <= newest,

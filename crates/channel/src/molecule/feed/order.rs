@@ -9,21 +9,21 @@
 //! Older platforms order rows by time alone and show what is younger than a row, so rows of one moment that a page's
 //! edge divides would never be shown by going on from its last row: [`Edge`] says where to go on.
 
-use super::feed::{Span, id_of};
-use super::wire::{FeedPage, Row, Stamp};
+use crate::molecule::feed::{Span, id_of};
+use crate::molecule::wire::{FeedPage, Row, Stamp};
 use std::collections::VecDeque;
 use uuid::Uuid;
 
 /// How far behind the newest row a look begins. With every connection of the platform inserting into one workspace
 /// (25, its pool), PostgreSQL 15 showed a row 220 ms late at worst; this is nine times that.
-pub(super) const OVERLAP_MS: i64 = 2_000;
+pub(crate) const OVERLAP_MS: i64 = 2_000;
 /// Rows nearer to each other than this are one place: a look that begins a little earlier is as good, and the places
 /// that are remembered stay few.
 const STEP_US: i64 = 100_000;
 
 /// Rows that were taken in lately, from which a look may begin.
 #[derive(Debug, Default)]
-pub(super) struct Trail {
+pub(crate) struct Trail {
     /// Nothing can become visible behind this row any more.
     start: Option<Uuid>,
     /// Rows after it, oldest first, behind which something can.
@@ -32,18 +32,18 @@ pub(super) struct Trail {
 
 impl Trail {
     /// The row after which a look begins; absent when no row is old enough.
-    pub(super) fn start(&self) -> Option<Uuid> {
+    pub(crate) fn start(&self) -> Option<Uuid> {
         self.start
     }
 
     /// A row from long ago, if none is known yet.
-    pub(super) fn start_at(&mut self, row: Uuid) {
+    pub(crate) fn start_at(&mut self, row: Uuid) {
         self.start.get_or_insert(row);
     }
 
     /// Notes rows, oldest first, that were taken in after all that the platform showed before them; `as_of` is a time
     /// of the platform that had come when they were read.
-    pub(super) fn note(&mut self, rows: &[(Uuid, Stamp)], as_of: Stamp) {
+    pub(crate) fn note(&mut self, rows: &[(Uuid, Stamp)], as_of: Stamp) {
         for (row, at) in rows {
             let newest = self.unsettled.back();
             let is_further = newest.is_none_or(|(newest, _)| *at >= newest.plus_us(STEP_US));
@@ -60,25 +60,25 @@ impl Trail {
 
 /// The pages that are read one after the other from one start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FeedRound {
+pub(crate) struct FeedRound {
     /// A time of the platform that had come when the first page was read; absent before that.
     as_of: Option<Stamp>,
 }
 
 impl FeedRound {
     /// A round of which something was read already, at this time of the platform or later.
-    pub(super) fn since(as_of: Option<Stamp>) -> Self {
+    pub(crate) fn since(as_of: Option<Stamp>) -> Self {
         Self { as_of }
     }
 
     /// Whether no page was read yet.
-    pub(super) fn is_new(self) -> bool {
+    pub(crate) fn is_new(self) -> bool {
         self.as_of.is_none()
     }
 
     /// Takes rows out of a page before which an earlier one of the same sender may have become visible, behind what
     /// this round has read; `true` if there were any. `newest` is the newest time that the platform has shown so far.
-    pub(super) fn cut(&mut self, page: &mut FeedPage, newest: Option<Stamp>) -> bool {
+    pub(crate) fn cut(&mut self, page: &mut FeedPage, newest: Option<Stamp>) -> bool {
         page.rows.sort_by_key(|row| (row.at(), row.seq()));
         let Some(as_of) = self.as_of else {
             self.as_of = newest;
@@ -90,20 +90,20 @@ impl FeedRound {
         page.rows.len() < rows
     }
 
-    pub(super) fn as_of(self) -> Option<Stamp> {
+    pub(crate) fn as_of(self) -> Option<Stamp> {
         self.as_of
     }
 }
 
 /// The rows of a page that a look can begin after.
-pub(super) fn places(rows: &[Row]) -> Vec<(Uuid, Stamp)> {
+pub(crate) fn places(rows: &[Row]) -> Vec<(Uuid, Stamp)> {
     let places = rows.iter().filter_map(|row| Some((id_of(row)?, row.at()?)));
     places.collect()
 }
 
 /// How a page ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edge {
+pub(crate) enum Edge {
     /// Nothing of its last moment can be missing.
     Whole,
     /// Its last moment is read again, from the last row before it.
@@ -113,7 +113,7 @@ pub(super) enum Edge {
 }
 
 impl Edge {
-    pub(super) fn of(page: &FeedPage, whole: bool) -> Self {
+    pub(crate) fn of(page: &FeedPage, whole: bool) -> Self {
         if whole || page.rows.iter().any(|row| row.seq().is_some()) {
             return Self::Whole;
         }

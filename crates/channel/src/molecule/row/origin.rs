@@ -4,7 +4,7 @@
 //! by a person at the canvas, on a social channel, by a webhook, by the platform itself, or by whoever holds the
 //! workspace's inbound secret; the last one writes the whole body. ADR 0056 has the table of marks.
 
-use super::wire::{Row, field};
+use crate::molecule::wire::{Row, field};
 use bridge_core::limits::clip;
 use bridge_core::value::Tier;
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl Origin {
     ];
 
     /// Services with chats, where people have ids.
-    pub(super) const CHATS: [Self; 4] = [Self::Telegram, Self::Slack, Self::Discord, Self::Lark];
+    pub(crate) const CHATS: [Self; 4] = [Self::Telegram, Self::Slack, Self::Discord, Self::Lark];
 
     fn read(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|origin| origin.as_str() == word)
@@ -184,7 +184,7 @@ impl fmt::Display for Origins {
 
 /// Who wrote a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Writer {
+pub(crate) enum Writer {
     /// Ourselves. A `delegate_result` is ours too: it answers a delegation, and the bridge makes none.
     Own,
     /// Another workspace.
@@ -199,26 +199,26 @@ pub(super) enum Writer {
 
 /// Somebody who is no workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outside {
-    pub(super) origin: Origin,
-    pub(super) tier: Tier,
+pub(crate) struct Outside {
+    pub(crate) origin: Origin,
+    pub(crate) tier: Tier,
     /// Who, by the id that the platform verified: `canvas`, `telegram:777@4242`.
-    pub(super) sender: String,
+    pub(crate) sender: String,
     /// Where, for places with more than one conversation.
-    pub(super) chat: Option<String>,
+    pub(crate) chat: Option<String>,
 }
 
 /// A sender's name in parts: `telegram:777@4242`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SenderName<'a> {
-    pub(super) origin: Origin,
-    pub(super) person: Option<&'a str>,
-    pub(super) chat: Option<&'a str>,
+pub(crate) struct SenderName<'a> {
+    pub(crate) origin: Origin,
+    pub(crate) person: Option<&'a str>,
+    pub(crate) chat: Option<&'a str>,
 }
 
 impl<'a> SenderName<'a> {
     /// None for workspaces.
-    pub(super) fn read(sender: &'a str) -> Option<Self> {
+    pub(crate) fn read(sender: &'a str) -> Option<Self> {
         let split = |text: &'a str, at: char| match text.split_once(at) {
             Some((before, behind)) => (before, Some(behind)),
             None => (text, None),
@@ -234,7 +234,7 @@ impl<'a> SenderName<'a> {
 }
 
 /// Tells who wrote a row.
-pub(super) fn writer(row: &Row, body: Option<&Value>, own: &str, origins: &Origins) -> Writer {
+pub(crate) fn writer(row: &Row, body: Option<&Value>, own: &str, origins: &Origins) -> Writer {
     let source: Option<String> = match field(row.source_id.as_deref()) {
         Ok(source) => source,
         Err(why) => return Writer::Unknown(why),
@@ -343,7 +343,7 @@ fn by_program(row: &Row, body: &Value) -> bool {
 }
 
 /// Whether a message that no workspace wrote carries the mark of the canvas; none for all other rows.
-pub(super) fn is_marked(row: &Row) -> Option<bool> {
+pub(crate) fn is_marked(row: &Row) -> Option<bool> {
     let method: Option<String> = field(row.method.as_deref()).ok()?;
     method.filter(|method| method.starts_with("message/"))?;
     let body: Option<Value> = field(row.request_body.as_deref()).ok()?;
@@ -379,5 +379,4 @@ fn readable(name: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "origin_tests.rs"]
 mod tests;
