@@ -2,7 +2,7 @@
 //! What a failure means for a message is `fault`'s business.
 
 use crate::http::{
-    ANSWER_MAX_BYTES, CallError, accept, body, client, is_json, parse, plain_client, root_cause,
+    ANSWER_MAX_BYTES, HttpError, accept, body, client, is_json, parse, plain_client, root_cause,
 };
 use crate::molecule::token::{Secret, Token, TokenError};
 use crate::molecule::wire::{
@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// One page of the feed.
-    pub(crate) async fn feed(&self, feed: &Feed, limit: usize) -> Result<FeedPage, CallError> {
+    pub(crate) async fn feed(&self, feed: &Feed, limit: usize) -> Result<FeedPage, HttpError> {
         let response = accept(self.feed_call(feed, limit)).await?;
         let date = Stamp::of_date(response.headers());
         let bytes = body(response, PAGE_MAX_BYTES).await?;
@@ -167,14 +167,14 @@ impl Client {
     }
 
     /// The first row of a page, as far as it can be known when it is longer than a page may be.
-    pub(crate) async fn feed_head(&self, feed: &Feed) -> Result<Row, CallError> {
+    pub(crate) async fn feed_head(&self, feed: &Feed) -> Result<Row, HttpError> {
         let mut response = accept(self.feed_call(feed, 1)).await?;
         let mut head = Vec::new();
         while head.len() < HEAD_BYTES {
             match response.chunk().await {
                 Ok(Some(chunk)) => head.extend_from_slice(&chunk),
                 Ok(None) => break,
-                Err(error) => return Err(CallError::Broken(root_cause(&error))),
+                Err(error) => return Err(HttpError::Broken(root_cause(&error))),
             }
         }
         Ok(Row::of_head(&head))
@@ -203,7 +203,7 @@ impl Client {
     }
 
     /// Tells the platform which rows it may forget.
-    pub(crate) async fn acknowledge(&self, seq: i64) -> Result<(), CallError> {
+    pub(crate) async fn acknowledge(&self, seq: i64) -> Result<(), HttpError> {
         let call = self
             .post(&["activity", "ack"])
             .json(&NewAck { acked_seq: seq });
@@ -215,7 +215,7 @@ impl Client {
         &self,
         text: &str,
         attachments: &[NewAttachment],
-    ) -> Result<(), CallError> {
+    ) -> Result<(), HttpError> {
         let bubble = NewBubble {
             message: text,
             attachments,
@@ -229,7 +229,7 @@ impl Client {
         &self,
         peer: &str,
         message: &NewMessage<'_>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), HttpError> {
         let call = self
             .post_to(&["workspaces", peer, "a2a"])
             .json(&message.json());
@@ -237,18 +237,18 @@ impl Client {
     }
 
     /// Says that we are here.
-    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), CallError> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), HttpError> {
         let call = self.post_to(&["registry", "heartbeat"]).json(beat);
         taken(call.timeout(CALL_DEADLINE)).await
     }
 
     /// What the platform says of our workspace. It needs no token, so it is the one that knows of a removal.
-    pub(crate) async fn workspace(&self) -> Result<(), CallError> {
+    pub(crate) async fn workspace(&self) -> Result<(), HttpError> {
         taken(self.get(&[]).timeout(CALL_DEADLINE)).await
     }
 
     /// Opens the stream of events; the caller watches the time.
-    pub(crate) async fn events(&self) -> Result<Response, CallError> {
+    pub(crate) async fn events(&self) -> Result<Response, HttpError> {
         accept(self.get(&["events", "stream"])).await
     }
 
@@ -313,15 +313,15 @@ impl Client {
 }
 
 /// Makes a call whose answer only has to be the platform's own: JSON.
-async fn taken(call: RequestBuilder) -> Result<(), CallError> {
+async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
     let response = accept(call).await?;
     if !is_json(&response) {
         let said = "it is no JSON, so somebody in front of the platform may have spoken";
-        return Err(CallError::Unreadable(said.to_owned()));
+        return Err(HttpError::Unreadable(said.to_owned()));
     }
     // A peer's own answer may be long; it was taken all the same.
     match body(response, ANSWER_MAX_BYTES).await {
-        Ok(_) | Err(CallError::TooLong(_)) => Ok(()),
+        Ok(_) | Err(HttpError::TooLong(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -3,8 +3,8 @@
 //! An answer that is not JSON did not come from the platform: something in front of it did not know where to send us,
 //! and the message is not to blame.
 
-use crate::fault::{self, Deed};
-use crate::http::{CallError, Refused};
+use crate::fault::{self, Operation};
+use crate::http::{ErrorResponse, HttpError};
 use crate::poll::now;
 use bridge_core::port::SinkFault;
 use bridge_core::value::{Class, Failure};
@@ -17,17 +17,17 @@ const LOOKUP: &str = "\"lookup failed\"";
 const MOVED: &str = "; redirects are not followed: check the platform's address";
 
 /// A failed call in the core's words.
-pub(crate) fn failure(deed: Deed, error: &CallError) -> Failure {
-    fault::failure(deed, error, |refused| class_of(deed, refused))
+pub(crate) fn failure(operation: Operation, error: &HttpError) -> Failure {
+    fault::failure(operation, error, |refused| class_of(operation, refused))
 }
 
-pub(crate) fn fault(deed: Deed, error: &CallError) -> SinkFault {
+pub(crate) fn fault(operation: Operation, error: &HttpError) -> SinkFault {
     SinkFault {
-        failure: failure(deed, error),
+        failure: failure(operation, error),
     }
 }
 
-fn class_of(deed: Deed, refused: &Refused) -> (Class, &'static str) {
+fn class_of(operation: Operation, refused: &ErrorResponse) -> (Class, &'static str) {
     match refused.status {
         StatusCode::UNAUTHORIZED => (Class::Config, TOKEN),
         status if status.is_redirection() => (Class::Config, MOVED),
@@ -35,24 +35,24 @@ fn class_of(deed: Deed, refused: &Refused) -> (Class, &'static str) {
             (Class::Config, ROUTE)
         }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            (fault::of_status(deed, refused, now()), "")
+            (fault::of_status(operation, refused, now()), "")
         }
         status if status.is_client_error() && !refused.json => (Class::Config, ROUTE),
         StatusCode::INTERNAL_SERVER_ERROR if asked_nobody(refused) => (Class::Transient, ""),
-        StatusCode::SERVICE_UNAVAILABLE if deed == Deed::Send && put_off(refused) => {
+        StatusCode::SERVICE_UNAVAILABLE if operation == Operation::Send && put_off(refused) => {
             (fault::capacity(refused, now()), "")
         }
-        _ => (fault::of_status(deed, refused, now()), ""),
+        _ => (fault::of_status(operation, refused, now()), ""),
     }
 }
 
 /// The platform could not look up who we are or whom we mean, as when its database is away: nothing was stored.
-fn asked_nobody(refused: &Refused) -> bool {
+fn asked_nobody(refused: &ErrorResponse) -> bool {
     refused.json && refused.said.contains(LOOKUP)
 }
 
 /// The platform itself asks us to come again: it took nothing.
-fn put_off(refused: &Refused) -> bool {
+fn put_off(refused: &ErrorResponse) -> bool {
     refused.json && refused.retry_after.is_some()
 }
 
@@ -60,8 +60,8 @@ fn put_off(refused: &Refused) -> bool {
 mod tests {
     use super::*;
 
-    fn refused(status: u16, json: bool, said: &str) -> CallError {
-        CallError::Status(Refused {
+    fn refused(status: u16, json: bool, said: &str) -> HttpError {
+        HttpError::Status(ErrorResponse {
             status: StatusCode::from_u16(status).unwrap(),
             retry_after: None,
             json,
@@ -85,28 +85,28 @@ mod tests {
             (502, false, Class::Ambiguous),
             (503, true, Class::Ambiguous),
         ] {
-            let failure = failure(Deed::Send, &refused(status, json, ""));
+            let failure = failure(Operation::Send, &refused(status, json, ""));
             assert_eq!(failure.class, class, "{status} {json}");
         }
         // Nothing was stored: these are sent again, to whomever.
         let away = refused(500, true, r#"{"error":"lookup failed"}"#);
-        assert_eq!(failure(Deed::Send, &away).class, Class::Transient);
+        assert_eq!(failure(Operation::Send, &away).class, Class::Transient);
         let not_said = refused(500, false, r#"{"error":"lookup failed"}"#);
-        assert_eq!(failure(Deed::Send, &not_said).class, Class::Ambiguous);
+        assert_eq!(failure(Operation::Send, &not_said).class, Class::Ambiguous);
         for (json, later) in [(true, true), (false, false)] {
-            let waking = CallError::Status(Refused {
+            let waking = HttpError::Status(ErrorResponse {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 retry_after: Some(15),
                 json,
                 said: String::new(),
             });
-            let class = failure(Deed::Send, &waking).class;
+            let class = failure(Operation::Send, &waking).class;
             assert_eq!(matches!(class, Class::Capacity { until: Some(_) }), later);
         }
         let tenant = refused(400, true, r#"{"required_header":"X-Molecule-Org-Id"}"#);
-        assert_eq!(failure(Deed::Send, &tenant).class, Class::Config);
-        let reset = CallError::Broken("reset".to_owned());
-        assert_eq!(failure(Deed::Send, &reset).class, Class::Ambiguous);
-        assert_eq!(failure(Deed::Fetch, &reset).class, Class::Transient);
+        assert_eq!(failure(Operation::Send, &tenant).class, Class::Config);
+        let reset = HttpError::Broken("reset".to_owned());
+        assert_eq!(failure(Operation::Send, &reset).class, Class::Ambiguous);
+        assert_eq!(failure(Operation::Fetch, &reset).class, Class::Transient);
     }
 }

@@ -10,7 +10,7 @@
 //! | 200 | 200 | 401 | no token is: the platform takes heartbeats of a workspace without any |
 //! | else | else | | the database is away |
 
-use crate::http::CallError;
+use crate::http::HttpError;
 use crate::molecule::Molecule;
 use crate::molecule::client::Feed;
 use crate::molecule::wire::{Heartbeat, Removed};
@@ -151,7 +151,7 @@ impl Molecule {
             Err(error) => Some(error.to_string()),
         };
         let described = match client.workspace().await {
-            Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
+            Err(HttpError::Status(refused)) if refused.status == StatusCode::GONE => {
                 return TokenRefusal::Removed(removal(&refused.said));
             }
             workspace => workspace.is_ok(),

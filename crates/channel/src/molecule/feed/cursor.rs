@@ -85,14 +85,14 @@ impl Cursor {
 
 /// Rows that were read and are in the ledger, or need not be, and since when.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRows {
     since: HashMap<String, Instant>,
     order: VecDeque<String>,
     /// The newest row's time.
     newest: Option<Stamp>,
 }
 
-impl Seen {
+impl SeenRows {
     pub(crate) fn has(&self, id: &str) -> bool {
         self.since.contains_key(id)
     }
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn cursor_waits_for_late_rows() {
-        let mut seen = Seen::default();
+        let mut seen = SeenRows::default();
         let date = row(31).at();
         seen.note_time(row(1).at().unwrap(), date);
         seen.add("r1".to_owned());
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut seen = Seen::default();
+        let mut seen = SeenRows::default();
         for id in 0..SEEN_MAX + 5 {
             seen.add(id.to_string());
         }

@@ -9,12 +9,12 @@ pub(crate) mod order;
 pub(crate) mod source;
 pub(crate) mod wake;
 
-use crate::http::CallError;
+use crate::http::HttpError;
 use crate::inbox::{Arrival, Inbox, Page, check_key};
 use crate::molecule::Molecule;
 use crate::molecule::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
 use crate::molecule::feed::backward::Search;
-use crate::molecule::feed::cursor::{Cursor, Edition, Seen};
+use crate::molecule::feed::cursor::{Cursor, Edition, SeenRows};
 use crate::molecule::feed::order::{Edge, FeedRound, Trail, places};
 use crate::molecule::files::intake::Sorted;
 use crate::molecule::files::intake::UploadAcks;
@@ -41,7 +41,7 @@ const ROUNDS_MAX: u32 = 4;
 pub(crate) enum Trouble {
     /// The platform did not show its rows.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] HttpError),
     /// Too much waits already.
     #[error("too many messages wait already; the platform keeps the rest")]
     Full,
@@ -60,7 +60,7 @@ pub(crate) struct FeedReader {
     pub(crate) cursor: Option<Cursor>,
     /// Where a quick look begins.
     pub(crate) trail: Trail,
-    pub(crate) seen: Seen,
+    pub(crate) seen: SeenRows,
     /// Rows to ask for at once.
     limit: Limit,
     /// The same for a quick look.
@@ -273,7 +273,7 @@ impl Molecule {
         &self,
         limit: &mut Limit,
         feed: &Feed,
-    ) -> Result<(FeedPage, bool), CallError> {
+    ) -> Result<(FeedPage, bool), HttpError> {
         loop {
             match self.0.client.feed(feed, limit.rows).await {
                 Ok(page) => {
@@ -284,10 +284,10 @@ impl Molecule {
                     self.0.clocks.note(page.date);
                     return Ok((page, whole));
                 }
-                Err(CallError::TooLong(_)) if limit.rows > 1 => {
+                Err(HttpError::TooLong(_)) if limit.rows > 1 => {
                     limit.rows = (limit.rows / 4).max(1);
                 }
-                Err(CallError::TooLong(_)) => {
+                Err(HttpError::TooLong(_)) => {
                     let rows = vec![self.0.client.feed_head(feed).await?];
                     return Ok((FeedPage { rows, date: None }, false));
                 }
@@ -302,7 +302,7 @@ impl Molecule {
         reader: &mut FeedReader,
         size: Size,
         feed: &Feed,
-    ) -> Result<(FeedPage, bool), CallError> {
+    ) -> Result<(FeedPage, bool), HttpError> {
         let mut one = Limit::new(1);
         let limit = match size {
             Size::Usual => &mut reader.limit,
@@ -520,6 +520,6 @@ pub(crate) fn id_of(row: &Row) -> Option<Uuid> {
     Uuid::parse_str(&row.id()?).ok()
 }
 
-fn is_gone(error: &CallError) -> bool {
+fn is_gone(error: &HttpError) -> bool {
     error.status() == Some(reqwest::StatusCode::GONE)
 }

@@ -1,8 +1,8 @@
 //! The source's loop: when the feed is read, and what follows when it can't be. It never ends by itself and never
 //! drops anything: a row that is not in the ledger is shown again.
 
-use crate::fault::Deed;
-use crate::http::CallError;
+use crate::fault::Operation;
+use crate::http::HttpError;
 use crate::inbox::Inbox;
 use crate::molecule::Molecule;
 use crate::molecule::failure::failure;
@@ -217,9 +217,9 @@ impl Molecule {
         }
     }
 
-    async fn recover_call(&self, error: &CallError, pace: &mut Pace) {
+    async fn recover_call(&self, error: &HttpError, pace: &mut Pace) {
         let pause = pace.backoff.next();
-        let failure = failure(Deed::Fetch, error);
+        let failure = failure(Operation::Fetch, error);
         tracing::warn!(
             channel = %self.channel(),
             class = failure.class.as_str(),
@@ -228,7 +228,7 @@ impl Molecule {
             "the feed could not be read"
         );
         match error {
-            CallError::Status(refused) if refused.status == StatusCode::UNAUTHORIZED => {
+            HttpError::Status(refused) if refused.status == StatusCode::UNAUTHORIZED => {
                 let why = self.why_refused().await;
                 let (state, detail) = why.health();
                 self.0.health.set(state, &detail);
@@ -240,15 +240,15 @@ impl Molecule {
                     }
                 }
             }
-            CallError::Status(refused) if refused.status == StatusCode::TOO_MANY_REQUESTS => {
+            HttpError::Status(refused) if refused.status == StatusCode::TOO_MANY_REQUESTS => {
                 self.0.health.set(ChannelState::Retrying, &failure.reason);
                 sleep(named_pause(refused.retry_after).unwrap_or(pause)).await;
             }
-            CallError::Status(_)
-            | CallError::Unreached(_)
-            | CallError::Broken(_)
-            | CallError::Unreadable(_)
-            | CallError::TooLong(_) => {
+            HttpError::Status(_)
+            | HttpError::Unreached(_)
+            | HttpError::Broken(_)
+            | HttpError::Unreadable(_)
+            | HttpError::TooLong(_) => {
                 self.0.health.set(ChannelState::Retrying, &failure.reason);
                 sleep(pause).await;
             }

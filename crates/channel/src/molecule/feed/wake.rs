@@ -3,7 +3,7 @@
 //! Events have no id and are lost without a word, so nothing depends on them: what they say is only that it is worth
 //! looking.
 
-use crate::http::{CallError, root_cause};
+use crate::http::{HttpError, root_cause};
 use crate::molecule::Molecule;
 use crate::molecule::client::CALL_DEADLINE;
 use crate::poll::Backoff;
@@ -25,7 +25,7 @@ const NO_STREAM_PAUSE: Duration = Duration::from_secs(600);
 /// What an event says of itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Event {
+struct PlatformEvent {
     r#type: String,
     data: EventData,
 }
@@ -62,12 +62,12 @@ impl Molecule {
     }
 
     /// One stream, until it ends.
-    async fn hear(&self) -> CallError {
+    async fn hear(&self) -> HttpError {
         let opened = timeout(CALL_DEADLINE, self.0.client.events()).await;
         let mut stream = match opened {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return error,
-            Err(_) => return CallError::Broken("it did not open in time".to_owned()),
+            Err(_) => return HttpError::Broken("it did not open in time".to_owned()),
         };
         // Something may have come while nobody listened.
         self.0.bell.notify_one();
@@ -80,9 +80,9 @@ impl Molecule {
                         self.0.bell.notify_one();
                     }
                 }
-                Ok(Ok(None)) => return CallError::Broken("it ended".to_owned()),
-                Ok(Err(error)) => return CallError::Broken(root_cause(&error)),
-                Err(_) => return CallError::Broken("it was silent for too long".to_owned()),
+                Ok(Ok(None)) => return HttpError::Broken("it ended".to_owned()),
+                Ok(Err(error)) => return HttpError::Broken(root_cause(&error)),
+                Err(_) => return HttpError::Broken("it was silent for too long".to_owned()),
             }
         }
     }
@@ -123,7 +123,7 @@ fn is_news(line: &[u8]) -> bool {
     let Some(data) = line.strip_prefix(b"data:") else {
         return false;
     };
-    let Ok(event) = serde_json::from_slice::<Event>(data.trim_ascii()) else {
+    let Ok(event) = serde_json::from_slice::<PlatformEvent>(data.trim_ascii()) else {
         return true;
     };
     match (event.r#type.as_str(), event.data.method.as_deref()) {

@@ -4,8 +4,8 @@
 //! an earlier text of its own conversation. Acks are a courtesy: the platform forgets uploads by itself, so nothing waits
 //! long for an ack and none is repeated for ever.
 
-use crate::http::{CallError, accept};
-use crate::inbox::{Arrival, Inbox, Standing};
+use crate::http::{HttpError, accept};
+use crate::inbox::{Arrival, Inbox, IntakeStatus};
 use crate::molecule::Molecule;
 use crate::molecule::client::Client;
 use crate::molecule::feed::{FeedReader, Trouble};
@@ -110,12 +110,12 @@ impl Molecule {
         }
         let (client, id) = (&self.0.client, arrival.external_id.clone());
         match self.standing(inbox, &arrival).await? {
-            Standing::Full => return Err(Trouble::Full),
-            Standing::Known { files: kept } => {
+            IntakeStatus::Full => return Err(Trouble::Full),
+            IntakeStatus::Known { files: kept } => {
                 let uploads = uploads_of_known(&files, client.workspace_id(), kept);
                 return Ok((arrival, uploads));
             }
-            Standing::New => {}
+            IntakeStatus::New => {}
         }
         if reader.patience.is_early(&id) {
             return Err(Later::Early.into());
@@ -136,11 +136,15 @@ impl Molecule {
     }
 
     /// How a message stands, under its id or its former one.
-    async fn standing<D: Inbox>(&self, inbox: &D, arrival: &Arrival) -> Result<Standing, Trouble> {
+    async fn standing<D: Inbox>(
+        &self,
+        inbox: &D,
+        arrival: &Arrival,
+    ) -> Result<IntakeStatus, Trouble> {
         let standing = inbox.standing(self.channel(), &arrival.external_id).await?;
         match (standing, &arrival.extras.former_id) {
-            (Standing::Known { .. }, _) | (_, None) => Ok(standing),
-            (Standing::New | Standing::Full, Some(former)) => {
+            (IntakeStatus::Known { .. }, _) | (_, None) => Ok(standing),
+            (IntakeStatus::New | IntakeStatus::Full, Some(former)) => {
                 Ok(inbox.standing(self.channel(), former).await?)
             }
         }
@@ -217,7 +221,7 @@ impl UploadAcks {
     }
 }
 
-async fn acknowledge(client: &Client, file: Uuid) -> Result<(), CallError> {
+async fn acknowledge(client: &Client, file: Uuid) -> Result<(), HttpError> {
     let file = file.hyphenated().to_string();
     let call = client.post(&["pending-uploads", &file, "ack"]);
     match accept(call.timeout(ACK_DEADLINE)).await {

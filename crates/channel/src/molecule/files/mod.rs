@@ -6,8 +6,10 @@
 
 pub(crate) mod intake;
 
-use crate::files::{Bundle, Draft, FileStore, FileStoreError, Kept, MESSAGE_MAX_FILES, clean};
-use crate::http::{CallError, accept, root_cause};
+use crate::files::{
+    Bundle, Draft, FileStore, FileStoreError, MESSAGE_MAX_FILES, StoredFile, clean,
+};
+use crate::http::{HttpError, accept, root_cause};
 use crate::molecule::client::Client;
 use crate::molecule::row::parts::{FilePart, FileSource};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -41,7 +43,7 @@ const ADDRESS_MAX_CHARS: usize = 300;
 pub(crate) enum Later {
     /// The platform did not give a file now.
     #[error("a file of a message could not be fetched: {0}")]
-    Platform(CallError),
+    Platform(HttpError),
     /// It did not a moment ago, and is asked again in a while.
     #[error("a file of a message could not be fetched, and is asked for again in a while")]
     Early,
@@ -133,14 +135,14 @@ impl FilePatience {
 
     /// Counts a failure of the platform. A token, a limit or a connection may be about more than this file, so they
     /// count less; but they count: the page with the row came a moment before, and nothing may wait for ever.
-    pub(crate) fn note(&mut self, row: &ExternalId, error: &CallError) {
+    pub(crate) fn note(&mut self, row: &ExternalId, error: &HttpError) {
         let weight = match error {
-            CallError::Unreached(_) => 1,
-            CallError::Status(refused) => match refused.status {
+            HttpError::Unreached(_) => 1,
+            HttpError::Status(refused) => match refused.status {
                 StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => 1,
                 _ => 2,
             },
-            CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_) => 2,
+            HttpError::Broken(_) | HttpError::Unreadable(_) | HttpError::TooLong(_) => 2,
         };
         let index = self.0.iter().position(|wait| wait.row == *row);
         let mut wait = match index.and_then(|index| self.0.remove(index)) {
@@ -162,13 +164,13 @@ impl FilePatience {
     }
 }
 
-fn pause_after(tries: u32, error: &CallError) -> Duration {
+fn pause_after(tries: u32, error: &HttpError) -> Duration {
     let named = match error {
-        CallError::Status(refused) => refused.retry_after,
-        CallError::Unreached(_)
-        | CallError::Broken(_)
-        | CallError::Unreadable(_)
-        | CallError::TooLong(_) => None,
+        HttpError::Status(refused) => refused.retry_after,
+        HttpError::Unreached(_)
+        | HttpError::Broken(_)
+        | HttpError::Unreadable(_)
+        | HttpError::TooLong(_) => None,
     };
     let named = named.and_then(|seconds| u64::try_from(seconds).ok());
     let named = Duration::from_secs(named.unwrap_or(0));
@@ -271,7 +273,7 @@ async fn decode(
     part: &FilePart,
     base64: &str,
     bundle: &Bundle,
-) -> Result<Kept, Missing> {
+) -> Result<StoredFile, Missing> {
     let room = room(file_store, bundle)?;
     let bytes = BASE64_STANDARD.decode(base64.trim_ascii());
     let bytes = bytes.map_err(|error| {
@@ -306,7 +308,7 @@ fn not_called(uri: &str) -> String {
     let seen: String = uri.chars().filter(|c| !c.is_control()).collect();
     let seen = clip(&seen, ADDRESS_MAX_CHARS);
     format!(
-        "it lies at {seen:?}, which the bridge does not call; only files that were uploaded to this chat are fetched"
+        "it entry_kind at {seen:?}, which the bridge does not call; only files that were uploaded to this chat are fetched"
     )
 }
 
@@ -316,7 +318,7 @@ enum Missing {
     /// It will never be.
     Never(String),
     /// It may be later.
-    Now(CallError),
+    Now(HttpError),
     /// We can't keep it.
     Disk(FileStoreError),
 }
@@ -340,7 +342,7 @@ struct FileRequest<'a> {
 }
 
 impl FileRequest<'_> {
-    async fn fetch(&self, bundle: &Bundle) -> Result<Kept, Missing> {
+    async fn fetch(&self, bundle: &Bundle) -> Result<StoredFile, Missing> {
         let room = room(self.file_store, bundle)?;
         let file = self.file.hyphenated().to_string();
         let call = self.client.get(&["pending-uploads", &file, "content"]);
@@ -366,9 +368,9 @@ impl FileRequest<'_> {
 }
 
 /// The platform's own clear no to this one file. Anything else may be about the token, the route or the moment.
-fn never(error: &CallError) -> bool {
+fn never(error: &HttpError) -> bool {
     match error {
-        CallError::Status(refused) => {
+        HttpError::Status(refused) => {
             refused.json
                 && matches!(
                     refused.status,
@@ -378,10 +380,10 @@ fn never(error: &CallError) -> bool {
                         | StatusCode::PAYLOAD_TOO_LARGE
                 )
         }
-        CallError::Unreached(_)
-        | CallError::Broken(_)
-        | CallError::Unreadable(_)
-        | CallError::TooLong(_) => false,
+        HttpError::Unreached(_)
+        | HttpError::Broken(_)
+        | HttpError::Unreadable(_)
+        | HttpError::TooLong(_) => false,
     }
 }
 
@@ -390,7 +392,7 @@ async fn drain(mut response: Response, mut draft: Draft) -> Result<Draft, Missin
         let chunk = match response.chunk().await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => return Ok(draft),
-            Err(error) => return Err(Missing::Now(CallError::Broken(root_cause(&error)))),
+            Err(error) => return Err(Missing::Now(HttpError::Broken(root_cause(&error)))),
         };
         draft = blocking(draft, move |mut draft| draft.write(&chunk).map(|()| draft)).await??;
     }
@@ -402,13 +404,13 @@ async fn blocking<A: Send + 'static, T: Send + 'static>(
     work: impl FnOnce(A) -> T + Send + 'static,
 ) -> Result<T, Missing> {
     let done = tokio::task::spawn_blocking(move || work(with)).await;
-    done.map_err(|error| Missing::Now(CallError::Broken(error.to_string())))
+    done.map_err(|error| Missing::Now(HttpError::Broken(error.to_string())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Refused;
+    use crate::http::ErrorResponse;
 
     const OWN: &str = "92dc3f8b-0432-4ea1-9075-9e8c83a1e608";
     const FILE: &str = "f561ee14-5f3d-44c1-9c97-e40fe013bbba";
@@ -442,8 +444,8 @@ mod tests {
         }
     }
 
-    fn refused(status: u16, retry_after: Option<i64>) -> CallError {
-        CallError::Status(Refused {
+    fn refused(status: u16, retry_after: Option<i64>) -> HttpError {
+        HttpError::Status(ErrorResponse {
             status: StatusCode::from_u16(status).unwrap(),
             retry_after,
             json: true,
@@ -457,10 +459,10 @@ mod tests {
         for (error, tries) in [
             (refused(500, None), 5),
             (refused(403, None), 5),
-            (CallError::Broken(String::new()), 5),
+            (HttpError::Broken(String::new()), 5),
             (refused(401, None), 10),
             (refused(429, None), 10),
-            (CallError::Unreached(String::new()), 10),
+            (HttpError::Unreached(String::new()), 10),
         ] {
             let mut patience = FilePatience::default();
             for _ in 0..tries {

@@ -7,8 +7,8 @@ pub(crate) mod bubble;
 pub(crate) mod social;
 pub(crate) mod upload;
 
-use crate::fault::Deed;
-use crate::http::CallError;
+use crate::fault::Operation;
+use crate::http::HttpError;
 use crate::inbox::Arrival;
 use crate::molecule::Molecule;
 use crate::molecule::client::Feed;
@@ -83,11 +83,11 @@ impl Molecule {
         let text = bubble_text(message, reply);
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
         let uploaded = upload_all(&self.0.client, reply).await;
-        let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Upload, &error))?;
+        let (attachments, refused) = uploaded.map_err(|error| fault(Operation::Upload, &error))?;
         // Held until the bubble is noted as ours: a look for an equal text meanwhile would take it for its own.
         let alone = self.0.bubbles.alone(&text).await;
         let shown = self.0.client.notify(&text, &attachments).await;
-        shown.map_err(|error| fault(Deed::Send, &error))?;
+        shown.map_err(|error| fault(Operation::Send, &error))?;
         self.0.bubbles.confirm(&text, twin(reply));
         drop(alone);
         if !refused.is_empty() {
@@ -98,7 +98,7 @@ impl Molecule {
         Ok(format!("notify:{}", reply.key))
     }
 
-    async fn tell_peer(&self, message: &Message, reply: &Reply) -> Result<String, CallError> {
+    async fn tell_peer(&self, message: &Message, reply: &Reply) -> Result<String, HttpError> {
         let context = self.0.contexts.of(message);
         let text = with_note(&reply.body, &for_peers(&reply.attachments));
         let new = NewMessage {
@@ -117,7 +117,7 @@ impl Molecule {
         text: &str,
         reply: &Reply,
         twins: &[Twin],
-    ) -> Result<Option<Bubble>, CallError> {
+    ) -> Result<Option<Bubble>, HttpError> {
         let first_try = reply.first_try_at.unwrap_or(reply.created_at);
         let counted = first_try.plus_ms(-TWIN_WINDOW_MS);
         let mut others = self.0.bubbles.others(text, &reply.key, twins);
@@ -133,7 +133,7 @@ impl Molecule {
     }
 
     /// Every bubble with a text, back to a time.
-    async fn bubbles_with(&self, text: &str, since: Stamp) -> Result<Vec<Bubble>, CallError> {
+    async fn bubbles_with(&self, text: &str, since: Stamp) -> Result<Vec<Bubble>, HttpError> {
         let (mut found, mut limit) = (Vec::<Bubble>::new(), Limit::default());
         let mut feed = Feed {
             canvas: true,
@@ -155,7 +155,7 @@ impl Molecule {
             feed.before = Some(step_back(feed.before, oldest));
         }
         let why = "the canvas shows more than a look for one reply reads";
-        Err(CallError::Unreadable(why.to_owned()))
+        Err(HttpError::Unreadable(why.to_owned()))
     }
 }
 
@@ -190,7 +190,7 @@ impl Sink for Molecule {
             },
             Recipient::Peer => {
                 let sent = self.tell_peer(message, reply).await;
-                sent.map_err(|error| fault(Deed::Send, &error))
+                sent.map_err(|error| fault(Operation::Send, &error))
             }
             Recipient::Nobody => Err(nobody(message)),
         }
@@ -204,7 +204,7 @@ impl Sink for Molecule {
     ) -> Result<Probe, SinkFault> {
         let text = bubble_text(message, reply);
         let _alone = self.0.bubbles.alone(&text).await;
-        let failed = |error: CallError| fault(Deed::Probe, &error);
+        let failed = |error: HttpError| fault(Operation::Probe, &error);
         let mut found = self.look_for(&text, reply, twins).await.map_err(failed)?;
         if found.is_none() {
             tokio::time::sleep(PROBE_SETTLE).await;
@@ -227,7 +227,7 @@ impl Sink for Molecule {
             Recipient::Peer | Recipient::Chat(_) | Recipient::Nobody => Ok(()),
             Recipient::Canvas => {
                 let sent = self.0.client.notify(&spoken(text), &[]).await;
-                sent.map_err(|error| fault(Deed::Send, &error))
+                sent.map_err(|error| fault(Operation::Send, &error))
             }
         }
     }

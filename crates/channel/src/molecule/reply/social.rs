@@ -1,8 +1,8 @@
 //! Answers to social channels. The platform sends a text to all chats of a channel and to no single one, so an answer
 //! goes there only where the channel has exactly the chat that asked; every other answer is a bubble on the canvas.
 
-use crate::fault::Deed;
-use crate::http::{CallError, accept, body, parse};
+use crate::fault::Operation;
+use crate::http::{HttpError, accept, body, parse};
 use crate::molecule::Molecule;
 use crate::molecule::failure::fault;
 use crate::molecule::files::with_note;
@@ -44,7 +44,7 @@ impl<'a> Chat<'a> {
 
 /// A connection of the workspace to a service, as the platform lists it.
 #[derive(Debug, Deserialize)]
-struct Channel {
+struct SocialChannel {
     id: String,
     channel_type: String,
     #[serde(default)]
@@ -53,7 +53,7 @@ struct Channel {
     config: Value,
 }
 
-impl Channel {
+impl SocialChannel {
     /// Whether this chat is the only one that hears what is sent to it.
     fn is_only(&self, chat: Chat<'_>) -> bool {
         let key = match chat.origin {
@@ -79,7 +79,7 @@ impl Molecule {
         chat: Chat<'_>,
         reply: &Reply,
     ) -> Result<Option<String>, SinkFault> {
-        let failed = |error: CallError| fault(Deed::Probe, &error);
+        let failed = |error: HttpError| fault(Operation::Probe, &error);
         let Some(channel) = self.channel_of(chat).await.map_err(failed)? else {
             return Ok(None);
         };
@@ -94,12 +94,12 @@ impl Molecule {
             .json(&NewText { text: &text })
             .timeout(CALL_DEADLINE);
         let sent = accept(call).await;
-        sent.map_err(|error| fault(Deed::Send, &error))?;
+        sent.map_err(|error| fault(Operation::Send, &error))?;
         Ok(Some(format!("{}:{}", chat.origin.as_str(), reply.key)))
     }
 
     /// The one channel whose only chat this is.
-    async fn channel_of(&self, chat: Chat<'_>) -> Result<Option<String>, CallError> {
+    async fn channel_of(&self, chat: Chat<'_>) -> Result<Option<String>, HttpError> {
         let call = self.0.client.get(&["channels"]).timeout(CALL_DEADLINE);
         let bytes = match accept(call).await {
             Ok(response) => body(response, LIST_MAX_BYTES).await?,
@@ -108,7 +108,7 @@ impl Molecule {
         };
         let listed: Option<Vec<Value>> = parse(&bytes)?;
         let listed = listed.unwrap_or_default().into_iter();
-        let mut channels: Vec<Channel> = listed
+        let mut channels: Vec<SocialChannel> = listed
             .filter_map(|channel| serde_json::from_value(channel).ok())
             .collect();
         channels.retain(|channel| channel.is_only(chat));
@@ -120,7 +120,7 @@ impl Molecule {
 }
 
 /// Whether the platform has no such call for us, as older ones; a refused token or a busy platform is another matter.
-fn has_no_channels(error: &CallError) -> bool {
+fn has_no_channels(error: &HttpError) -> bool {
     let later = [
         StatusCode::UNAUTHORIZED,
         StatusCode::REQUEST_TIMEOUT,
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn channel_must_serve_only_that_chat() {
         let chat = Chat::of_sender("telegram:777@42").unwrap();
-        let channel = |kind: &str, enabled: bool, chats: &str| Channel {
+        let channel = |kind: &str, enabled: bool, chats: &str| SocialChannel {
             id: "c".to_owned(),
             channel_type: kind.to_owned(),
             enabled,

@@ -2,7 +2,7 @@
 //! keeps it back for long.
 
 use crate::files::clean;
-use crate::http::{ANSWER_MAX_BYTES, CallError, read};
+use crate::http::{ANSWER_MAX_BYTES, HttpError, read};
 use crate::molecule::client::Client;
 use crate::molecule::wire::NewAttachment;
 use bridge_core::value::{Attachment, Reply};
@@ -36,14 +36,14 @@ enum Unsent {
     /// The platform will not have it; the reply can go without it.
     Refused(String),
     /// It may be taken later; the reply waits.
-    Later(CallError),
+    Later(HttpError),
 }
 
 /// Uploads the files of a reply; gives what its bubble shows, and words about what does not go with it.
 pub(crate) async fn upload_all(
     client: &Client,
     reply: &Reply,
-) -> Result<(Vec<NewAttachment>, String), CallError> {
+) -> Result<(Vec<NewAttachment>, String), HttpError> {
     let patient = reply.tries <= UPLOAD_TRIES_MAX;
     let (mut sent, mut refused) = (Vec::new(), Vec::new());
     let mut lost = None;
@@ -130,15 +130,15 @@ async fn send(client: &Client, file: &Attachment) -> Result<NewAttachment, Unsen
         }),
         None => {
             let why = "it names no uploaded file".to_owned();
-            Err(Unsent::Later(CallError::Unreadable(why)))
+            Err(Unsent::Later(HttpError::Unreadable(why)))
         }
     }
 }
 
 /// The platform's own clear no: it will not be a yes later. A proxy's word for "too large" is one too; anything
 /// else may be about the token, the route or the moment.
-pub(crate) fn refuses(error: &CallError) -> bool {
-    let CallError::Status(refused) = error else {
+pub(crate) fn refuses(error: &HttpError) -> bool {
+    let HttpError::Status(refused) = error else {
         return false;
     };
     match refused.status {
@@ -153,7 +153,7 @@ pub(crate) fn refuses(error: &CallError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Refused;
+    use crate::http::ErrorResponse;
 
     #[test]
     fn upload_refusals_differ_from_transient_errors() {
@@ -175,7 +175,7 @@ mod tests {
             (500, true, false),
             (503, true, false),
         ] {
-            let error = CallError::Status(Refused {
+            let error = HttpError::Status(ErrorResponse {
                 status: StatusCode::from_u16(status).unwrap(),
                 retry_after: None,
                 json,
@@ -183,6 +183,6 @@ mod tests {
             });
             assert_eq!(refuses(&error), refused, "{status} {json}");
         }
-        assert!(!refuses(&CallError::Broken(String::new())));
+        assert!(!refuses(&HttpError::Broken(String::new())));
     }
 }

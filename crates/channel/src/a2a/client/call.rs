@@ -1,11 +1,11 @@
 //! One question to another agent, followed to its end: sent once, read as a stream where the card offers one, taken up
 //! again after a lost connection, and asked about where nothing is streamed.
 
-use super::dialect::{About, Saying};
-use super::fault::AgentCallError;
-use super::read::{self, Event, State};
-use super::tale::{AskOutcome, Tale};
-use super::wire::{CALL_DEADLINE, Peer, Stream};
+use super::agent::{CALL_DEADLINE, RemoteAgent, Stream};
+use super::answer::{AgentAnswer, AnswerBuilder};
+use super::dialect::{SendMode, TaskOperation};
+use super::error::AgentCallError;
+use super::event::{self, AgentEvent, AgentTaskState};
 use crate::poll::Backoff;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl AgentQuestion {
 
 /// How long an answer is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskPatience {
+pub enum AnswerWait {
     /// Until the other side has it.
     Taken,
     /// Until it ended or waits for somebody, or for so long.
@@ -66,11 +66,11 @@ pub enum AskPatience {
 
 /// How it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskProgress<'a> {
+pub enum CallProgress<'a> {
     /// The other side made a task of it.
     Task(&'a str),
     /// The task stands so now, and this was said about it.
-    State(State, Option<&'a str>),
+    State(AgentTaskState, Option<&'a str>),
     /// A piece of the result.
     Text(&'a str),
     /// The connection was lost, and is made again.
@@ -78,47 +78,47 @@ pub enum AskProgress<'a> {
 }
 
 /// Who hears how it goes.
-type AskWatch<'a> = &'a mut (dyn FnMut(AskProgress<'_>) + Send);
+type ProgressWatch<'a> = &'a mut (dyn FnMut(CallProgress<'_>) + Send);
 
 /// A question under way.
 #[derive(Debug)]
-pub struct Ask {
-    peer: Peer,
+pub struct AgentCall {
+    peer: RemoteAgent,
     question: AgentQuestion,
-    tale: Tale,
+    answer: AnswerBuilder,
     /// Something may have been missed.
     gaps: bool,
     /// What somebody over there must allow first is waited for.
     through: bool,
 }
 
-impl Ask {
+impl AgentCall {
     /// A question to an agent.
     #[must_use]
-    pub fn new(peer: Peer, mut question: AgentQuestion) -> Self {
+    pub fn new(peer: RemoteAgent, mut question: AgentQuestion) -> Self {
         question.keyed = peer.is_idempotent();
         Self {
             peer,
             question,
-            tale: Tale::default(),
+            answer: AnswerBuilder::default(),
             gaps: false,
             through: false,
         }
     }
 
-    /// Says it, and waits. Dropping this leaves the other side at work; see [`Ask::cancel`].
+    /// Says it, and waits. Dropping this leaves the other side at work; see [`AgentCall::cancel`].
     pub async fn run(
         &mut self,
-        patience: AskPatience,
-        watch: AskWatch<'_>,
-    ) -> Result<AskOutcome, AgentCallError> {
+        patience: AnswerWait,
+        watch: ProgressWatch<'_>,
+    ) -> Result<AgentAnswer, AgentCallError> {
         match patience {
-            AskPatience::Taken => {
-                self.begin(Saying::Once, watch).await?;
-                Ok(self.tale.outcome())
+            AnswerWait::Taken => {
+                self.begin(SendMode::Once, watch).await?;
+                Ok(self.answer.outcome())
             }
-            AskPatience::For(time) | AskPatience::Through(time) => {
-                self.through = patience == AskPatience::Through(time);
+            AnswerWait::For(time) | AnswerWait::Through(time) => {
+                self.through = patience == AnswerWait::Through(time);
                 match tokio::time::timeout(time, self.pursue(watch)).await {
                     Ok(outcome) => outcome,
                     Err(_) => Err(AgentCallError::Late(time)),
@@ -129,33 +129,33 @@ impl Ask {
 
     /// How it stands, as far as is known.
     #[must_use]
-    pub fn state(&self) -> State {
-        self.tale.state()
+    pub fn state(&self) -> AgentTaskState {
+        self.answer.state()
     }
 
     /// Nothing more comes that is waited for.
     fn is_settled(&self) -> bool {
-        let theirs = self.tale.state() == State::AuthRequired;
-        self.tale.is_settled() || (theirs && !self.through)
+        let theirs = self.answer.state() == AgentTaskState::AuthRequired;
+        self.answer.is_settled() || (theirs && !self.through)
     }
 
     /// The task that the other side made of it, as far as is known.
     #[must_use]
     pub fn task(&self) -> Option<&str> {
-        self.tale.task()
+        self.answer.task()
     }
 
     /// Cancels it at the other side; returns whether the agent accepted that.
     pub async fn cancel(&mut self) -> Result<(), AgentCallError> {
         let ending = async {
-            if self.tale.task().is_none() && self.question.keyed {
+            if self.answer.task().is_none() && self.question.keyed {
                 // The agent may have it already, and recognises the repeat.
                 self.say_once(&mut |_| {}).await?;
             }
-            match self.tale.task() {
-                Some(_) if self.tale.state().is_over() => Ok(()),
+            match self.answer.task() {
+                Some(_) if self.answer.state().is_over() => Ok(()),
                 Some(task) => {
-                    let request = self.peer.interface().about(task, About::Cancel);
+                    let request = self.peer.interface().about(task, TaskOperation::Cancel);
                     self.peer.call(request, CANCEL_DEADLINE).await.map(drop)
                 }
                 None => Ok(()),
@@ -167,51 +167,55 @@ impl Ask {
         }
     }
 
-    async fn pursue(&mut self, watch: AskWatch<'_>) -> Result<AskOutcome, AgentCallError> {
-        let saying = if self.peer.streams() {
-            Saying::Stream
+    async fn pursue(&mut self, watch: ProgressWatch<'_>) -> Result<AgentAnswer, AgentCallError> {
+        let mode = if self.peer.streams() {
+            SendMode::Stream
         } else {
-            Saying::Once
+            SendMode::Once
         };
-        self.begin(saying, watch).await?;
+        self.begin(mode, watch).await?;
         self.wait(watch).await?;
         if self.gaps {
             // The whole task once more; the stream's own events will do where that fails.
             let _looked = self.look(watch).await;
         }
-        Ok(self.tale.outcome())
+        Ok(self.answer.outcome())
     }
 
     /// Says it until it is known what the other side made of it.
-    async fn begin(&mut self, saying: Saying, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
+    async fn begin(
+        &mut self,
+        mode: SendMode,
+        watch: ProgressWatch<'_>,
+    ) -> Result<(), AgentCallError> {
         let mut backoff = Backoff::default();
         for tries in 1.. {
-            let said = match saying {
-                Saying::Stream => self.say_and_hear(watch).await,
-                Saying::Once => self.say_once(watch).await,
+            let said = match mode {
+                SendMode::Stream => self.say_and_hear(watch).await,
+                SendMode::Once => self.say_once(watch).await,
             };
-            let fault = match said {
+            let error = match said {
                 Ok(()) => return Ok(()),
-                Err(fault) => fault,
+                Err(error) => error,
             };
-            if self.tale.task().is_some() {
-                self.lost(&fault, watch);
+            if self.answer.task().is_some() {
+                self.lost(&error, watch);
                 return Ok(());
             }
-            if tries >= TRIES_MAX || !fault.is_passing(self.question.keyed) {
-                return Err(fault);
+            if tries >= TRIES_MAX || !error.is_passing(self.question.keyed) {
+                return Err(error);
             }
-            watch(AskProgress::Lost(&fault));
-            tokio::time::sleep(pause_after(&fault, &mut backoff)).await;
+            watch(CallProgress::Lost(&error));
+            tokio::time::sleep(pause_after(&error, &mut backoff)).await;
         }
         Ok(())
     }
 
-    async fn say_once(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
-        let request = self.peer.interface().say(&self.question, Saying::Once);
+    async fn say_once(&mut self, watch: ProgressWatch<'_>) -> Result<(), AgentCallError> {
+        let request = self.peer.interface().say(&self.question, SendMode::Once);
         // An agent that does not know how to answer at once answers when it is done; the caller's patience is the bound.
         let answer = self.peer.call(request, LONGEST_ANSWER).await?;
-        match read::event(&answer) {
+        match event::event(&answer) {
             Some(event) => self.take(event, watch),
             None => Err(AgentCallError::Unreadable(
                 "it is neither a task nor a message".to_owned(),
@@ -219,11 +223,11 @@ impl Ask {
         }
     }
 
-    async fn say_and_hear(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
-        let request = self.peer.interface().say(&self.question, Saying::Stream);
+    async fn say_and_hear(&mut self, watch: ProgressWatch<'_>) -> Result<(), AgentCallError> {
+        let request = self.peer.interface().say(&self.question, SendMode::Stream);
         let stream = self.peer.stream(request).await?;
         self.hear(stream, watch).await?;
-        if self.tale.task().is_some() || self.is_settled() {
+        if self.answer.task().is_some() || self.is_settled() {
             Ok(())
         } else {
             Err(AgentCallError::Broken(
@@ -236,10 +240,10 @@ impl Ask {
     async fn hear(
         &mut self,
         mut stream: Stream,
-        watch: AskWatch<'_>,
+        watch: ProgressWatch<'_>,
     ) -> Result<(), AgentCallError> {
         while let Some(value) = stream.next().await? {
-            if let Some(event) = read::event(&value) {
+            if let Some(event) = event::event(&value) {
                 self.take(event, watch)?;
             }
             if self.is_settled() {
@@ -249,29 +253,32 @@ impl Ask {
         Ok(())
     }
 
-    fn take(&mut self, event: Event, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
-        let known = self.tale.task().is_some();
-        let stood = self.tale.state();
-        if let Event::Artifact { artifact, .. } = &event {
-            watch(AskProgress::Text(&artifact.said.text));
+    fn take(&mut self, event: AgentEvent, watch: ProgressWatch<'_>) -> Result<(), AgentCallError> {
+        let known = self.answer.task().is_some();
+        let stood = self.answer.state();
+        if let AgentEvent::Artifact { artifact, .. } = &event {
+            watch(CallProgress::Text(&artifact.content.text));
         }
-        self.tale.take(event)?;
-        if let Some(task) = self.tale.task().filter(|_| !known) {
-            watch(AskProgress::Task(task));
+        self.answer.take(event)?;
+        if let Some(task) = self.answer.task().filter(|_| !known) {
+            watch(CallProgress::Task(task));
         }
-        if self.tale.state() != stood {
-            watch(AskProgress::State(self.tale.state(), self.tale.remark()));
+        if self.answer.state() != stood {
+            watch(CallProgress::State(
+                self.answer.state(),
+                self.answer.remark(),
+            ));
         }
         Ok(())
     }
 
-    fn lost(&mut self, fault: &AgentCallError, watch: AskWatch<'_>) {
+    fn lost(&mut self, error: &AgentCallError, watch: ProgressWatch<'_>) {
         self.gaps = true;
-        watch(AskProgress::Lost(fault));
+        watch(CallProgress::Lost(error));
     }
 
     /// Waits until the task is settled: by its stream where there is one, else by looking.
-    async fn wait(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
+    async fn wait(&mut self, watch: ProgressWatch<'_>) -> Result<(), AgentCallError> {
         let mut streams = self.peer.streams();
         let mut losses = 0;
         let mut pause = LOOK_FIRST;
@@ -281,7 +288,7 @@ impl Ask {
                     Ok(()) => {}
                     // It is over, or this agent knows no such thing: looking tells.
                     Err(AgentCallError::Refused { later: None, .. }) => streams = false,
-                    Err(fault) => self.lost(&fault, watch),
+                    Err(error) => self.lost(&error, watch),
                 }
                 if self.is_settled() {
                     return Ok(());
@@ -289,11 +296,11 @@ impl Ask {
             }
             match self.look(watch).await {
                 Ok(()) => losses = 0,
-                Err(fault) => {
+                Err(error) => {
                     losses += 1;
-                    self.lost(&fault, watch);
-                    if losses >= LOSSES_MAX || !fault.is_passing(true) {
-                        return Err(fault);
+                    self.lost(&error, watch);
+                    if losses >= LOSSES_MAX || !error.is_passing(true) {
+                        return Err(error);
                     }
                 }
             }
@@ -305,27 +312,27 @@ impl Ask {
         Ok(())
     }
 
-    async fn subscribe(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
-        let Some(task) = self.tale.task() else {
+    async fn subscribe(&mut self, watch: ProgressWatch<'_>) -> Result<(), AgentCallError> {
+        let Some(task) = self.answer.task() else {
             return Ok(());
         };
-        let request = self.peer.interface().about(task, About::Subscribe);
+        let request = self.peer.interface().about(task, TaskOperation::Subscribe);
         // What was said between the streams is in the task that is looked at, at the end at the latest.
         self.gaps = true;
         let stream = self.peer.stream(request).await?;
         self.hear(stream, watch).await
     }
 
-    async fn look(&mut self, watch: AskWatch<'_>) -> Result<(), AgentCallError> {
-        let Some(task) = self.tale.task() else {
+    async fn look(&mut self, watch: ProgressWatch<'_>) -> Result<(), AgentCallError> {
+        let Some(task) = self.answer.task() else {
             return Ok(());
         };
-        let request = self.peer.interface().about(task, About::Get);
+        let request = self.peer.interface().about(task, TaskOperation::Get);
         let answer = self.peer.call(request, CALL_DEADLINE).await?;
-        match read::task(&answer) {
+        match event::task(&answer) {
             Some(seen) => {
                 self.gaps = false;
-                self.take(Event::Task(seen), watch)
+                self.take(AgentEvent::Task(seen), watch)
             }
             None => Err(AgentCallError::Unreadable("it is no task".to_owned())),
         }
@@ -335,8 +342,8 @@ impl Ask {
 /// How long an agent may take to answer a message that it should have answered at once.
 const LONGEST_ANSWER: Duration = Duration::from_secs(3_600);
 
-pub(super) fn pause_after(fault: &AgentCallError, backoff: &mut Backoff) -> Duration {
-    match fault {
+pub(super) fn pause_after(error: &AgentCallError, backoff: &mut Backoff) -> Duration {
+    match error {
         AgentCallError::Refused {
             later: Some(Some(after)),
             ..

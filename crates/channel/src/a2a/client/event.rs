@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// How a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum AgentTaskState {
     /// The other side has it.
     Submitted,
     /// It works on it.
@@ -22,11 +22,11 @@ pub enum State {
     Canceled,
     /// It was refused.
     Rejected,
-    /// It said something that we do not know.
+    /// It content something that we do not know.
     Unknown,
 }
 
-impl State {
+impl AgentTaskState {
     /// Every state, for reading.
     const ALL: [Self; 8] = [
         Self::Submitted,
@@ -81,7 +81,7 @@ impl State {
 
 /// A file that an agent sent, or says where it is. It is not fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct AgentFile {
     /// What the agent calls it.
     pub name: Option<String>,
     /// What the agent says it is.
@@ -95,50 +95,50 @@ pub struct File {
 pub enum FileLocation {
     /// It came along; so many characters of base64.
     Inline(usize),
-    /// It is said to be there.
+    /// It is content to be there.
     Url(String),
 }
 
 /// Words and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Content {
     pub(super) text: String,
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<AgentFile>,
 }
 
 /// A piece of a task's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Artifact {
     pub(super) id: String,
-    pub(super) said: Said,
+    pub(super) content: Content,
 }
 
 /// A task as it was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TaskSeen {
+pub(super) struct TaskSnapshot {
     pub(super) id: String,
     pub(super) context: Option<String>,
-    pub(super) state: State,
-    pub(super) status: Option<Said>,
+    pub(super) state: AgentTaskState,
+    pub(super) status: Option<Content>,
     pub(super) artifacts: Vec<Artifact>,
-    /// What the agent said last, where it writes its results there.
-    pub(super) last: Option<Said>,
+    /// What the agent content last, where it writes its results there.
+    pub(super) last: Option<Content>,
 }
 
 /// One thing that an agent says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Task(TaskSeen),
+pub(super) enum AgentEvent {
+    Task(TaskSnapshot),
     /// An answer without a task.
     Message {
         context: Option<String>,
-        said: Said,
+        content: Content,
     },
     Status {
         task: String,
         context: Option<String>,
-        state: State,
-        said: Option<Said>,
+        state: AgentTaskState,
+        content: Option<Content>,
     },
     Artifact {
         task: String,
@@ -149,7 +149,7 @@ pub(super) enum Event {
 }
 
 /// Reads an event, or the answer to a sent message.
-pub(super) fn event(value: &Value) -> Option<Event> {
+pub(super) fn event(value: &Value) -> Option<AgentEvent> {
     for (key, kind) in [
         ("task", "task"),
         ("message", "message"),
@@ -165,23 +165,23 @@ pub(super) fn event(value: &Value) -> Option<Event> {
     of_kind(value.get("kind")?.as_str()?, value)
 }
 
-fn of_kind(kind: &str, value: &Value) -> Option<Event> {
+fn of_kind(kind: &str, value: &Value) -> Option<AgentEvent> {
     match kind {
-        "task" => task(value).map(Event::Task),
-        "message" => Some(Event::Message {
+        "task" => task(value).map(AgentEvent::Task),
+        "message" => Some(AgentEvent::Message {
             context: text_at(value, "contextId"),
-            said: said(value),
+            content: content(value),
         }),
         "status-update" => {
             let status = value.get("status")?;
-            Some(Event::Status {
+            Some(AgentEvent::Status {
                 task: text_at(value, "taskId")?,
                 context: text_at(value, "contextId"),
                 state: state(status),
-                said: status.get("message").map(said),
+                content: status.get("message").map(content),
             })
         }
-        "artifact-update" => Some(Event::Artifact {
+        "artifact-update" => Some(AgentEvent::Artifact {
             task: text_at(value, "taskId")?,
             context: text_at(value, "contextId"),
             artifact: artifact(value.get("artifact")?),
@@ -192,36 +192,36 @@ fn of_kind(kind: &str, value: &Value) -> Option<Event> {
 }
 
 /// Reads a task.
-pub(super) fn task(value: &Value) -> Option<TaskSeen> {
+pub(super) fn task(value: &Value) -> Option<TaskSnapshot> {
     let status = value.get("status").unwrap_or(&Value::Null);
     let is_agent = |message: &&Value| {
         let role = text_at(message, "role").unwrap_or_default();
         role == "agent" || role == "ROLE_AGENT"
     };
-    Some(TaskSeen {
+    Some(TaskSnapshot {
         id: text_at(value, "id").filter(|id| !id.is_empty())?,
         context: text_at(value, "contextId"),
         state: state(status),
-        status: status.get("message").filter(|m| m.is_object()).map(said),
+        status: status.get("message").filter(|m| m.is_object()).map(content),
         artifacts: list(value, "artifacts").iter().map(artifact).collect(),
-        last: list(value, "history").iter().rfind(is_agent).map(said),
+        last: list(value, "history").iter().rfind(is_agent).map(content),
     })
 }
 
-fn state(status: &Value) -> State {
-    State::read(&text_at(status, "state").unwrap_or_default())
+fn state(status: &Value) -> AgentTaskState {
+    AgentTaskState::read(&text_at(status, "state").unwrap_or_default())
 }
 
 fn artifact(value: &Value) -> Artifact {
     Artifact {
         id: text_at(value, "artifactId").unwrap_or_default(),
-        said: said(value),
+        content: content(value),
     }
 }
 
 /// What the parts hold: texts and data as text, and files by their names.
-fn said(value: &Value) -> Said {
-    let mut all = Said::default();
+fn content(value: &Value) -> Content {
+    let mut all = Content::default();
     for part in list(value, "parts") {
         if let Some(text) = part.get("text").and_then(Value::as_str) {
             all.text.push_str(text);
@@ -237,7 +237,7 @@ fn said(value: &Value) -> Said {
     all
 }
 
-fn file(part: &Value) -> Option<File> {
+fn file(part: &Value) -> Option<AgentFile> {
     let (bytes, url, name, media_type) = match part.get("file") {
         Some(file) => (
             file.get("bytes"),
@@ -256,7 +256,7 @@ fn file(part: &Value) -> Option<File> {
         .and_then(Value::as_str)
         .map(|text| FileLocation::Inline(text.len()));
     let place = inline.or_else(|| Some(FileLocation::Url(url?.as_str()?.to_owned())))?;
-    Some(File {
+    Some(AgentFile {
         name,
         media_type,
         place,
@@ -286,15 +286,15 @@ mod tests {
             "status": {"state": "input-required", "message": {"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "which?"}]}},
             "artifacts": [{"artifactId": "a", "parts": [{"kind": "text", "text": "x"},
                 {"kind": "file", "file": {"bytes": "AAAA", "name": "f", "mimeType": "m/n"}}]}]});
-        let Some(Event::Task(task)) = event(&new) else {
+        let Some(AgentEvent::Task(task)) = event(&new) else {
             panic!("no task");
         };
-        assert_eq!(task.state, State::InputRequired);
+        assert_eq!(task.state, AgentTaskState::InputRequired);
         assert_eq!(
-            task.artifacts[0].said.files[0].place,
+            task.artifacts[0].content.files[0].place,
             FileLocation::Inline(4)
         );
-        assert_eq!(event(&old), Some(Event::Task(task)));
+        assert_eq!(event(&old), Some(AgentEvent::Task(task)));
         let new = json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "append": true,
             "artifact": {"artifactId": "a", "parts": [{"data": {"k": 1}}]}}});
         let old = json!({"kind": "artifact-update", "taskId": "t", "contextId": "c", "append": true,
@@ -317,8 +317,8 @@ mod tests {
             json!({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_DREAMING"}}});
         assert!(matches!(
             event(&odd),
-            Some(Event::Status {
-                state: State::Unknown,
+            Some(AgentEvent::Status {
+                state: AgentTaskState::Unknown,
                 ..
             })
         ));

@@ -1,7 +1,7 @@
 //! Why another agent could not be asked, in words that say what it means for the message and what to do.
 
 use crate::guard::AddressRefusal;
-use crate::http::CallError;
+use crate::http::HttpError;
 use std::time::Duration;
 
 /// Why there is no answer.
@@ -17,10 +17,10 @@ pub enum AgentCallError {
     #[error("the agent was not called: {0}")]
     Token(String),
     /// Nobody was there.
-    #[error("the agent can't be reached ({0}); it has not heard the message")]
+    #[error("the agent can't be reached ({0}); it has not received the message")]
     Unreached(String),
     /// The call broke off somewhere on the way.
-    #[error("the connection to the agent was lost ({0}); it may have heard the message")]
+    #[error("the connection to the agent was lost ({0}); it may have received the message")]
     Broken(String),
     /// It said no.
     #[error("the agent refused it: {said}")]
@@ -63,14 +63,14 @@ impl AgentCallError {
     }
 }
 
-impl From<CallError> for AgentCallError {
-    fn from(error: CallError) -> Self {
+impl From<HttpError> for AgentCallError {
+    fn from(error: HttpError) -> Self {
         match error {
-            CallError::Unreached(why) => Self::Unreached(why),
-            CallError::Broken(why) => Self::Broken(why),
-            CallError::Unreadable(why) => Self::Unreadable(why),
-            CallError::TooLong(max) => Self::Unreadable(format!("it is longer than {max} bytes")),
-            CallError::Status(refused) => {
+            HttpError::Unreached(why) => Self::Unreached(why),
+            HttpError::Broken(why) => Self::Broken(why),
+            HttpError::Unreadable(why) => Self::Unreadable(why),
+            HttpError::TooLong(max) => Self::Unreadable(format!("it is longer than {max} bytes")),
+            HttpError::Status(refused) => {
                 let later = matches!(refused.status.as_u16(), 429 | 503).then(|| {
                     let seconds = refused.retry_after.and_then(|s| u64::try_from(s).ok());
                     seconds.map(Duration::from_secs)

@@ -1,13 +1,13 @@
 //! The calls to one agent: through the guard, without redirects, with our token only where nobody on the way can read
 //! it, and with a bound on everything that comes back.
 
-use super::ask::{TRIES_MAX, pause_after};
+use super::IDEMPOTENCY;
+use super::call::{TRIES_MAX, pause_after};
 use super::card::{self, Card};
-use super::dialect::{Interface, Request};
-use super::fault::AgentCallError;
-use super::{IDEMPOTENCY, sse};
+use super::dialect::{AgentRequest, Interface};
+use super::error::AgentCallError;
 use crate::guard::{Guard, check_origin};
-use crate::http::{CallError, accept, body, is_json, parse, root_cause};
+use crate::http::{HttpError, accept, body, is_json, parse, root_cause};
 use crate::molecule::Secret;
 use crate::poll::Backoff;
 use bridge_core::secrets::Secrets;
@@ -17,6 +17,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
+use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub struct AgentClient {
 
 /// An agent whose card was read.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct RemoteAgent {
     guard: Guard,
     card: Card,
     authorization: Option<HeaderValue>,
@@ -64,7 +65,7 @@ pub struct Peer {
 }
 
 /// What we are known by at an agent.
-struct Known {
+struct Credentials {
     authorization: Option<HeaderValue>,
     secrets: Secrets,
 }
@@ -94,12 +95,12 @@ impl AgentClient {
     }
 
     /// Reads its card, also if the agent is away for a moment: what was asked before may be done there.
-    pub async fn insist(&self) -> Result<Peer, AgentCallError> {
+    pub async fn insist(&self) -> Result<RemoteAgent, AgentCallError> {
         let mut backoff = Backoff::default();
         for _ in 1..TRIES_MAX {
             match self.look_up().await {
-                Err(fault) if fault.is_passing(true) => {
-                    tokio::time::sleep(pause_after(&fault, &mut backoff)).await;
+                Err(error) if error.is_passing(true) => {
+                    tokio::time::sleep(pause_after(&error, &mut backoff)).await;
                 }
                 found => return found,
             }
@@ -108,8 +109,8 @@ impl AgentClient {
     }
 
     /// Reads its card.
-    pub async fn look_up(&self) -> Result<Peer, AgentCallError> {
-        let known = self.known()?;
+    pub async fn look_up(&self) -> Result<RemoteAgent, AgentCallError> {
+        let credentials = self.credentials()?;
         let mut missing = None;
         for place in card::places(&self.url) {
             let mut call = self
@@ -117,29 +118,29 @@ impl AgentClient {
                 .client(&place)
                 .map_err(unusable)?
                 .get(place.clone());
-            if let Some(header) = &known.authorization {
+            if let Some(header) = &credentials.authorization {
                 call = call.header(AUTHORIZATION, header);
             }
             let call = dressed(call).timeout(CALL_DEADLINE);
             match fetch(call, CARD_MAX_BYTES).await {
                 Ok(found) => {
-                    return self.met(card::read(&found, &place, &self.guard)?, known);
+                    return self.met(card::read(&found, &place, &self.guard)?, credentials);
                 }
-                Err(CallError::Status(refused)) if refused.status == StatusCode::NOT_FOUND => {
+                Err(HttpError::Status(refused)) if refused.status == StatusCode::NOT_FOUND => {
                     missing = Some(place);
                 }
-                Err(CallError::Unreadable(why)) => {
+                Err(HttpError::Unreadable(why)) => {
                     return Err(AgentCallError::Card(format!(
                         "its card at {place} can't be read ({why})"
                     )));
                 }
-                Err(CallError::TooLong(max)) => {
+                Err(HttpError::TooLong(max)) => {
                     return Err(AgentCallError::Card(format!(
                         "its card at {place} is longer than {max} bytes"
                     )));
                 }
                 // The message goes out after the card was read, so a lost call for the card sent no message.
-                Err(CallError::Broken(why)) => return Err(AgentCallError::Unreached(why)),
+                Err(HttpError::Broken(why)) => return Err(AgentCallError::Unreached(why)),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -151,26 +152,26 @@ impl AgentClient {
 
     /// A card is what the agent says: it may name where it wants to be called, but not who else gets our token. An
     /// origin that the operator listed is one that may be called, and may be another agent's.
-    fn met(&self, card: Card, known: Known) -> Result<Peer, AgentCallError> {
+    fn met(&self, card: Card, credentials: Credentials) -> Result<RemoteAgent, AgentCallError> {
         let (ours, theirs) = (self.url.origin(), card.interface.url.origin());
-        if known.authorization.is_some() && ours != theirs {
+        if credentials.authorization.is_some() && ours != theirs {
             return Err(AgentCallError::Token(format!(
                 "its card points to {}, and its token is for {} alone; name its address there, or use no token",
                 theirs.ascii_serialization(),
                 ours.ascii_serialization()
             )));
         }
-        Ok(Peer {
+        Ok(RemoteAgent {
             guard: self.guard.clone(),
             card,
-            authorization: known.authorization,
-            secrets: known.secrets,
+            authorization: credentials.authorization,
+            secrets: credentials.secrets,
         })
     }
 
-    fn known(&self) -> Result<Known, AgentCallError> {
+    fn credentials(&self) -> Result<Credentials, AgentCallError> {
         let Some(file) = &self.token_file else {
-            return Ok(Known {
+            return Ok(Credentials {
                 authorization: None,
                 secrets: Secrets::default(),
             });
@@ -181,8 +182,8 @@ impl AgentClient {
                 self.url.origin().ascii_serialization()
             )));
         }
-        let token = token_in(file)?;
-        Ok(Known {
+        let token = read_token(file)?;
+        Ok(Credentials {
             authorization: Some(token_header(&token)?),
             secrets: secrets_of(&token),
         })
@@ -204,11 +205,11 @@ fn dressed(call: RequestBuilder) -> RequestBuilder {
     )
 }
 
-async fn fetch(call: RequestBuilder, max: usize) -> Result<Value, CallError> {
+async fn fetch(call: RequestBuilder, max: usize) -> Result<Value, HttpError> {
     parse(&body(accept(call).await?, max).await?)
 }
 
-impl Peer {
+impl RemoteAgent {
     /// What it calls itself.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -221,7 +222,7 @@ impl Peer {
         self.card.streaming
     }
 
-    /// Whether saying something twice with the same message id is saying it once.
+    /// Whether mode something twice with the same message id is mode it once.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         self.card.idempotent
@@ -231,7 +232,11 @@ impl Peer {
         &self.card.interface
     }
 
-    fn build(&self, request: Request, accepts: &str) -> Result<RequestBuilder, AgentCallError> {
+    fn build(
+        &self,
+        request: AgentRequest,
+        accepts: &str,
+    ) -> Result<RequestBuilder, AgentCallError> {
         let client = self.guard.client(&request.url).map_err(unusable)?;
         let mut call = dressed(client.request(request.method, request.url))
             .header(ACCEPT, accepts)
@@ -253,7 +258,7 @@ impl Peer {
     /// One call with one answer.
     pub(super) async fn call(
         &self,
-        request: Request,
+        request: AgentRequest,
         within: Duration,
     ) -> Result<Value, AgentCallError> {
         let accepts = "application/json, application/a2a+json";
@@ -263,7 +268,7 @@ impl Peer {
     }
 
     /// One call whose answers come one after the other.
-    pub(super) async fn stream(&self, request: Request) -> Result<Stream, AgentCallError> {
+    pub(super) async fn stream(&self, request: AgentRequest) -> Result<Stream, AgentCallError> {
         let call = self
             .build(request, "text/event-stream, application/json")?
             .timeout(CONNECTION_MAX);
@@ -278,7 +283,7 @@ impl Peer {
         }
         Ok(Stream::Events(Box::new(Events {
             response,
-            reader: sse::EventReader::default(),
+            reader: EventReader::default(),
             ready: VecDeque::new(),
             bytes: 0,
             interface: self.interface().clone(),
@@ -300,7 +305,7 @@ pub(super) enum Stream {
 
 pub(super) struct Events {
     response: Response,
-    reader: sse::EventReader,
+    reader: EventReader,
     ready: VecDeque<String>,
     bytes: usize,
     interface: Interface,
@@ -346,7 +351,7 @@ impl Events {
 const TOKEN_MAX_BYTES: u64 = 4_096;
 
 /// The token that a file of mode 0600 holds.
-pub fn token_in(path: &Path) -> Result<Secret, AgentCallError> {
+pub fn read_token(path: &Path) -> Result<Secret, AgentCallError> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         AgentCallError::Token(format!(
@@ -397,4 +402,76 @@ fn is_safe_to(url: &Url) -> bool {
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback());
     url.scheme() == "https" || here
+}
+
+/// The longest event that is read.
+const EVENT_MAX_BYTES: usize = 16 << 20;
+
+/// Cuts a byte stream into events.
+#[derive(Debug, Default)]
+pub(super) struct EventReader {
+    line: Vec<u8>,
+    data: String,
+}
+
+impl EventReader {
+    /// Takes in bytes; returns the data of the events that are complete.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<String>, AgentCallError> {
+        let mut events = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.line.len() + self.data.len() + piece.len() > EVENT_MAX_BYTES {
+                let why = format!("one of its events is longer than {EVENT_MAX_BYTES} bytes");
+                return Err(AgentCallError::Unreadable(why));
+            }
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                let line = mem::take(&mut self.line);
+                let line = String::from_utf8(line).map_err(|_| {
+                    AgentCallError::Unreadable("its events are no UTF-8".to_owned())
+                })?;
+                events.extend(self.take(line.trim_end_matches(['\n', '\r'])));
+            }
+        }
+        Ok(events)
+    }
+
+    fn take(&mut self, line: &str) -> Option<String> {
+        if line.is_empty() {
+            let data = mem::take(&mut self.data);
+            return (!data.is_empty()).then_some(data);
+        }
+        let value = line.strip_prefix("data:")?;
+        if !self.data.is_empty() {
+            self.data.push('\n');
+        }
+        self.data.push_str(value.strip_prefix(' ').unwrap_or(value));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_survive_any_cut_of_the_bytes() {
+        let text = "id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: x\r\ndata: x\r\ndata:y\r\n\r\n";
+        for size in 1..text.len() {
+            let mut reader = EventReader::default();
+            let events: Vec<String> = text
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|chunk| reader.feed(chunk).unwrap())
+                .collect();
+            assert_eq!(events, ["{\"a\":1}", "x\ny"], "{size}");
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_refused() {
+        let mut reader = EventReader::default();
+        let chunk = vec![b'x'; 1 << 20];
+        let fed: Result<Vec<_>, _> = (0..17).map(|_| reader.feed(&chunk)).collect();
+        assert!(fed.is_err());
+    }
 }

@@ -1,8 +1,8 @@
 //! What is known of a question so far: events in, and at the end what came of it. Bounded, because the other side
 //! decides how much it says.
 
-use super::fault::AgentCallError;
-use super::read::{Artifact, Event, File, Said, State, TaskSeen};
+use super::error::AgentCallError;
+use super::event::{AgentEvent, AgentFile, AgentTaskState, Artifact, Content, TaskSnapshot};
 
 /// The longest result that is kept.
 const TEXT_MAX_BYTES: usize = 4 << 20;
@@ -13,15 +13,15 @@ const FILES_MAX: usize = 64;
 
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskOutcome {
+pub struct AgentAnswer {
     /// How it ended; a bare message counts as done.
-    pub state: State,
+    pub state: AgentTaskState,
     /// The result; where the task waits or failed, what the agent says about that stands in `remark`.
     pub text: String,
     /// What the agent says about how it stands.
     pub remark: Option<String>,
     /// Files of the result, as they were named.
-    pub files: Vec<File>,
+    pub files: Vec<AgentFile>,
     /// The task, if the agent made one.
     pub task: Option<String>,
     /// The talk that it belongs to, for the next question.
@@ -30,22 +30,22 @@ pub struct AskOutcome {
 
 /// What is known so far.
 #[derive(Debug)]
-pub(super) struct Tale {
+pub(super) struct AnswerBuilder {
     task: Option<String>,
     context: Option<String>,
-    state: State,
-    status: Option<Said>,
+    state: AgentTaskState,
+    status: Option<Content>,
     artifacts: Vec<Artifact>,
-    last: Option<Said>,
-    reply: Option<Said>,
+    last: Option<Content>,
+    reply: Option<Content>,
 }
 
-impl Default for Tale {
+impl Default for AnswerBuilder {
     fn default() -> Self {
         Self {
             task: None,
             context: None,
-            state: State::Unknown,
+            state: AgentTaskState::Unknown,
             status: None,
             artifacts: Vec::new(),
             last: None,
@@ -54,48 +54,48 @@ impl Default for Tale {
     }
 }
 
-impl Tale {
+impl AnswerBuilder {
     pub(super) fn task(&self) -> Option<&str> {
         self.task.as_deref()
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> AgentTaskState {
         self.state
     }
 
-    /// What was said about how it stands.
+    /// What was content about how it stands.
     pub(super) fn remark(&self) -> Option<&str> {
-        let said = self.status.as_ref()?;
-        Some(said.text.as_str()).filter(|text| !text.is_empty())
+        let content = self.status.as_ref()?;
+        Some(content.text.as_str()).filter(|text| !text.is_empty())
     }
 
     /// Nothing more comes unless we say something. What waits for somebody over there goes on without us.
     pub(super) fn is_settled(&self) -> bool {
-        let asks = self.state == State::InputRequired;
+        let asks = self.state == AgentTaskState::InputRequired;
         self.reply.is_some() || self.state.is_over() || asks
     }
 
-    /// Takes in what the agent said. What is about another task is none of ours.
-    pub(super) fn take(&mut self, event: Event) -> Result<(), AgentCallError> {
+    /// Takes in what the agent content. What is about another task is none of ours.
+    pub(super) fn take(&mut self, event: AgentEvent) -> Result<(), AgentCallError> {
         match event {
-            Event::Task(seen) => self.show(seen),
-            Event::Message { context, said } => {
+            AgentEvent::Task(seen) => self.show(seen),
+            AgentEvent::Message { context, content } => {
                 self.context = context.or(self.context.take());
-                self.reply = Some(said);
+                self.reply = Some(content);
             }
-            Event::Status {
+            AgentEvent::Status {
                 task,
                 context,
                 state,
-                said,
+                content,
             } => {
                 if self.is_ours(&task) {
                     self.note(task, context);
                     self.state = state;
-                    self.status = said;
+                    self.status = content;
                 }
             }
-            Event::Artifact {
+            AgentEvent::Artifact {
                 task,
                 context,
                 artifact,
@@ -120,7 +120,7 @@ impl Tale {
     }
 
     /// A whole task says all that there is.
-    pub(super) fn show(&mut self, seen: TaskSeen) {
+    pub(super) fn show(&mut self, seen: TaskSnapshot) {
         if self.is_ours(&seen.id) {
             self.note(seen.id, seen.context);
             self.state = seen.state;
@@ -134,16 +134,16 @@ impl Tale {
         let known = self.artifacts.iter_mut().find(|known| known.id == piece.id);
         match (known, append) {
             (Some(known), true) => {
-                known.said.text.push_str(&piece.said.text);
-                known.said.files.extend(piece.said.files);
+                known.content.text.push_str(&piece.content.text);
+                known.content.files.extend(piece.content.files);
             }
-            (Some(known), false) => known.said = piece.said,
+            (Some(known), false) => known.content = piece.content,
             (None, _) => self.artifacts.push(piece),
         }
     }
 
     pub(super) fn check_size(&self) -> Result<(), AgentCallError> {
-        let bytes: usize = self.artifacts.iter().map(|a| a.said.text.len()).sum();
+        let bytes: usize = self.artifacts.iter().map(|a| a.content.text.len()).sum();
         if bytes > TEXT_MAX_BYTES || self.artifacts.len() > ARTIFACTS_MAX {
             Err(AgentCallError::Unreadable(format!(
                 "its result has more than {TEXT_MAX_BYTES} bytes or {ARTIFACTS_MAX} pieces"
@@ -154,27 +154,30 @@ impl Tale {
     }
 
     /// What came of it.
-    pub(super) fn outcome(&self) -> AskOutcome {
+    pub(super) fn outcome(&self) -> AgentAnswer {
         let state = match self.reply {
-            Some(_) => State::Completed,
+            Some(_) => AgentTaskState::Completed,
             None => self.state,
         };
-        let mut pieces: Vec<&Said> = self.artifacts.iter().map(|a| &a.said).collect();
+        let mut pieces: Vec<&Content> = self.artifacts.iter().map(|a| &a.content).collect();
         pieces.extend(&self.reply);
-        let mut remark = self.status.as_ref().map(|said| said.text.clone());
-        if pieces.is_empty() && state == State::Completed {
+        let mut remark = self.status.as_ref().map(|content| content.text.clone());
+        if pieces.is_empty() && state == AgentTaskState::Completed {
             // Some agents write their result there.
-            let result = self.status.as_ref().filter(|said| !said.text.is_empty());
+            let result = self
+                .status
+                .as_ref()
+                .filter(|content| !content.text.is_empty());
             pieces.extend(result.or(self.last.as_ref()));
             remark = None;
         }
         let texts: Vec<&str> = pieces
             .iter()
-            .map(|said| said.text.as_str())
+            .map(|content| content.text.as_str())
             .filter(|text| !text.is_empty())
             .collect();
-        let files = pieces.iter().flat_map(|said| &said.files);
-        AskOutcome {
+        let files = pieces.iter().flat_map(|content| &content.files);
+        AgentAnswer {
             state,
             text: texts.join("\n\n"),
             remark: remark.filter(|text| !text.is_empty()),
@@ -189,13 +192,13 @@ impl Tale {
 mod tests {
     use super::*;
 
-    fn piece(text: &str, append: bool) -> Event {
-        Event::Artifact {
+    fn piece(text: &str, append: bool) -> AgentEvent {
+        AgentEvent::Artifact {
             task: "t".to_owned(),
             context: None,
             artifact: Artifact {
                 id: "a".to_owned(),
-                said: Said {
+                content: Content {
                     text: text.to_owned(),
                     files: Vec::new(),
                 },
@@ -206,54 +209,54 @@ mod tests {
 
     #[test]
     fn snapshot_replaces_streamed_chunks() {
-        let mut tale = Tale::default();
+        let mut answer = AnswerBuilder::default();
         for (text, append) in [("one ", false), ("two", true)] {
-            tale.take(piece(text, append)).unwrap();
+            answer.take(piece(text, append)).unwrap();
         }
-        assert_eq!(tale.outcome().text, "one two");
-        assert_eq!(tale.task(), Some("t"));
-        let snapshot = TaskSeen {
+        assert_eq!(answer.outcome().text, "one two");
+        assert_eq!(answer.task(), Some("t"));
+        let snapshot = TaskSnapshot {
             id: "t".to_owned(),
             context: Some("c".to_owned()),
-            state: State::Working,
+            state: AgentTaskState::Working,
             status: None,
             artifacts: vec![Artifact {
                 id: "a".to_owned(),
-                said: Said {
+                content: Content {
                     text: "one two".to_owned(),
                     files: Vec::new(),
                 },
             }],
             last: None,
         };
-        tale.take(Event::Task(snapshot)).unwrap();
-        tale.take(piece(" three", true)).unwrap();
-        assert_eq!(tale.outcome().text, "one two three");
-        assert!(!tale.is_settled());
+        answer.take(AgentEvent::Task(snapshot)).unwrap();
+        answer.take(piece(" three", true)).unwrap();
+        assert_eq!(answer.outcome().text, "one two three");
+        assert!(!answer.is_settled());
     }
 
     #[test]
     fn ignores_events_of_other_tasks() {
-        let mut tale = Tale::default();
-        tale.take(piece("ours", false)).unwrap();
-        let stray = Event::Status {
+        let mut answer = AnswerBuilder::default();
+        answer.take(piece("ours", false)).unwrap();
+        let stray = AgentEvent::Status {
             task: "other".to_owned(),
             context: None,
-            state: State::Completed,
-            said: None,
+            state: AgentTaskState::Completed,
+            content: None,
         };
-        tale.take(stray).unwrap();
-        assert!(!tale.is_settled());
-        assert_eq!(tale.outcome().text, "ours");
+        answer.take(stray).unwrap();
+        assert!(!answer.is_settled());
+        assert_eq!(answer.outcome().text, "ours");
     }
 
     #[test]
     fn a_result_has_a_bound() {
-        let mut tale = Tale::default();
+        let mut answer = AnswerBuilder::default();
         let long = "x".repeat(TEXT_MAX_BYTES);
-        tale.take(piece(&long, false)).unwrap();
+        answer.take(piece(&long, false)).unwrap();
         assert!(matches!(
-            tale.take(piece("x", true)),
+            answer.take(piece("x", true)),
             Err(AgentCallError::Unreadable(_))
         ));
     }

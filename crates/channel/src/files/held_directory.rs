@@ -27,9 +27,9 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
 #[derive(Debug)]
 pub(super) struct HeldDirectory(OwnedFd);
 
-/// What lies under a name.
+/// What entry_kind under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
+pub(super) enum EntryKind {
     /// An ordinary file.
     File {
         /// How long it is.
@@ -76,11 +76,11 @@ impl HeldDirectory {
         self.below(name)?.ok_or_else(|| not_ours(name))
     }
 
-    /// What lies under a name, itself and not what it points to.
-    pub(super) fn look(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Lies>> {
+    /// What entry_kind under a name, itself and not what it points to.
+    pub(super) fn look(&self, name: impl AsRef<OsStr>) -> io::Result<Option<EntryKind>> {
         let name = component(&name)?;
         match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(lies(&stat))),
+            Ok(stat) => Ok(Some(entry_kind(&stat))),
             Err(Errno::ENOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -109,7 +109,7 @@ impl HeldDirectory {
     }
 
     /// Moves something to a name in a directory of the same file system. A file that is there is replaced.
-    pub(super) fn hand(
+    pub(super) fn rename_to(
         &self,
         name: impl AsRef<OsStr>,
         to: &Self,
@@ -153,17 +153,17 @@ impl HeldDirectory {
     }
 }
 
-fn lies(stat: &FileStat) -> Lies {
+fn entry_kind(stat: &FileStat) -> EntryKind {
     let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
     if kind == SFlag::S_IFREG {
-        Lies::File {
+        EntryKind::File {
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
             sole: stat.st_nlink <= 1,
         }
     } else if kind == SFlag::S_IFDIR {
-        Lies::Directory
+        EntryKind::Directory
     } else {
-        Lies::Other
+        EntryKind::Other
     }
 }
 
