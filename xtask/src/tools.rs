@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use bridge_host::install;
+use bridge_host::binary::install;
 use bridge_host::version::{PINNED, Version};
 
 use crate::ci::{cargo, clean, run_command};

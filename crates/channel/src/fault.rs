@@ -3,7 +3,7 @@
 //! The one rule that must never bend: once a reply's bytes may have left, only a clear answer of the platform
 //! says that it was not taken. Which clear answers there are is each channel's business.
 
-use crate::http::{CallError, Refused};
+use crate::http::{ErrorResponse, HttpError};
 use bridge_core::value::{Class, Failure, Timestamp};
 use reqwest::StatusCode;
 
@@ -12,7 +12,7 @@ const RETRY_AFTER_MAX_SECS: i64 = 24 * 3_600;
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Operation {
     /// A reply: to do it twice may show it twice.
     Send,
     /// Uploading a file of a reply: no reply names it yet, so nobody sees it twice.
@@ -23,7 +23,7 @@ pub(crate) enum Deed {
     Fetch,
 }
 
-impl Deed {
+impl Operation {
     fn words(self) -> &'static str {
         match self {
             Self::Send => "the platform did not confirm this reply",
@@ -47,22 +47,22 @@ impl Deed {
 /// A failed call in the core's words. `class_of` says what a channel knows about the platform's own answers: their class
 /// and what to do.
 pub(crate) fn failure(
-    deed: Deed,
-    error: &CallError,
-    class_of: impl FnOnce(&Refused) -> (Class, &'static str),
+    operation: Operation,
+    error: &HttpError,
+    class_of: impl FnOnce(&ErrorResponse) -> (Class, &'static str),
 ) -> Failure {
     let (class, remedy) = match error {
-        CallError::Unreached(_) => (Class::Transient, ""),
-        CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_) => {
-            (deed.if_unknown(), "")
+        HttpError::Unreached(_) => (Class::Transient, ""),
+        HttpError::Broken(_) | HttpError::Unreadable(_) | HttpError::TooLong(_) => {
+            (operation.if_unknown(), "")
         }
-        CallError::Status(refused) => class_of(refused),
+        HttpError::Status(refused) => class_of(refused),
     };
-    Failure::new(class, format!("{}: {error}{remedy}", deed.words()))
+    Failure::new(class, format!("{}: {error}{remedy}", operation.words()))
 }
 
 /// The class of "not now", with what the platform said about when.
-pub(crate) fn capacity(refused: &Refused, now: Timestamp) -> Class {
+pub(crate) fn capacity(refused: &ErrorResponse, now: Timestamp) -> Class {
     capacity_after(refused.retry_after, now)
 }
 
@@ -76,13 +76,13 @@ pub(crate) fn capacity_after(retry_after: Option<i64>, now: Timestamp) -> Class 
 }
 
 /// The class of an answer that every HTTP server means alike.
-pub(crate) fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class {
+pub(crate) fn of_status(operation: Operation, refused: &ErrorResponse, now: Timestamp) -> Class {
     match refused.status {
         StatusCode::TOO_MANY_REQUESTS => capacity(refused, now),
         StatusCode::UNAUTHORIZED => Class::Config,
-        StatusCode::REQUEST_TIMEOUT => deed.if_unknown(),
+        StatusCode::REQUEST_TIMEOUT => operation.if_unknown(),
         status if status.is_client_error() => Class::Permanent,
-        status if status.is_server_error() => deed.if_unknown(),
+        status if status.is_server_error() => operation.if_unknown(),
         // Redirects are not followed: a reply goes where the configuration says.
         _ => Class::Config,
     }
@@ -105,13 +105,16 @@ mod tests {
 
     #[test]
     fn only_a_reply_is_ever_ambiguous() {
-        let refused = CallError::Unreached("connection refused".to_owned());
-        let class = |deed, error: &CallError| {
-            failure(deed, error, |refused| (of_status(deed, refused, NOW), "")).class
+        let refused = HttpError::Unreached("connection refused".to_owned());
+        let class = |operation, error: &HttpError| {
+            failure(operation, error, |refused| {
+                (of_status(operation, refused, NOW), "")
+            })
+            .class
         };
-        assert_eq!(class(Deed::Send, &refused), Class::Transient);
+        assert_eq!(class(Operation::Send, &refused), Class::Transient);
         let status = |code: u16| {
-            CallError::Status(Refused {
+            HttpError::Status(ErrorResponse {
                 status: StatusCode::from_u16(code).unwrap(),
                 retry_after: None,
                 json: true,
@@ -119,15 +122,15 @@ mod tests {
             })
         };
         for error in [
-            CallError::Broken("timed out".to_owned()),
-            CallError::Unreadable("not JSON".to_owned()),
-            CallError::TooLong(7),
+            HttpError::Broken("timed out".to_owned()),
+            HttpError::Unreadable("not JSON".to_owned()),
+            HttpError::TooLong(7),
             status(500),
             status(503),
             status(408),
         ] {
-            assert_eq!(class(Deed::Send, &error), Class::Ambiguous, "{error}");
-            for harmless in [Deed::Upload, Deed::Probe, Deed::Fetch] {
+            assert_eq!(class(Operation::Send, &error), Class::Ambiguous, "{error}");
+            for harmless in [Operation::Upload, Operation::Probe, Operation::Fetch] {
                 assert_eq!(class(harmless, &error), Class::Transient, "{error}");
             }
         }

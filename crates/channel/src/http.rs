@@ -19,7 +19,7 @@ const QUOTE_MAX_CHARS: usize = 200;
 
 /// How a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CallError {
+pub(crate) enum HttpError {
     /// Nobody was there; nothing was sent.
     #[error("it can't be reached ({0})")]
     Unreached(String),
@@ -28,7 +28,7 @@ pub(crate) enum CallError {
     Broken(String),
     /// It said no.
     #[error("{0}")]
-    Status(Refused),
+    Status(ErrorResponse),
     /// It said yes, in a form that we can't read.
     #[error("its answer can't be read ({0})")]
     Unreadable(String),
@@ -40,7 +40,7 @@ pub(crate) enum CallError {
 /// A clear no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it answered {status}{}", quoted(said))]
-pub(crate) struct Refused {
+pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<i64>,
     /// Whether its words are JSON. If not, somebody in front of the platform may have spoken.
@@ -49,7 +49,7 @@ pub(crate) struct Refused {
     pub(crate) said: String,
 }
 
-impl CallError {
+impl HttpError {
     /// The status of a clear no.
     pub(crate) fn status(&self) -> Option<StatusCode> {
         match self {
@@ -84,34 +84,34 @@ pub(crate) fn plain_client() -> ClientBuilder {
 pub(crate) async fn read<T: DeserializeOwned>(
     call: RequestBuilder,
     max: usize,
-) -> Result<T, CallError> {
+) -> Result<T, HttpError> {
     let bytes = body(accept(call).await?, max).await?;
     parse(&bytes)
 }
 
 /// Reads JSON. What is wrong with it is said without quoting it.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HttpError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let what = match error.classify() {
             Category::Data => "it is JSON, but not what was asked for",
             Category::Syntax | Category::Eof | Category::Io => "it is no JSON",
         };
         let (line, column) = (error.line(), error.column());
-        CallError::Unreadable(format!("{what}: line {line}, column {column}"))
+        HttpError::Unreadable(format!("{what}: line {line}, column {column}"))
     })
 }
 
 /// Makes a call; anything but success is an error.
-pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, CallError> {
+pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, HttpError> {
     let (client, request) = call.build_split();
-    let request = request.map_err(|error| CallError::Unreached(root_cause(&error)))?;
+    let request = request.map_err(|error| HttpError::Unreached(root_cause(&error)))?;
     let headers = request.headers().clone();
     let response = client.execute(request).await.map_err(|error| {
         let why = root_cause(&error);
         if error.is_connect() {
-            CallError::Unreached(why)
+            HttpError::Unreached(why)
         } else {
-            CallError::Broken(why)
+            HttpError::Broken(why)
         }
     })?;
     let status = response.status();
@@ -126,7 +126,7 @@ pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, CallError> 
     // Its words are a courtesy; the status is what counts.
     let said = body(response, ANSWER_MAX_BYTES).await.unwrap_or_default();
     let said = without_our_token(&String::from_utf8_lossy(&said), &headers);
-    Err(CallError::Status(Refused {
+    Err(HttpError::Status(ErrorResponse {
         status,
         retry_after,
         json: json && !said.trim().is_empty(),
@@ -153,14 +153,14 @@ pub(crate) fn is_json(response: &Response) -> bool {
 }
 
 /// Reads an answer up to a limit.
-pub(crate) async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, CallError> {
+pub(crate) async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, HttpError> {
     let mut bytes = Vec::new();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) if bytes.len() + chunk.len() <= max => bytes.extend_from_slice(&chunk),
-            Ok(Some(_)) => return Err(CallError::TooLong(max)),
+            Ok(Some(_)) => return Err(HttpError::TooLong(max)),
             Ok(None) => return Ok(bytes),
-            Err(error) => return Err(CallError::Broken(root_cause(&error))),
+            Err(error) => return Err(HttpError::Broken(root_cause(&error))),
         }
     }
 }

@@ -35,7 +35,7 @@ pub trait Inbox: Send + Sync + 'static {
         &self,
         channel: &ChannelId,
         external_id: &ExternalId,
-    ) -> impl Future<Output = Result<Standing, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<IntakeStatus, LedgerError>> + Send;
 
     /// What the channel's turns do now.
     fn activity(&self, channel: &ChannelId) -> impl Future<Output = Activity> + Send;
@@ -43,7 +43,7 @@ pub trait Inbox: Send + Sync + 'static {
 
 /// How a row of a source stands before it is taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum IntakeStatus {
     /// It can come in.
     New,
     /// It is in.

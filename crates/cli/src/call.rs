@@ -4,8 +4,8 @@
 use crate::cli::CallArgs;
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
-    AgentCallError, AgentClient, AgentQuestion, Ask, AskOutcome, AskPatience, AskProgress, File,
-    FileLocation, State, Trust,
+    AgentAnswer, AgentCall, AgentCallError, AgentClient, AgentFile, AgentQuestion, AgentTaskState,
+    AnswerWait, CallProgress, FileLocation, Trust,
 };
 use bridge_daemon::term::{self, Paint, escape, escape_line};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
         Err(fault @ AgentCallError::Address(_)) => bail!("{fault}{hint}"),
         Err(fault) => bail!("{fault}"),
     };
-    let mut watch = |progress: AskProgress<'_>| show.progress(&progress);
+    let mut watch = |progress: CallProgress<'_>| show.progress(&progress);
     let end = tokio::select! {
         ended = ask.run(patience, &mut watch) => Some(ended),
         () = interrupted => None,
@@ -65,11 +65,11 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     }
 }
 
-fn patience(args: &CallArgs) -> AskPatience {
+fn patience(args: &CallArgs) -> AnswerWait {
     if args.no_wait {
-        AskPatience::Taken
+        AnswerWait::Taken
     } else {
-        AskPatience::For(Duration::from_secs(args.wait))
+        AnswerWait::For(Duration::from_secs(args.wait))
     }
 }
 
@@ -87,14 +87,18 @@ fn private_would_do(url: &str, allowed: bool) -> bool {
     !taken(allowed) && taken(true)
 }
 
-async fn begin(args: CallArgs, text: String, show: &CallOutput) -> Result<Ask, AgentCallError> {
+async fn begin(
+    args: CallArgs,
+    text: String,
+    show: &CallOutput,
+) -> Result<AgentCall, AgentCallError> {
     let client = AgentClient::new(&args.url, &trust(args.allow_private), args.token_file)?;
     let peer = client.look_up().await?;
     show.line("→", peer.name());
     let mut question = AgentQuestion::new(text, Uuid::now_v7().to_string());
     question.context = args.context;
     question.task = args.task;
-    Ok(Ask::new(peer, question))
+    Ok(AgentCall::new(peer, question))
 }
 
 /// What a person sees meanwhile.
@@ -111,21 +115,21 @@ impl CallOutput {
         }
     }
 
-    fn progress(&self, progress: &AskProgress<'_>) {
+    fn progress(&self, progress: &CallProgress<'_>) {
         match progress {
-            AskProgress::Task(task) => self.line("·", &format!("task {task}")),
-            AskProgress::State(state, Some(said)) => {
+            CallProgress::Task(task) => self.line("·", &format!("task {task}")),
+            CallProgress::State(state, Some(said)) => {
                 self.line("·", &format!("{}: {said}", state.as_str()));
             }
-            AskProgress::State(state, None) => self.line("·", state.as_str()),
+            CallProgress::State(state, None) => self.line("·", state.as_str()),
             // It is printed whole at the end.
-            AskProgress::Text(_) => {}
-            AskProgress::Lost(fault) => self.line("!", &fault.to_string()),
+            CallProgress::Text(_) => {}
+            CallProgress::Lost(fault) => self.line("!", &fault.to_string()),
         }
     }
 }
 
-fn goes_on(ask: &Ask, why: &str) {
+fn goes_on(ask: &AgentCall, why: &str) {
     let known = match ask.task() {
         Some(task) => format!("task {task} goes on there"),
         None => "the agent may have received it".to_owned(),
@@ -133,7 +137,7 @@ fn goes_on(ask: &Ask, why: &str) {
     term::complain(&escape_line(&format!("{why}: {known}")));
 }
 
-fn report(outcome: &AskOutcome, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
+fn report(outcome: &AgentAnswer, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
     let printed = if json {
         term::print(&as_json(outcome).to_string())
     } else {
@@ -141,18 +145,18 @@ fn report(outcome: &AskOutcome, json: bool, show: &CallOutput) -> anyhow::Result
     };
     printed.context("the answer could not be printed")?;
     Ok(match outcome.state {
-        State::Completed => ExitCode::SUCCESS,
-        State::Failed | State::Rejected => ExitCode::FAILURE,
-        State::Canceled => ExitCode::from(EXIT_CANCELED),
-        State::Submitted
-        | State::Working
-        | State::InputRequired
-        | State::AuthRequired
-        | State::Unknown => ExitCode::from(EXIT_OPEN),
+        AgentTaskState::Completed => ExitCode::SUCCESS,
+        AgentTaskState::Failed | AgentTaskState::Rejected => ExitCode::FAILURE,
+        AgentTaskState::Canceled => ExitCode::from(EXIT_CANCELED),
+        AgentTaskState::Submitted
+        | AgentTaskState::Working
+        | AgentTaskState::InputRequired
+        | AgentTaskState::AuthRequired
+        | AgentTaskState::Unknown => ExitCode::from(EXIT_OPEN),
     })
 }
 
-fn print(outcome: &AskOutcome, show: &CallOutput) -> std::io::Result<()> {
+fn print(outcome: &AgentAnswer, show: &CallOutput) -> std::io::Result<()> {
     if !outcome.text.is_empty() {
         term::print(&escape(&outcome.text))?;
     }
@@ -160,7 +164,7 @@ fn print(outcome: &AskOutcome, show: &CallOutput) -> std::io::Result<()> {
         show.line("+", &listed(file));
     }
     let stands = match (outcome.state, &outcome.remark) {
-        (State::Completed, _) => None,
+        (AgentTaskState::Completed, _) => None,
         (state, Some(remark)) => Some(format!("{}: {remark}", state.as_str())),
         (state, None) => Some(state.as_str().to_owned()),
     };
@@ -177,12 +181,12 @@ fn print(outcome: &AskOutcome, show: &CallOutput) -> std::io::Result<()> {
 }
 
 /// The task that waits for our input. An authorisation on the other side is not ours to give.
-fn answerable(outcome: &AskOutcome) -> Option<&str> {
-    let asks = outcome.state == State::InputRequired;
+fn answerable(outcome: &AgentAnswer) -> Option<&str> {
+    let asks = outcome.state == AgentTaskState::InputRequired;
     outcome.task.as_deref().filter(|_| asks)
 }
 
-fn listed(file: &File) -> String {
+fn listed(file: &AgentFile) -> String {
     let name = file.name.as_deref().unwrap_or("a file");
     let kind = file.media_type.as_deref().unwrap_or("unknown type");
     match &file.place {
@@ -191,7 +195,7 @@ fn listed(file: &File) -> String {
     }
 }
 
-fn as_json(outcome: &AskOutcome) -> Value {
+fn as_json(outcome: &AgentAnswer) -> Value {
     let files: Vec<Value> = outcome
         .files
         .iter()
@@ -252,7 +256,7 @@ mod tests {
 
     #[test]
     fn only_input_required_task_is_answerable() {
-        let outcome = |state| AskOutcome {
+        let outcome = |state| AgentAnswer {
             state,
             text: String::new(),
             remark: None,
@@ -260,7 +264,10 @@ mod tests {
             task: Some("t".to_owned()),
             context: None,
         };
-        assert_eq!(answerable(&outcome(State::InputRequired)), Some("t"));
-        assert_eq!(answerable(&outcome(State::AuthRequired)), None);
+        assert_eq!(
+            answerable(&outcome(AgentTaskState::InputRequired)),
+            Some("t")
+        );
+        assert_eq!(answerable(&outcome(AgentTaskState::AuthRequired)), None);
     }
 }

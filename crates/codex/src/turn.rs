@@ -5,21 +5,21 @@
 //! from the thread's history.
 
 mod changes;
-mod spoken;
+mod text;
 
 use std::collections::BTreeSet;
 
-pub use changes::{OpenChanges, made};
-use spoken::TextDraft;
-pub use spoken::{MAX_DRAFT_BYTES, spoken};
+pub use changes::{OpenChanges, completed_diff};
+use text::TextDraft;
+pub use text::{MAX_DRAFT_BYTES, completed_text};
 
 use bridge_core::port::{self, TextUpdate, TurnEnd};
 
 use crate::answer::AnswerCandidates;
+use crate::wire::account::{ThreadTokenUsage, TokenUsage};
 use crate::wire::item::Item;
 use crate::wire::notification::{ErrorNotice, ItemDelta, TurnNotice};
 use crate::wire::turn::TurnError;
-use crate::wire::usage::{ThreadTokenUsage, TokenUsage};
 use crate::wire::values::TurnStatus;
 use crate::wire::{Notification, Turn};
 use bridge_core::value::{ClientId, ItemId, ThreadId, TurnId, Usage};
@@ -56,7 +56,7 @@ pub enum TurnNews {
         effect: bool,
     },
     /// More of the message being written: [`TurnFold::writing`] has all of it, for whoever wants to read it now. What
-    /// it is when it ends is in the item's own news: [`spoken`].
+    /// it is when it ends is in the item's own news: [`completed_text`].
     Text,
     /// A model call failed and is tried again. Not a failure.
     Retrying {

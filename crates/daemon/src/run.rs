@@ -22,7 +22,9 @@ use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_host::Secret;
-use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary, launcher, process_tree};
+use bridge_host::binary::launcher;
+use bridge_host::process::tree;
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::sqlite::Soundness;
 use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
@@ -355,9 +357,9 @@ async fn start(
 
 /// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
 fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
-    process_tree::adopt_all().context("become the parent of processes that lose theirs")?;
+    tree::adopt_all().context("become the parent of processes that lose theirs")?;
     Ok(tokio::spawn(async {
-        if let Err(error) = process_tree::reap().await {
+        if let Err(error) = tree::reap().await {
             tracing::warn!(%error, "ended processes that lost their parent stay in the process table");
         }
     }))

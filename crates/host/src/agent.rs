@@ -1,16 +1,16 @@
 //! The core's `Agent` port over Codex: the core's words in, Codex's methods out, and back.
 
-use crate::connection::CallError;
+use crate::app_server::connection::CallError;
+use crate::app_server::homes::Homes;
+use crate::app_server::{CodexHealth, Host, HostOptions, wall_now};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
-use crate::history::settled_history;
-use crate::homes::Homes;
-use crate::host::{CodexHealth, Host, HostOptions, wall_now};
-use crate::operator;
-use crate::permissions::Permissions;
-use crate::reply::{RequestReply, reply};
-use crate::stream::{CodexStream, ServerStream, clean, interrupt};
+use crate::thread::history::settled_history;
+use crate::thread::operator_config;
+use crate::thread::permissions::Permissions;
 use crate::thread::{load, start};
+use crate::turn::answer::{RequestReply, reply};
+use crate::turn::{CodexStream, ServerStream, clean, interrupt};
 use bridge_codex::rpc::RpcRefusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
@@ -118,7 +118,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
-        let operator = operator::read(&session.connection, spec).await?;
+        let operator = operator_config::read(&session.connection, spec).await?;
         let thread = start(&session, spec, &operator, host.options.new_threads).await?;
         Ok(thread)
     }
@@ -162,7 +162,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let client_id = turn.client_id.clone();
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
         let frame = session.frame(allowed);
-        let mailbox = connection.mailboxes.open(fold, thread.clone(), frame);
+        let mailbox = connection.router.open(fold, thread.clone(), frame);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let mut input = vec![UserInput::text(turn.text.clone())];
         let images = turn.images.iter().cloned();
@@ -195,9 +195,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let thread = lost.turn.thread.clone();
         let connection = &session.connection;
-        let operator = operator::read(connection, &lost.turn.spec).await?;
+        let operator = operator_config::read(connection, &lost.turn.spec).await?;
         let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
-        let mailbox = connection.mailboxes.open_early(thread.clone(), frame);
+        let mailbox = connection.router.open_early(thread.clone(), frame);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let found = settled_history(&session, lost, &operator, &mailbox).await?;
         let transcripts = &host.learned.transcripts;
@@ -227,11 +227,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Responded::Disconnected);
         };
         let connection = &session.connection;
-        let mailboxes = &connection.mailboxes;
-        let Some(request) = mailboxes.open_request(to) else {
+        let router = &connection.router;
+        let Some(request) = router.open_request(to) else {
             return Ok(match connection.is_open() {
                 // It is not confirmed yet, and sent again until it is.
-                true if mailboxes.is_answered_so(to, verdict) => Responded::Delivered,
+                true if router.is_answered_so(to, verdict) => Responded::Delivered,
                 true => Responded::Gone,
                 false => Responded::Disconnected,
             });
@@ -248,20 +248,20 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 },
                 None,
             ) => {
-                if !mailboxes.answer(&request.id, outcome.clone(), Instant::now()) {
+                if !router.answer(&request.id, outcome.clone(), Instant::now()) {
                     return Ok(Responded::Gone);
                 }
                 Some(outcome)
             }
             (RequestReply::Interrupt { turn, fallback }, Some(thread)) => {
-                if !mailboxes.take(&request.id) {
+                if !router.take(&request.id) {
                     return Ok(Responded::Gone);
                 }
                 match interrupt(connection, thread, &turn).await {
                     Ok(()) => None,
                     Err(error) => {
                         tracing::debug!(%error, "the turn of a cancelled question was not interrupted");
-                        mailboxes.answered(request.clone(), fallback.clone(), Instant::now());
+                        router.answered(request.clone(), fallback.clone(), Instant::now());
                         Some(fallback)
                     }
                 }

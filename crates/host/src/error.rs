@@ -1,6 +1,6 @@
 //! Classifies Codex's errors: every refusal and every silence gets a class and a sentence.
 
-use crate::connection::CallError;
+use crate::app_server::connection::CallError;
 use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_core::port::{AgentError, ThreadFailure};
 use bridge_core::value::{Class, Failure};

@@ -3,7 +3,7 @@
 //! A copy is written beside, synced and moved into its place, so that whatever has its name is whole. Nothing in
 //! here is executable, nothing is named by a sender, and what no row names any more is swept up.
 
-use super::kind;
+use super::media_type::media_type;
 use super::name::Names;
 use super::pending::{Pending, PendingCopies};
 use super::{MESSAGE_MAX_BYTES, MESSAGE_MAX_FILES};
@@ -166,7 +166,7 @@ pub struct Draft {
 
 /// A copy that has its place, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredFile {
     pub(super) path: String,
     media_type: String,
     bytes: u64,
@@ -200,7 +200,7 @@ impl Draft {
     }
 
     /// Syncs it and gives it its name. What its sender claims it is counts only where its bytes do not say it.
-    pub fn keep(self, claimed: &str) -> Result<Kept, FileStoreError> {
+    pub fn keep(self, claimed: &str) -> Result<StoredFile, FileStoreError> {
         self.keep_as(claimed, None)
     }
 
@@ -209,7 +209,7 @@ impl Draft {
         self,
         claimed: &str,
         copies: &mut PendingCopies,
-    ) -> Result<Kept, FileStoreError> {
+    ) -> Result<StoredFile, FileStoreError> {
         self.keep_as(claimed, Some(copies))
     }
 
@@ -217,12 +217,12 @@ impl Draft {
         mut self,
         claimed: &str,
         copies: Option<&mut PendingCopies>,
-    ) -> Result<Kept, FileStoreError> {
+    ) -> Result<StoredFile, FileStoreError> {
         let digest = HEXLOWER.encode(&self.digest.finalize_reset());
         let place = self.file_store.place(&digest);
         let kept = self.settle(&place, claimed, copies);
         let media_type = kept.map_err(|source| failed(&place, source))?;
-        Ok(Kept {
+        Ok(StoredFile {
             path: place.display().to_string(),
             media_type,
             bytes: self.bytes,
@@ -235,7 +235,7 @@ impl Draft {
         claimed: &str,
         copies: Option<&mut PendingCopies>,
     ) -> io::Result<String> {
-        let media_type = kind::media_type(&mut self.file, claimed)?;
+        let media_type = media_type(&mut self.file, claimed)?;
         self.file.sync_all()?;
         let shelf = place.parent().unwrap_or(&self.file_store.root);
         make_directory(shelf)?;
@@ -275,7 +275,7 @@ impl Bundle {
     }
 
     /// Adds a copy under the name that its sender gave it.
-    pub fn add(&mut self, label: &str, kept: Kept) {
+    pub fn add(&mut self, label: &str, kept: StoredFile) {
         self.bytes = self.bytes.saturating_add(kept.bytes);
         self.files.push(Attachment {
             name: self.names.give(label),

@@ -4,14 +4,14 @@
 //! Nothing here knows a platform; fetching and uploading is each channel's own business.
 
 mod file_store;
-mod ground;
-mod kind;
+mod held_directory;
+mod media_type;
 mod name;
 mod outbox;
 mod pending;
 mod place;
 
-pub use file_store::{Bundle, Draft, FileStore, FileStoreError, Kept, SWEEP_GRACE};
+pub use file_store::{Bundle, Draft, FileStore, FileStoreError, SWEEP_GRACE, StoredFile};
 pub use name::{Names, clean};
 pub use outbox::{Aside, Gathered, Outbox, outbox_of};
 pub use pending::PendingCopies;

@@ -7,8 +7,8 @@
 
 use super::clean;
 use super::file_store::{Bundle, FileStore};
-use super::ground::{HeldDirectory, Lies};
-use super::kind::claim_of;
+use super::held_directory::{EntryKind, HeldDirectory};
+use super::media_type::claim_of;
 use bridge_core::secrets::{Scan, Secrets};
 use bridge_core::value::{Attachment, ConversationId, MessageId};
 use std::ffi::{OsStr, OsString};
@@ -82,7 +82,7 @@ impl Outbox {
             let name = format!("{prefix}{}.{attempt}", message_id.as_str());
             // Where this attempt has set one aside before, what came later goes with the next answer.
             if all.look(&name)?.is_none() {
-                all.hand(id, &all, &name)?;
+                all.rename_to(id, &all, &name)?;
             }
         }
         let names = all.names(ENTRIES_MAX)?;
@@ -120,7 +120,7 @@ impl Outbox {
         secrets: &Secrets,
     ) -> io::Result<Gathered> {
         let mut bundle = Bundle::default();
-        let mut refused = Refused::default();
+        let mut refused = NotSent::default();
         let Some(all) = HeldDirectory::open(&self.workdir)?.below(OUTBOX)? else {
             return Ok(Gathered::default());
         };
@@ -134,7 +134,7 @@ impl Outbox {
                     let put_by = all
                         .make_below(NOT_SENT)
                         .and_then(|all| all.make_below(message_id.as_str()))
-                        .and_then(|place| directory.hand(&name, &place, &name));
+                        .and_then(|place| directory.rename_to(&name, &place, &name));
                     if let Err(error) = put_by {
                         tracing::warn!(%error, %message_id, "a file that was not sent stays in the outbox");
                     }
@@ -156,7 +156,7 @@ impl Outbox {
         for Aside { name, message_id } in aside {
             let emptied = empty(&all, name).or_else(|_| {
                 let place = all.make_below(NOT_SENT)?;
-                all.hand(name, &place, name)
+                all.rename_to(name, &place, name)
             });
             if let Err(error) = emptied {
                 tracing::warn!(%error, %message_id, "what was set aside for an answer stays in the outbox");
@@ -170,7 +170,7 @@ impl Outbox {
 fn stray_files(all: &HeldDirectory, names: &[OsString]) -> io::Result<usize> {
     let mut stray = 0;
     for name in names {
-        stray += usize::from(matches!(all.look(name)?, Some(Lies::File { .. })));
+        stray += usize::from(matches!(all.look(name)?, Some(EntryKind::File { .. })));
     }
     Ok(stray)
 }
@@ -193,14 +193,14 @@ fn take(
     secrets: &Secrets,
 ) -> Result<(), String> {
     match directory.look(name).map_err(|error| error.to_string())? {
-        Some(Lies::File { sole: true, .. }) => {}
-        Some(Lies::File { sole: false, .. }) => {
+        Some(EntryKind::File { sole: true, .. }) => {}
+        Some(EntryKind::File { sole: false, .. }) => {
             return Err("it is a hard link; a copy can be sent".to_owned());
         }
-        Some(Lies::Directory) => {
+        Some(EntryKind::Directory) => {
             return Err("it is a directory; one file with all of it can be sent".to_owned());
         }
-        Some(Lies::Other) => return Err("it is a link or a device, not a file".to_owned()),
+        Some(EntryKind::Other) => return Err("it is a link or a device, not a file".to_owned()),
         None => return Ok(()),
     }
     let Some(room) = bundle.room(file_store) else {
@@ -244,12 +244,12 @@ impl<F: Read> Read for Watched<F> {
 
 /// What was not sent.
 #[derive(Debug, Default)]
-struct Refused {
+struct NotSent {
     named: Vec<String>,
     more: usize,
 }
 
-impl Refused {
+impl NotSent {
     fn note(&mut self, name: &str, why: &str) {
         if self.named.len() < NAMED_MAX {
             let name = clean(name);

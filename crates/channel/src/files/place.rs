@@ -3,7 +3,7 @@
 //! They are copies, never links to our own: what Codex does to them must not change what was received. A file that
 //! is there already stays as it is, because the turn that is continued may have worked on it.
 
-use super::ground::{HeldDirectory, Lies};
+use super::held_directory::{EntryKind, HeldDirectory};
 use bridge_core::value::{Attachment, MessageId};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,7 +21,7 @@ pub enum PlaceError {
         "the message's files can't be put into {}: {source}. Look at what is there, and remove or rename what is in the way",
         path.display()
     )]
-    Ground {
+    WorkingDirectory {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -45,7 +45,7 @@ pub fn place(
     if files.is_empty() {
         return Ok(());
     }
-    let ground = |source| PlaceError::Ground {
+    let ground = |source| PlaceError::WorkingDirectory {
         path: workdir.join(ATTACHMENTS).join(message_id.as_str()),
         source,
     };
@@ -72,9 +72,9 @@ fn open_copy(file: &Attachment) -> io::Result<File> {
 
 fn put(directory: &HeldDirectory, name: &str, copy: &mut File) -> io::Result<()> {
     match directory.look(name)? {
-        Some(Lies::File { .. }) => return Ok(()),
-        Some(Lies::Other) => directory.remove(name)?,
-        Some(Lies::Directory) => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Some(EntryKind::File { .. }) => return Ok(()),
+        Some(EntryKind::Other) => directory.remove(name)?,
+        Some(EntryKind::Directory) => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
         None => {}
     }
     let half = format!(".half-{name}");
@@ -82,7 +82,7 @@ fn put(directory: &HeldDirectory, name: &str, copy: &mut File) -> io::Result<()>
     let mut file = directory.create(&half)?;
     io::copy(copy, &mut file)?;
     file.sync_all()?;
-    directory.hand(&half, directory, name)
+    directory.rename_to(&half, directory, name)
 }
 
 #[cfg(test)]
@@ -92,11 +92,11 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use tempfile::TempDir;
 
-    struct BridgeService {
+    struct Fixture {
         root: TempDir,
     }
 
-    impl BridgeService {
+    impl Fixture {
         fn new() -> Self {
             let root = tempfile::tempdir().unwrap();
             for folder in ["work", "elsewhere"] {
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn placed_file_is_private_and_keeps_edits() {
-        let service = BridgeService::new();
-        service.place("a.sh").unwrap();
-        let there = service.at("work/attachments/m1/a.sh");
+        let fixture = Fixture::new();
+        fixture.place("a.sh").unwrap();
+        let there = fixture.at("work/attachments/m1/a.sh");
         assert_eq!(fs::read_to_string(&there).unwrap(), "what was sent");
         let found = fs::metadata(&there).unwrap();
         assert_eq!(
@@ -137,62 +137,65 @@ mod tests {
             (0o600, 1)
         );
         fs::write(&there, "worked on").unwrap();
-        service.place("a.sh").unwrap();
+        fixture.place("a.sh").unwrap();
         assert_eq!(fs::read_to_string(&there).unwrap(), "worked on");
         assert_eq!(
-            fs::read_to_string(service.at("copy")).unwrap(),
+            fs::read_to_string(fixture.at("copy")).unwrap(),
             "what was sent"
         );
     }
 
     #[test]
     fn partial_file_is_rewritten_after_crash() {
-        let service = BridgeService::new();
-        fs::create_dir_all(service.at("work/attachments/m1")).unwrap();
-        fs::write(service.at("work/attachments/m1/.half-a"), "wha").unwrap();
-        service.place("a").unwrap();
-        let there = fs::read_to_string(service.at("work/attachments/m1/a")).unwrap();
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.at("work/attachments/m1")).unwrap();
+        fs::write(fixture.at("work/attachments/m1/.half-a"), "wha").unwrap();
+        fixture.place("a").unwrap();
+        let there = fs::read_to_string(fixture.at("work/attachments/m1/a")).unwrap();
         assert_eq!(there, "what was sent");
     }
 
     #[test]
     fn threat_14_planted_links_are_not_followed() {
         for link in ["work/attachments", "work/attachments/m1"] {
-            let service = BridgeService::new();
+            let fixture = Fixture::new();
             if link.ends_with("m1") {
-                fs::create_dir(service.at("work/attachments")).unwrap();
+                fs::create_dir(fixture.at("work/attachments")).unwrap();
             }
-            symlink(service.at("elsewhere"), service.at(link)).unwrap();
-            let error = service.place("a").unwrap_err();
-            assert!(matches!(error, PlaceError::Ground { .. }), "{error}");
-            assert_eq!(fs::read_dir(service.at("elsewhere")).unwrap().count(), 0);
+            symlink(fixture.at("elsewhere"), fixture.at(link)).unwrap();
+            let error = fixture.place("a").unwrap_err();
+            assert!(
+                matches!(error, PlaceError::WorkingDirectory { .. }),
+                "{error}"
+            );
+            assert_eq!(fs::read_dir(fixture.at("elsewhere")).unwrap().count(), 0);
         }
     }
 
     #[test]
     fn threat_14_placing_replaces_planted_links() {
-        let service = BridgeService::new();
-        fs::create_dir_all(service.at("work/attachments/m1")).unwrap();
-        fs::write(service.at("elsewhere/victim"), "precious").unwrap();
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.at("work/attachments/m1")).unwrap();
+        fs::write(fixture.at("elsewhere/victim"), "precious").unwrap();
         for name in ["a", ".half-a"] {
             let name = format!("work/attachments/m1/{name}");
-            symlink(service.at("elsewhere/victim"), service.at(&name)).unwrap();
+            symlink(fixture.at("elsewhere/victim"), fixture.at(&name)).unwrap();
         }
-        service.place("a").unwrap();
-        let there = service.at("work/attachments/m1/a");
+        fixture.place("a").unwrap();
+        let there = fixture.at("work/attachments/m1/a");
         assert!(fs::symlink_metadata(&there).unwrap().is_file());
-        let victim = fs::read_to_string(service.at("elsewhere/victim")).unwrap();
+        let victim = fs::read_to_string(fixture.at("elsewhere/victim")).unwrap();
         assert_eq!(victim, "precious");
     }
 
     #[test]
     fn threat_14_placing_rejects_path_names() {
-        let service = BridgeService::new();
+        let fixture = Fixture::new();
         for name in ["../a", "/tmp/a", "..", "", "a/b", "a\0b"] {
-            assert!(service.place(name).is_err(), "{name:?}");
+            assert!(fixture.place(name).is_err(), "{name:?}");
         }
         assert_eq!(
-            fs::read_dir(service.at("work/attachments/m1"))
+            fs::read_dir(fixture.at("work/attachments/m1"))
                 .unwrap()
                 .count(),
             0
@@ -201,9 +204,9 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_gone_is_named() {
-        let service = BridgeService::new();
-        fs::remove_file(service.at("copy")).unwrap();
-        let error = service.place("a").unwrap_err();
+        let fixture = Fixture::new();
+        fs::remove_file(fixture.at("copy")).unwrap();
+        let error = fixture.place("a").unwrap_err();
         assert!(
             matches!(&error, PlaceError::Copy { name, .. } if name == "a"),
             "{error}"

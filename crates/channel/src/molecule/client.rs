@@ -1,12 +1,14 @@
 //! Calls to the platform: who we are in the headers, a deadline for each, capped answers, no redirects, no proxy.
 //! What a failure means for a message is `fault`'s business.
 
-use super::token::{Secret, Token, TokenError};
-use super::wire::{FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Row, Stamp};
-use super::{OpenError, Settings};
 use crate::http::{
-    ANSWER_MAX_BYTES, CallError, accept, body, client, is_json, parse, plain_client, root_cause,
+    ANSWER_MAX_BYTES, HttpError, accept, body, client, is_json, parse, plain_client, root_cause,
 };
+use crate::molecule::token::{Secret, Token, TokenError};
+use crate::molecule::wire::{
+    FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Row, Stamp,
+};
+use crate::molecule::{OpenError, Settings};
 use reqwest::header::{AUTHORIZATION, HeaderValue, ORIGIN};
 use reqwest::{Client as Http, Method, RequestBuilder, Response, Url};
 use serde_json::value::RawValue;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a call may take, from its start to the end of its answer.
-pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(15);
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(15);
 /// How long a bubble may take: the platform tells everybody who looks on before it answers.
 const NOTIFY_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a peer may take: one that is pushed to works before it answers.
@@ -23,13 +25,13 @@ const PEER_DEADLINE: Duration = Duration::from_secs(300);
 /// How long a page may take.
 const PAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// Rows that are fetched at once.
-pub(super) const PAGE_ROWS: usize = 50;
+pub(crate) const PAGE_ROWS: usize = 50;
 /// Rows that a quick look fetches at once, the most that the platform gives: a page is one snapshot, so the more of
 /// what just came is in one, the less has to be read again.
-pub(super) const QUICK_PAGE_ROWS: usize = 500;
+pub(crate) const QUICK_PAGE_ROWS: usize = 500;
 /// The longest page: room for one text of the longest kind, escaped at its worst. A page that is longer is fetched
 /// again with fewer rows.
-pub(super) const PAGE_MAX_BYTES: usize = 16 << 20;
+pub(crate) const PAGE_MAX_BYTES: usize = 16 << 20;
 /// How much is read of a single row that is longer than a page may be.
 const HEAD_BYTES: usize = 64 << 10;
 
@@ -91,20 +93,20 @@ const LOCALHOST: &str = "localhost";
 
 /// Which rows of the feed are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Feed {
+pub(crate) struct Feed {
     /// After this row, oldest first.
-    pub(super) since_id: Option<String>,
+    pub(crate) since_id: Option<String>,
     /// Before this time, newest first.
-    pub(super) before: Option<Stamp>,
+    pub(crate) before: Option<Stamp>,
     /// Not older than this.
-    pub(super) since_secs: Option<u64>,
+    pub(crate) since_secs: Option<u64>,
     /// Only what the canvas shows.
-    pub(super) canvas: bool,
+    pub(crate) canvas: bool,
 }
 
 /// A client of one platform, for one workspace.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     http: Http,
     base: Url,
     origin: HeaderValue,
@@ -115,7 +117,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(settings: &Settings, workspace: &str) -> Result<Self, OpenError> {
+    pub(crate) fn new(settings: &Settings, workspace: &str) -> Result<Self, OpenError> {
         let (base, reach) = check_url(&settings.platform_url).map_err(OpenError::Url)?;
         let builder = match reach {
             Reach::Tls => client().https_only(true),
@@ -153,7 +155,7 @@ impl Client {
     }
 
     /// One page of the feed.
-    pub(super) async fn feed(&self, feed: &Feed, limit: usize) -> Result<FeedPage, CallError> {
+    pub(crate) async fn feed(&self, feed: &Feed, limit: usize) -> Result<FeedPage, HttpError> {
         let response = accept(self.feed_call(feed, limit)).await?;
         let date = Stamp::of_date(response.headers());
         let bytes = body(response, PAGE_MAX_BYTES).await?;
@@ -165,14 +167,14 @@ impl Client {
     }
 
     /// The first row of a page, as far as it can be known when it is longer than a page may be.
-    pub(super) async fn feed_head(&self, feed: &Feed) -> Result<Row, CallError> {
+    pub(crate) async fn feed_head(&self, feed: &Feed) -> Result<Row, HttpError> {
         let mut response = accept(self.feed_call(feed, 1)).await?;
         let mut head = Vec::new();
         while head.len() < HEAD_BYTES {
             match response.chunk().await {
                 Ok(Some(chunk)) => head.extend_from_slice(&chunk),
                 Ok(None) => break,
-                Err(error) => return Err(CallError::Broken(root_cause(&error))),
+                Err(error) => return Err(HttpError::Broken(root_cause(&error))),
             }
         }
         Ok(Row::of_head(&head))
@@ -201,7 +203,7 @@ impl Client {
     }
 
     /// Tells the platform which rows it may forget.
-    pub(super) async fn acknowledge(&self, seq: i64) -> Result<(), CallError> {
+    pub(crate) async fn acknowledge(&self, seq: i64) -> Result<(), HttpError> {
         let call = self
             .post(&["activity", "ack"])
             .json(&NewAck { acked_seq: seq });
@@ -209,11 +211,11 @@ impl Client {
     }
 
     /// Shows a bubble on the canvas.
-    pub(super) async fn notify(
+    pub(crate) async fn notify(
         &self,
         text: &str,
         attachments: &[NewAttachment],
-    ) -> Result<(), CallError> {
+    ) -> Result<(), HttpError> {
         let bubble = NewBubble {
             message: text,
             attachments,
@@ -223,11 +225,11 @@ impl Client {
     }
 
     /// Hands a message to a peer.
-    pub(super) async fn message(
+    pub(crate) async fn message(
         &self,
         peer: &str,
         message: &NewMessage<'_>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), HttpError> {
         let call = self
             .post_to(&["workspaces", peer, "a2a"])
             .json(&message.json());
@@ -235,50 +237,50 @@ impl Client {
     }
 
     /// Says that we are here.
-    pub(super) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), CallError> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), HttpError> {
         let call = self.post_to(&["registry", "heartbeat"]).json(beat);
         taken(call.timeout(CALL_DEADLINE)).await
     }
 
     /// What the platform says of our workspace. It needs no token, so it is the one that knows of a removal.
-    pub(super) async fn workspace(&self) -> Result<(), CallError> {
+    pub(crate) async fn workspace(&self) -> Result<(), HttpError> {
         taken(self.get(&[]).timeout(CALL_DEADLINE)).await
     }
 
     /// Opens the stream of events; the caller watches the time.
-    pub(super) async fn events(&self) -> Result<Response, CallError> {
+    pub(crate) async fn events(&self) -> Result<Response, HttpError> {
         accept(self.get(&["events", "stream"])).await
     }
 
     /// A call to something of our workspace, with the headers that say who we are; it has no deadline yet.
-    pub(super) fn get(&self, path: &[&str]) -> RequestBuilder {
+    pub(crate) fn get(&self, path: &[&str]) -> RequestBuilder {
         self.call(Method::GET, self.own_path(path))
     }
 
     /// As [`Client::get`], to change something.
-    pub(super) fn post(&self, path: &[&str]) -> RequestBuilder {
+    pub(crate) fn post(&self, path: &[&str]) -> RequestBuilder {
         self.call(Method::POST, self.own_path(path))
     }
 
     /// As [`Client::post`], outside our workspace.
-    pub(super) fn post_to(&self, path: &[&str]) -> RequestBuilder {
+    pub(crate) fn post_to(&self, path: &[&str]) -> RequestBuilder {
         self.call(Method::POST, self.path(path))
     }
 
-    pub(super) fn workspace_id(&self) -> &str {
+    pub(crate) fn workspace_id(&self) -> &str {
         &self.workspace
     }
 
     /// Looks for a new token; `true` when there is one.
-    pub(super) fn look_for_token(&self) -> Result<bool, TokenError> {
+    pub(crate) fn look_for_token(&self) -> Result<bool, TokenError> {
         self.token.look_again()
     }
 
-    pub(super) fn token_place(&self) -> String {
+    pub(crate) fn token_place(&self) -> String {
         self.token.place()
     }
 
-    pub(super) fn secrets(&self) -> Vec<Secret> {
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
         self.token.secrets()
     }
 
@@ -311,15 +313,15 @@ impl Client {
 }
 
 /// Makes a call whose answer only has to be the platform's own: JSON.
-async fn taken(call: RequestBuilder) -> Result<(), CallError> {
+async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
     let response = accept(call).await?;
     if !is_json(&response) {
         let said = "it is no JSON, so somebody in front of the platform may have spoken";
-        return Err(CallError::Unreadable(said.to_owned()));
+        return Err(HttpError::Unreadable(said.to_owned()));
     }
     // A peer's own answer may be long; it was taken all the same.
     match body(response, ANSWER_MAX_BYTES).await {
-        Ok(_) | Err(CallError::TooLong(_)) => Ok(()),
+        Ok(_) | Err(HttpError::TooLong(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -1,11 +1,11 @@
 //! One look at the platform for `doctor`: is it there, does it take our token, what does it say of the workspace, and
 //! do its clock and ours agree. It changes nothing there.
 
-use super::Molecule;
-use super::client::{Feed, PAGE_ROWS};
-use super::origin::is_marked;
-use super::wire::{Stamp, WorkspaceView};
-use crate::http::{CallError, accept, body, parse};
+use crate::http::{HttpError, accept, body, parse};
+use crate::molecule::Molecule;
+use crate::molecule::client::{Feed, PAGE_ROWS};
+use crate::molecule::row::origin::is_marked;
+use crate::molecule::wire::{Stamp, WorkspaceView};
 use crate::poll::now;
 use reqwest::StatusCode;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Examined {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
     /// A message among the newest carries its mark.
-    Seen,
+    SeenRows,
     /// It is of an edition that has no marks.
     Absent,
     /// No message among the newest carries the mark.
@@ -73,7 +73,7 @@ impl Molecule {
                     Err(error) => found.unreached = Some(error.to_string()),
                 }
             }
-            Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
+            Err(HttpError::Status(refused)) if refused.status == StatusCode::GONE => {
                 found.workspace = Some(ExaminedWorkspace {
                     name: String::new(),
                     status: "removed".to_owned(),
@@ -97,7 +97,7 @@ impl Molecule {
         // Unmarked rows prove only the oldest editions: a newer one has them from `/a2a/inbound` too.
         let oldest = rows.iter().all(|row| row.seq().is_none());
         match (marked.contains(&true), marked.is_empty()) {
-            (true, _) => Marks::Seen,
+            (true, _) => Marks::SeenRows,
             (false, false) if oldest => Marks::Absent,
             (false, _) => Marks::Unknown,
         }

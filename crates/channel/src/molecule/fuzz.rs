@@ -1,11 +1,11 @@
 //! Entry points for the fuzzer: what the bytes of a Molecule platform go through, without a connection around it.
 //! Each returns what was read in words, so that two readings can be compared. No part of the daemon calls them.
 
-use super::origin::{Origin, Origins};
-use super::row::{Reading, RowContext, read};
-use super::wake::Lines;
-use super::wire::Row;
 use crate::http::parse;
+use crate::molecule::feed::wake::Lines;
+use crate::molecule::row::origin::{Origin, Origins};
+use crate::molecule::row::{Reading, RowContext, read};
+use crate::molecule::wire::Row;
 use bridge_core::step::Verdict;
 use bridge_core::value::{ChannelId, Tier};
 use serde_json::value::RawValue;

@@ -1,55 +1,39 @@
 //! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
 //!
-//! In: `source` decides when the feed is read, `wake` hears of news, `feed`, `back`, `edge` and `order` read it, `row` and
-//! `wire` say what a row is, `origin` who wrote it, `identity` which message it carries, `notice` answers the platform
-//! itself, `cursor` keeps how far it was read, `outage` says what a refusal means. Out: `sink` answers, `bubble` finds an
-//! answer again, `social` reaches other chats.
-//! Files: `files` and `custody` in, `upload` out, `owed` says which were kept. Both: `client` (the calls), `fault` (what
-//! a failed one means), `token`. Beside: `presence` says that we are there, `health` how the channel is, `examine` looks
-//! for `doctor`. What the platform really does: ADR 0022, 0023, 0056, 0057.
+//! In: `feed` reads the activity feed and stores how far it was read, `row` makes a message of a row and says who wrote
+//! it, `files` fetches the files that it names. Out: `reply` answers on the canvas, to peers and to social channels.
+//! Both: `client` (the calls), `wire` (their forms), `failure` (what a failed one means), `token`. Beside: `presence` shows
+//! that we are there, `health` how the channel is, `examine` looks for `doctor`. What the platform really does: ADR 0022,
+//! 0023, 0056, 0057.
 
-mod back;
-mod bubble;
 mod client;
-mod cursor;
-mod custody;
 mod examine;
-mod fault;
+mod failure;
 mod feed;
 mod files;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod health;
-mod identity;
-mod order;
-mod origin;
-mod outage;
-mod owed;
-mod parts;
 mod presence;
+mod reply;
 mod row;
-mod sink;
-mod social;
-mod source;
 mod token;
-mod upload;
-mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
 pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
-pub use origin::{Origin, Origins};
+pub use row::origin::{Origin, Origins};
 pub use token::{Secret, TokenError, TokenSource};
 
 use crate::files::FileStore;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::ChannelId;
-use bubble::{Bubbles, Clocks};
 use client::Client;
-use cursor::Edition;
+use feed::cursor::Edition;
 use health::Health;
-use sink::Contexts;
+use reply::Contexts;
+use reply::bubble::{Bubbles, Clocks};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;

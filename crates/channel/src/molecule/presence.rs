@@ -6,11 +6,11 @@
 //! is, is said by the source alone. A sign-on that is refused has pauses of its own and keeps no heartbeat back.
 //! Probes of the platform in the feed are answered here too, or passed over; no turn sees them.
 
-use super::Molecule;
-use super::row::Notice;
-use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
-use crate::http::{CallError, read};
+use crate::http::{HttpError, read};
 use crate::inbox::{Activity, Inbox};
+use crate::molecule::Molecule;
+use crate::molecule::row::Notice;
+use crate::molecule::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
 use crate::poll::Backoff;
 use bridge_core::deadline::after;
 use bridge_core::limits::clip;
@@ -92,13 +92,13 @@ struct SignOn {
 #[derive(Debug)]
 enum Unsaid {
     /// A call failed.
-    Call(CallError),
+    Call(HttpError),
     /// The workspace is removed, and signing on would only make the platform mint a token for it.
     Removed,
 }
 
-impl From<CallError> for Unsaid {
-    fn from(error: CallError) -> Self {
+impl From<HttpError> for Unsaid {
+    fn from(error: HttpError) -> Self {
         if error.status() == Some(StatusCode::GONE) {
             Self::Removed
         } else {
@@ -242,7 +242,7 @@ impl Molecule {
         }
     }
 
-    fn note_silence(&self, presence: &mut Presence, error: &CallError) {
+    fn note_silence(&self, presence: &mut Presence, error: &HttpError) {
         let now = Instant::now();
         match presence.voice {
             Voice::New | Voice::Reported => {
@@ -270,7 +270,7 @@ impl Molecule {
         presence.removed(Instant::now());
     }
 
-    fn note_refused(&self, presence: &mut Presence, error: &CallError) {
+    fn note_refused(&self, presence: &mut Presence, error: &HttpError) {
         let sign_on = &mut presence.sign_on;
         if !sign_on.complained {
             sign_on.complained = true;
@@ -360,16 +360,16 @@ impl Presence {
 }
 
 /// What the platform asked for, if it asked us to wait.
-fn retry_after(error: &CallError) -> Option<Duration> {
+fn retry_after(error: &HttpError) -> Option<Duration> {
     match error {
-        CallError::Status(refused) => {
+        HttpError::Status(refused) => {
             let seconds = u64::try_from(refused.retry_after?).unwrap_or(0);
             Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
         }
-        CallError::Unreached(_)
-        | CallError::Broken(_)
-        | CallError::Unreadable(_)
-        | CallError::TooLong(_) => None,
+        HttpError::Unreached(_)
+        | HttpError::Broken(_)
+        | HttpError::Unreadable(_)
+        | HttpError::TooLong(_) => None,
     }
 }
 
@@ -398,7 +398,7 @@ struct NewActivity<'a> {
 
 impl Molecule {
     /// Answers what the platform asked in one page of the feed. A failure loses nothing: the platform asks again.
-    pub(super) async fn answer_notices(&self, notices: &[Notice]) {
+    pub(crate) async fn answer_notices(&self, notices: &[Notice]) {
         for notice in notices {
             if let Notice::Other(kind) = notice {
                 let kind = kind.escape_debug().to_string();

@@ -72,7 +72,7 @@ pub enum TokenError {
 }
 
 /// The token as it is now.
-pub(super) struct Token {
+pub(crate) struct Token {
     source: TokenSource,
     known: Mutex<KnownToken>,
 }
@@ -93,7 +93,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    pub(super) fn open(source: TokenSource) -> Result<Self, TokenError> {
+    pub(crate) fn open(source: TokenSource) -> Result<Self, TokenError> {
         let (value, header) = look(&source)?;
         let known = KnownToken {
             header,
@@ -107,12 +107,12 @@ impl Token {
     }
 
     /// The `Authorization` header.
-    pub(super) fn header(&self) -> HeaderValue {
+    pub(crate) fn header(&self) -> HeaderValue {
         self.lock().header.clone()
     }
 
     /// Looks at the source again; `true` when it holds another token now.
-    pub(super) fn look_again(&self) -> Result<bool, TokenError> {
+    pub(crate) fn look_again(&self) -> Result<bool, TokenError> {
         let (value, header) = look(&self.source)?;
         let mut known = self.lock();
         if known.value == value {
@@ -128,14 +128,14 @@ impl Token {
     }
 
     /// Every value that must not be in a reply.
-    pub(super) fn secrets(&self) -> Vec<Secret> {
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
         let known = self.lock();
         let now = std::iter::once(&known.value);
         now.chain(&known.old).cloned().collect()
     }
 
     /// Where a new one should be put, for people.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         place(&self.source)
     }
 

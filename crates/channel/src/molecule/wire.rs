@@ -14,32 +14,32 @@ use std::fmt;
 /// A moment of the platform's own clock, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Stamp(pub(super) i64);
+pub(crate) struct Stamp(pub(super) i64);
 
 impl Stamp {
     /// Reads RFC 3339. The platform trims zeros of the fraction, so its texts can't be compared.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let time: jiff::Timestamp = text.parse().ok()?;
         Some(Self(time.as_microsecond()))
     }
 
     /// What the platform's HTTP server thinks the time is.
-    pub(super) fn of_date(headers: &HeaderMap) -> Option<Self> {
+    pub(crate) fn of_date(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(DATE)?.to_str().ok()?;
         let time = jiff::fmt::rfc2822::parse(text).ok()?;
         Some(Self(time.timestamp().as_microsecond()))
     }
 
-    pub(super) fn plus_ms(self, ms: i64) -> Self {
+    pub(crate) fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1_000)))
     }
 
     /// As the ledger keeps times.
-    pub(super) fn in_ms(self) -> Timestamp {
+    pub(crate) fn in_ms(self) -> Timestamp {
         Timestamp(self.0 / 1_000)
     }
 
-    pub(super) fn plus_us(self, us: i64) -> Self {
+    pub(crate) fn plus_us(self, us: i64) -> Self {
         Self(self.0.saturating_add(us))
     }
 }
@@ -56,35 +56,35 @@ impl fmt::Display for Stamp {
 
 /// One page of the feed.
 #[derive(Debug)]
-pub(super) struct FeedPage {
+pub(crate) struct FeedPage {
     /// As the platform ordered them: oldest first with `since_id`, else newest first.
-    pub(super) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The platform's clock.
-    pub(super) date: Option<Stamp>,
+    pub(crate) date: Option<Stamp>,
 }
 
 /// One row of the feed, its fields still unread.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Row {
+pub(crate) struct Row {
     id: Option<Box<RawValue>>,
     created_at: Option<Box<RawValue>>,
     seq: Option<Box<RawValue>>,
-    pub(super) workspace_id: Option<Box<RawValue>>,
-    pub(super) activity_type: Option<Box<RawValue>>,
-    pub(super) source_id: Option<Box<RawValue>>,
-    pub(super) method: Option<Box<RawValue>>,
-    pub(super) summary: Option<Box<RawValue>>,
-    pub(super) request_body: Option<Box<RawValue>>,
-    pub(super) response_body: Option<Box<RawValue>>,
+    pub(crate) workspace_id: Option<Box<RawValue>>,
+    pub(crate) activity_type: Option<Box<RawValue>>,
+    pub(crate) source_id: Option<Box<RawValue>>,
+    pub(crate) method: Option<Box<RawValue>>,
+    pub(crate) summary: Option<Box<RawValue>>,
+    pub(crate) request_body: Option<Box<RawValue>>,
+    pub(crate) response_body: Option<Box<RawValue>>,
     /// What the platform showed could not even be split into fields.
     #[serde(skip)]
-    pub(super) broken: Option<String>,
+    pub(crate) broken: Option<String>,
 }
 
 impl Row {
     /// Splits a row into its fields.
-    pub(super) fn split(raw: &RawValue) -> Self {
+    pub(crate) fn split(raw: &RawValue) -> Self {
         serde_json::from_str(raw.get()).unwrap_or_else(|error| Self {
             broken: Some(error.to_string()),
             ..Self::default()
@@ -93,7 +93,7 @@ impl Row {
 
     /// What can be known of a row from its first bytes. The platform writes its fields in the order of the alphabet, so
     /// the id and the time come before the bodies.
-    pub(super) fn of_head(head: &[u8]) -> Self {
+    pub(crate) fn of_head(head: &[u8]) -> Self {
         let mut row = Self::default();
         let mut reader = serde_json::Deserializer::from_slice(head);
         // It ends in the middle, and that is no news.
@@ -102,22 +102,22 @@ impl Row {
         row
     }
 
-    pub(super) fn id(&self) -> Option<String> {
+    pub(crate) fn id(&self) -> Option<String> {
         field(self.id.as_deref()).ok().flatten()
     }
 
-    pub(super) fn at(&self) -> Option<Stamp> {
+    pub(crate) fn at(&self) -> Option<Stamp> {
         let text: Option<String> = field(self.created_at.as_deref()).ok().flatten();
         Stamp::read(&text?)
     }
 
-    pub(super) fn seq(&self) -> Option<i64> {
+    pub(crate) fn seq(&self) -> Option<i64> {
         field(self.seq.as_deref()).ok().flatten()
     }
 }
 
 /// Reads one field: absent and `null` are the same.
-pub(super) fn field<T: DeserializeOwned>(raw: Option<&RawValue>) -> Result<Option<T>, String> {
+pub(crate) fn field<T: DeserializeOwned>(raw: Option<&RawValue>) -> Result<Option<T>, String> {
     match raw {
         None => Ok(None),
         Some(raw) => serde_json::from_str(raw.get()).map_err(|error| error.to_string()),
@@ -186,34 +186,34 @@ impl<'de> Visitor<'de> for HeadOfRow<'_> {
 
 /// A bubble on its way to the canvas.
 #[derive(Debug, Serialize)]
-pub(super) struct NewBubble<'a> {
-    pub(super) message: &'a str,
+pub(crate) struct NewBubble<'a> {
+    pub(crate) message: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(super) attachments: &'a [NewAttachment],
+    pub(crate) attachments: &'a [NewAttachment],
 }
 
 /// A file that was uploaded and goes with a bubble.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NewAttachment {
-    pub(super) uri: String,
-    pub(super) name: String,
-    pub(super) mime_type: String,
-    pub(super) size: u64,
+pub(crate) struct NewAttachment {
+    pub(crate) uri: String,
+    pub(crate) name: String,
+    pub(crate) mime_type: String,
+    pub(crate) size: u64,
 }
 
 /// A message for a peer.
 #[derive(Debug)]
-pub(super) struct NewMessage<'a> {
+pub(crate) struct NewMessage<'a> {
     /// The platform shows a second one with the same id no more than once, where it can.
-    pub(super) message_id: String,
-    pub(super) text: &'a str,
-    pub(super) context: Option<&'a str>,
-    pub(super) hops: u32,
+    pub(crate) message_id: String,
+    pub(crate) text: &'a str,
+    pub(crate) context: Option<&'a str>,
+    pub(crate) hops: u32,
 }
 
 impl NewMessage<'_> {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let mut message = serde_json::json!({
             "role": "user",
             "messageId": self.message_id,
@@ -233,59 +233,59 @@ impl NewMessage<'_> {
 }
 
 /// Where a message says how many agents' answers led to it.
-pub(super) const HOPS: &str = "codex_bridge_hops";
+pub(crate) const HOPS: &str = "codex_bridge_hops";
 
 /// That we are here, and what we do.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Heartbeat<'a> {
-    pub(super) workspace_id: &'a str,
-    pub(super) error_rate: f32,
-    pub(super) sample_error: &'a str,
-    pub(super) active_tasks: u32,
-    pub(super) uptime_seconds: u64,
+pub(crate) struct Heartbeat<'a> {
+    pub(crate) workspace_id: &'a str,
+    pub(crate) error_rate: f32,
+    pub(crate) sample_error: &'a str,
+    pub(crate) active_tasks: u32,
+    pub(crate) uptime_seconds: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) current_task: Option<&'a str>,
+    pub(crate) current_task: Option<&'a str>,
 }
 
 /// Who signs on.
 #[derive(Debug, Serialize)]
-pub(super) struct NewAgent<'a> {
-    pub(super) id: &'a str,
+pub(crate) struct NewAgent<'a> {
+    pub(crate) id: &'a str,
     /// None: the platform is polled, it can't call us.
-    pub(super) url: &'a str,
-    pub(super) agent_card: Value,
-    pub(super) delivery_mode: &'a str,
+    pub(crate) url: &'a str,
+    pub(crate) agent_card: Value,
+    pub(crate) delivery_mode: &'a str,
 }
 
 /// What the platform answers to that; its secrets are not read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Registered {
+pub(crate) struct Registered {
     /// A token, for a workspace without any.
-    pub(super) auth_token: Option<IgnoredAny>,
+    pub(crate) auth_token: Option<IgnoredAny>,
 }
 
 /// What the platform says of a workspace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct WorkspaceView {
-    pub(super) status: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) agent_card: Option<Value>,
+pub(crate) struct WorkspaceView {
+    pub(crate) status: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) agent_card: Option<Value>,
 }
 
 /// An ack on its way out.
 #[derive(Debug, Serialize)]
-pub(super) struct NewAck {
-    pub(super) acked_seq: i64,
+pub(crate) struct NewAck {
+    pub(crate) acked_seq: i64,
 }
 
 /// What the platform says of a workspace that was removed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Removed {
-    pub(super) removed_at: Option<String>,
-    pub(super) hint: Option<String>,
+pub(crate) struct Removed {
+    pub(crate) removed_at: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use bridge_channel::molecule::{
     FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings, TokenSource,
 };
-use bridge_channel::{Activity, Arrival, Inbox, Page, Standing};
+use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{ChannelId, ExternalId, Tier};
@@ -46,7 +46,7 @@ impl Inbox for BridgeService {
         closed()
     }
 
-    async fn standing(&self, _: &ChannelId, _: &ExternalId) -> Result<Standing, LedgerError> {
+    async fn standing(&self, _: &ChannelId, _: &ExternalId) -> Result<IntakeStatus, LedgerError> {
         closed()
     }
 

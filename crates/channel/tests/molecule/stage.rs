@@ -3,7 +3,7 @@
 use bridge_channel::molecule::{
     ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
 };
-use bridge_channel::{Activity, Arrival, Inbox, Page, Standing};
+use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{
@@ -159,15 +159,15 @@ impl Inbox for Tray {
         &self,
         _channel: &ChannelId,
         id: &ExternalId,
-    ) -> Result<Standing, LedgerError> {
+    ) -> Result<IntakeStatus, LedgerError> {
         let held = self.held();
         let known = held.arrivals.iter().find(|held| held.external_id == *id);
         Ok(match known {
-            Some(known) => Standing::Known {
+            Some(known) => IntakeStatus::Known {
                 files: known.extras.attachments.len(),
             },
-            None if held.room.is_some_and(|room| held.arrivals.len() >= room) => Standing::Full,
-            None => Standing::New,
+            None if held.room.is_some_and(|room| held.arrivals.len() >= room) => IntakeStatus::Full,
+            None => IntakeStatus::New,
         })
     }
 

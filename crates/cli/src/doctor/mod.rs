@@ -56,7 +56,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             }
         }
     }
-    program::check_socket(bridge_host::socket_dir::obstacle())
+    program::check_socket(bridge_host::app_server::socket_dir::obstacle())
         .into_iter()
         .for_each(|check| report.add(check));
     channels::check_molecule(&loaded.molecule, &mut report).await;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::wire::Notification;
 use crate::wire::item::{FileUpdate, Item};
-use crate::wire::shown::diff_lines;
+use crate::wire::request_text::diff_lines;
 use crate::wire::values::PatchStatus;
 use bridge_core::value::ItemId;
 
@@ -16,14 +16,14 @@ const MAX_OPEN: usize = 64;
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// Longest diff that is shown of a change that was made; the files themselves have the rest.
-const MAX_MADE_BYTES: usize = 32 * 1024;
+const MAX_DIFF_BYTES: usize = 32 * 1024;
 
 /// The diff of a completed file change; of a long one the beginning.
-pub fn made(notification: &Notification) -> Option<String> {
+pub fn completed_diff(notification: &Notification) -> Option<String> {
     match notification {
         Notification::ItemCompleted(notice) => match &notice.item {
             Item::FileChange(change) if change.status == PatchStatus::Completed => {
-                Some(diff_lines(&change.changes, MAX_MADE_BYTES))
+                Some(diff_lines(&change.changes, MAX_DIFF_BYTES))
             }
             _other => None,
         },

@@ -177,10 +177,10 @@ fn text_reports_extent_and_phase() {
     assert_eq!(begun, (Extent::Head, aside, "I look".to_owned()));
     let ended = notice("item/completed", message("I look first"));
     fold.apply(&ended);
-    let whole = spoken(&ended).unwrap();
+    let whole = completed_text(&ended).unwrap();
     assert_eq!((whole.extent, whole.phase), (Extent::Whole, aside));
     let long = notice("item/completed", message(&"x".repeat(MAX_DRAFT_BYTES + 1)));
-    assert_eq!(spoken(&long).unwrap().extent, Extent::Head);
+    assert_eq!(completed_text(&long).unwrap().extent, Extent::Head);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::account::{
     AccountReadParams, AccountReadResponse, LoginStartParams, LoginStartResponse,
 };
+use super::config::SandboxPolicy;
 use super::config::{ConfigReadParams, ConfigReadResponse};
-use super::policy::SandboxPolicy;
 use super::thread::{
     Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
     ThreadResumed, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams,

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReaderVisitor;
+use super::account::{RateLimits, ThreadTokenUsage};
+use super::config::SandboxPolicy;
 use super::item::{FileUpdate, Item};
-use super::policy::SandboxPolicy;
 use super::thread::{PermissionProfile, Thread, ThreadStatus};
 use super::turn::{Turn, TurnError};
-use super::usage::{RateLimits, ThreadTokenUsage};
 use super::values::{ApprovalPolicy, ApprovalsReviewer, PlanStepStatus};
 use crate::rpc::RawId;
 use bridge_core::value::{ItemId, ThreadId, TurnId};

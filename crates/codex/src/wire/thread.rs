@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::policy::SandboxPolicy;
+use super::config::SandboxPolicy;
 use super::turn::Turn;
 use super::values::{
     ActiveFlag, ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode,

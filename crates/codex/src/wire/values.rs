@@ -133,7 +133,7 @@ words! {
     }
 
     /// The sandbox as `thread/start` and `thread/resume` take it; a turn takes
-    /// [`super::policy::SandboxPolicy`] instead.
+    /// [`super::config::SandboxPolicy`] instead.
     SandboxMode = "SandboxMode" {
         ReadOnly = "read-only",
         WorkspaceWrite = "workspace-write",

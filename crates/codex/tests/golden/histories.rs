@@ -4,9 +4,9 @@
 
 use bridge_codex::oracle::{HistoryError, history};
 use bridge_codex::wire::Turn;
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::error_info::{ClassHint, ErrorInfo};
 use bridge_codex::wire::method::{ThreadRead, ThreadResume, ThreadTurnsList};
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::values::{ApprovalPolicy, SortDirection};
 use bridge_core::port::{RecordedTurn, TurnHistory, TurnStatus};
 use bridge_core::value::{Class, ClientId};

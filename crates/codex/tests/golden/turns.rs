@@ -4,8 +4,8 @@
 
 use bridge_codex::turn::TurnOutcome;
 use bridge_codex::version::PINNED;
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::error_info::{ClassHint, ErrorInfo};
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::turn::TurnError;
 use bridge_codex::wire::values::{ApprovalPolicy, ApprovalsReviewer};
 use bridge_core::port::{TurnEnd, TurnStatus};

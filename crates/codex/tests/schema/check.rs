@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use bridge_codex::rpc::RawId;
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::error_info::ErrorInfo;
 use bridge_codex::wire::method::{INITIALIZED, Method, MethodVisitor, each_method};
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::server_request::{METHODS, RequestKind};
 use bridge_codex::wire::thread::ThreadStatus;
 use bridge_codex::wire::values::{GrantScope, each_word_list};

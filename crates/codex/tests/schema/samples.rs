@@ -5,13 +5,13 @@
 
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::config::ConfigReadParams;
+use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
     Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
     ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe,
     TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
     DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
     ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,

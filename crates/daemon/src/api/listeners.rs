@@ -9,7 +9,7 @@ use bridge_core::port::Ledger;
 use bridge_core::value::Token;
 use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
 use bridge_front::{BridgeService, LocalProgram, Scope};
-use bridge_host::peer::{Ours, PeerProcess, PeerProgram};
+use bridge_host::process::peer::{Ours, PeerProcess, PeerProgram};
 use bridge_store::SqliteLedger;
 use data_encoding::HEXLOWER;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -7,7 +7,7 @@ use crate::redaction::RedactingAgent;
 use bridge_channel::a2a;
 use bridge_channel::local;
 use bridge_channel::molecule::ChannelHealth;
-use bridge_channel::{Activity, Arrival, Channels, Inbox, Page, Standing};
+use bridge_channel::{Activity, Arrival, Channels, Inbox, IntakeStatus, Page};
 use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
@@ -198,7 +198,7 @@ impl<L: Ledger> Inbox for DaemonService<L> {
         &self,
         channel: &ChannelId,
         external_id: &ExternalId,
-    ) -> Result<Standing, LedgerError> {
+    ) -> Result<IntakeStatus, LedgerError> {
         let (channel, external_id) = (channel.clone(), external_id.clone());
         let rows = self.daemon.ledger.read(move |rows| {
             let known = rows.message_by_external(&channel, &external_id)?;
@@ -207,15 +207,15 @@ impl<L: Ledger> Inbox for DaemonService<L> {
         let (known, backlog) = rows.await?;
         if let Some(message) = known {
             let files = message.attachments.len();
-            return Ok(Standing::Known { files });
+            return Ok(IntakeStatus::Known { files });
         }
         self.gauge
             .admit()
             .map_err(|pressure| closed_door(&pressure))?;
         if backlog < BACKLOG_MAX {
-            Ok(Standing::New)
+            Ok(IntakeStatus::New)
         } else {
-            Ok(Standing::Full)
+            Ok(IntakeStatus::Full)
         }
     }
 

@@ -153,7 +153,7 @@ impl Environment {
     /// What Codex gets to see: the host's allow-list, what `codex.env_pass` names, and `codex.home`.
     pub fn for_codex(&self, config: &Config) -> Vec<(OsString, OsString)> {
         let vars = self.vars.iter().cloned();
-        let mut allowed = bridge_host::env::allowed(vars, &config.codex.env_pass);
+        let mut allowed = bridge_host::process::env::allowed(vars, &config.codex.env_pass);
         if let Some(home) = &config.codex.home {
             allowed.retain(|(name, _)| name != CODEX_HOME);
             allowed.push((CODEX_HOME.into(), home.into()));

@@ -5,7 +5,7 @@
 //! which is read once and closed before anything else is started.
 
 use super::environment::Environment;
-use bridge_host::reexec;
+use bridge_host::process::reexec;
 use std::ffi::OsStr;
 use std::io;
 

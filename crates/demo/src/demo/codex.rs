@@ -4,8 +4,8 @@
 use anyhow::Context;
 use bridge_daemon::config::Environment;
 use bridge_daemon::term::{Paint, escape_line};
+use bridge_host::binary::{self, install};
 use bridge_host::version::{PINNED, Version};
-use bridge_host::{binary, install};
 use std::path::{Path, PathBuf};
 
 /// Finds it; `say` reports each step.

@@ -5,8 +5,8 @@ use crate::args::{DrillArgs, DrillSink, DrillTransport};
 use anyhow::{Context, bail};
 use bridge_core::value::ProcessStamp;
 use bridge_daemon::term;
-use bridge_host::own::{Orphans, OwnChild, OwnOptions, kill_now};
 use bridge_host::process;
+use bridge_host::process::child::{ChildOptions, ChildProcess, Orphans, kill_now};
 use bridge_sim::SinkKind;
 use bridge_sim::drill::{Scene, Stage};
 use std::fs::OpenOptions;
@@ -41,7 +41,7 @@ const NOT_FOR_THE_DAEMON: [&str; 11] = [
 #[derive(Debug)]
 pub(super) struct DrillDaemon {
     directory: TempDir,
-    daemon: Option<OwnChild>,
+    daemon: Option<ChildProcess>,
     orphans: Orphans,
 }
 
@@ -186,7 +186,7 @@ impl Stage for DrillDaemon {
             .append(true)
             .open(self.path().join("daemon.log"))?;
         let at = |name: &str| self.path().join(name).into_os_string();
-        let options = OwnOptions {
+        let options = ChildOptions {
             program: std::env::current_exe()?,
             args: vec![
                 "--state-dir".into(),
@@ -205,7 +205,7 @@ impl Stage for DrillDaemon {
             without: NOT_FOR_THE_DAEMON.map(Into::into).to_vec(),
             log,
         };
-        self.daemon = Some(OwnChild::start(options)?);
+        self.daemon = Some(ChildProcess::start(options)?);
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Stage for DrillDaemon {
     /// A Codex is a child of a keeper, and a keeper is a child of the daemon that started it, or ours since that one
     /// died.
     fn kill_codex(&mut self) -> bool {
-        let daemon = self.daemon.as_ref().map(OwnChild::pid);
+        let daemon = self.daemon.as_ref().map(ChildProcess::pid);
         let mut keepers = self.orphans.living(daemon);
         keepers.extend(daemon.map(process::children).unwrap_or_default());
         let codex = keepers

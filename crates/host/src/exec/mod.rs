@@ -9,8 +9,8 @@ mod run_end;
 mod thread;
 
 use self::run::Run;
+use crate::app_server::{Host, Session};
 use crate::error::agent_error;
-use crate::host::{Host, Session};
 use bridge_codex::exec::ExecUsage;
 use bridge_core::port::{
     AgentError, Ledger, LostTurn, Started, TurnEvent, TurnHistory, TurnSpec, TurnStream,

@@ -7,13 +7,13 @@
 use super::args::args;
 use super::run_end::RunEnd;
 use super::{RunSlot, thread};
+use crate::app_server::transport::Pipe;
+use crate::app_server::{Host, wall_now};
 use crate::error::agent_error;
-use crate::host::{Host, wall_now};
-use crate::launch::{self, LaunchOptions};
-use crate::operator;
+use crate::keeper::launch::{self, LaunchOptions};
 use crate::process;
+use crate::thread::operator_config;
 use crate::thread::settings;
-use crate::transport::Pipe;
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_codex::wire::thread::ThreadSettings;
@@ -306,7 +306,7 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, run_end: &RunEnd) {
 async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentError> {
     let session = host.session().await?;
     host.ensure_isolation(&session, &turn.spec).await?;
-    let operator = operator::read(&session.connection, &turn.spec).await?;
+    let operator = operator_config::read(&session.connection, &turn.spec).await?;
     Ok(settings(&turn.spec, &session.isolation, &operator))
 }
 

@@ -4,9 +4,9 @@
 //! Only one process may write a thread. The app-server reads all of them without taking the writer, so that is all it
 //! does here; and a run that is looked at has ended, so nobody else writes it.
 
+use crate::app_server::Session;
 use crate::error::{CallEffect, agent_error, lost, of_call};
-use crate::history::{Listed, believed, older, unreadable};
-use crate::host::Session;
+use crate::thread::history::{Listed, believed, older, unreadable};
 use bridge_codex::oracle;
 use bridge_codex::wire::Turn;
 use bridge_codex::wire::item::Item;

@@ -6,8 +6,8 @@
 
 mod codex;
 mod control;
-mod prompt;
-mod stderr;
+pub(crate) mod launch;
+mod pipes;
 
 pub use codex::exec_codex;
 pub use control::{KeeperAttachment, attach};
@@ -90,7 +90,7 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     let codex_pid = i32::try_from(codex.id()).map_err(io::Error::other)?;
     let exit = codex::watch(codex_pid, events.clone());
     if let (Some(bytes), Some(stdin)) = (options.prompt_bytes, codex.stdin.take()) {
-        prompt::hand_over(stdin, bytes, events.clone());
+        pipes::give_prompt(stdin, bytes, events.clone());
     }
     watch_signals(signals, events);
     if options.transport == Transport::Socket {
@@ -104,7 +104,7 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     Ok(exit.code())
 }
 
-fn spawn(options: &KeeperOptions) -> io::Result<(Child, Option<stderr::Drain>)> {
+fn spawn(options: &KeeperOptions) -> io::Result<(Child, Option<pipes::StderrDrain>)> {
     let (stdin, stdout) = match (options.transport, options.prompt_bytes) {
         (Transport::Socket, _) => (Stdio::null(), Stdio::null()),
         (Transport::Stdio, None) => (Stdio::inherit(), Stdio::inherit()),
@@ -122,7 +122,7 @@ fn spawn(options: &KeeperOptions) -> io::Result<(Child, Option<stderr::Drain>)> 
     let drain = child
         .stderr
         .take()
-        .map(|pipe| stderr::drain(pipe, options.directory.join(STDERR_FILE)));
+        .map(|pipe| pipes::drain_stderr(pipe, options.directory.join(STDERR_FILE)));
     Ok((child, drain))
 }
 

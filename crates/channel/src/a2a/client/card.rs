@@ -2,7 +2,7 @@
 //! used only if the card names it with a binding and a version that we speak.
 
 use super::dialect::{Dialect, Interface};
-use super::fault::AgentCallError;
+use super::error::AgentCallError;
 use super::{HOPS, IDEMPOTENCY, QUESTIONS};
 use crate::guard::Guard;
 use bridge_core::limits::clip;

@@ -1,8 +1,8 @@
 //! The three ways to say the same: JSON-RPC 1.0, HTTP+JSON 1.0, JSON-RPC 0.3. Requests only; what comes back is read by
-//! `read`, whichever way it came.
+//! `event`, whichever way it came.
 
-use super::ask::AgentQuestion;
-use super::fault::AgentCallError;
+use super::call::AgentQuestion;
+use super::error::AgentCallError;
 use super::{HOPS_KEY, IDEMPOTENCY};
 use bridge_core::limits::clip;
 use bridge_core::secrets::Secrets;
@@ -28,9 +28,9 @@ pub(super) struct Interface {
     pub(super) tenant: Option<String>,
 }
 
-/// Saying something.
+/// SendMode something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Saying {
+pub(super) enum SendMode {
     /// And hearing how it goes.
     Stream,
     /// And asking later.
@@ -39,7 +39,7 @@ pub(super) enum Saying {
 
 /// Asking about a task, or ending it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum TaskOperation {
     Get,
     Subscribe,
     Cancel,
@@ -47,7 +47,7 @@ pub(super) enum About {
 
 /// One HTTP call.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Request {
+pub(super) struct AgentRequest {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) body: Option<Value>,
@@ -70,25 +70,25 @@ impl Interface {
         }
     }
 
-    pub(super) fn say(&self, question: &AgentQuestion, saying: Saying) -> Request {
+    pub(super) fn say(&self, question: &AgentQuestion, mode: SendMode) -> AgentRequest {
         let message = self.message(question);
-        let configuration = match (self.dialect, saying) {
-            (_, Saying::Stream) => json!({}),
-            (Dialect::Rpc1 | Dialect::Rest1, Saying::Once) => json!({"returnImmediately": true}),
-            (Dialect::Rpc03, Saying::Once) => json!({"blocking": false}),
+        let configuration = match (self.dialect, mode) {
+            (_, SendMode::Stream) => json!({}),
+            (Dialect::Rpc1 | Dialect::Rest1, SendMode::Once) => json!({"returnImmediately": true}),
+            (Dialect::Rpc03, SendMode::Once) => json!({"blocking": false}),
         };
         let params = json!({"message": message, "configuration": configuration});
-        let (method, verb) = match (self.dialect, saying) {
-            (Dialect::Rpc1, Saying::Stream) => ("SendStreamingMessage", ""),
-            (Dialect::Rpc1, Saying::Once) => ("SendMessage", ""),
-            (Dialect::Rpc03, Saying::Stream) => ("message/stream", ""),
-            (Dialect::Rpc03, Saying::Once) => ("message/send", ""),
-            (Dialect::Rest1, Saying::Stream) => ("", "message:stream"),
-            (Dialect::Rest1, Saying::Once) => ("", "message:send"),
+        let (method, verb) = match (self.dialect, mode) {
+            (Dialect::Rpc1, SendMode::Stream) => ("SendStreamingMessage", ""),
+            (Dialect::Rpc1, SendMode::Once) => ("SendMessage", ""),
+            (Dialect::Rpc03, SendMode::Stream) => ("message/stream", ""),
+            (Dialect::Rpc03, SendMode::Once) => ("message/send", ""),
+            (Dialect::Rest1, SendMode::Stream) => ("", "message:stream"),
+            (Dialect::Rest1, SendMode::Once) => ("", "message:send"),
         };
         match self.dialect {
             Dialect::Rpc1 | Dialect::Rpc03 => self.rpc(method, params),
-            Dialect::Rest1 => Request {
+            Dialect::Rest1 => AgentRequest {
                 method: Method::POST,
                 url: self.below(&[verb]),
                 body: Some(params),
@@ -96,35 +96,35 @@ impl Interface {
         }
     }
 
-    pub(super) fn about(&self, task: &str, about: About) -> Request {
+    pub(super) fn about(&self, task: &str, about: TaskOperation) -> AgentRequest {
         let rpc = |method| self.rpc(method, json!({ "id": task }));
-        let rest = |method, name: &str, body| Request {
+        let rest = |method, name: &str, body| AgentRequest {
             method,
             url: self.below(&["tasks", name]),
             body,
         };
         match (self.dialect, about) {
-            (Dialect::Rpc1, About::Get) => rpc("GetTask"),
-            (Dialect::Rpc1, About::Subscribe) => rpc("SubscribeToTask"),
-            (Dialect::Rpc1, About::Cancel) => rpc("CancelTask"),
-            (Dialect::Rpc03, About::Get) => rpc("tasks/get"),
-            (Dialect::Rpc03, About::Subscribe) => rpc("tasks/resubscribe"),
-            (Dialect::Rpc03, About::Cancel) => rpc("tasks/cancel"),
-            (Dialect::Rest1, About::Get) => rest(Method::GET, task, None),
-            (Dialect::Rest1, About::Subscribe) => {
+            (Dialect::Rpc1, TaskOperation::Get) => rpc("GetTask"),
+            (Dialect::Rpc1, TaskOperation::Subscribe) => rpc("SubscribeToTask"),
+            (Dialect::Rpc1, TaskOperation::Cancel) => rpc("CancelTask"),
+            (Dialect::Rpc03, TaskOperation::Get) => rpc("tasks/get"),
+            (Dialect::Rpc03, TaskOperation::Subscribe) => rpc("tasks/resubscribe"),
+            (Dialect::Rpc03, TaskOperation::Cancel) => rpc("tasks/cancel"),
+            (Dialect::Rest1, TaskOperation::Get) => rest(Method::GET, task, None),
+            (Dialect::Rest1, TaskOperation::Subscribe) => {
                 rest(Method::POST, &format!("{task}:subscribe"), Some(json!({})))
             }
-            (Dialect::Rest1, About::Cancel) => {
+            (Dialect::Rest1, TaskOperation::Cancel) => {
                 rest(Method::POST, &format!("{task}:cancel"), Some(json!({})))
             }
         }
     }
 
-    fn rpc(&self, method: &str, mut params: Value) -> Request {
+    fn rpc(&self, method: &str, mut params: Value) -> AgentRequest {
         if let (Some(tenant), Some(params)) = (&self.tenant, params.as_object_mut()) {
             params.insert("tenant".to_owned(), json!(tenant));
         }
-        Request {
+        AgentRequest {
             method: Method::POST,
             url: self.url.clone(),
             body: Some(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})),
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn task_id_is_escaped_in_path() {
-        let get = interface(Dialect::Rest1).about("../x/y?z#w", About::Cancel);
+        let get = interface(Dialect::Rest1).about("../x/y?z#w", TaskOperation::Cancel);
         assert_eq!(
             get.url.as_str(),
             "https://a.example/a2a/tasks/..%2Fx%2Fy%3Fz%23w:cancel"
         );
-        let get = interface(Dialect::Rest1).about("t1", About::Get);
+        let get = interface(Dialect::Rest1).about("t1", TaskOperation::Get);
         assert_eq!(get.url.as_str(), "https://a.example/a2a/tasks/t1");
         assert_eq!((get.method, get.body), (Method::GET, None));
     }
@@ -234,12 +234,12 @@ mod tests {
             keyed: true,
             ..AgentQuestion::new("hi", "m1")
         };
-        let old = interface(Dialect::Rpc03).say(&question, Saying::Once);
+        let old = interface(Dialect::Rpc03).say(&question, SendMode::Once);
         let params = &old.body.unwrap()["params"];
         assert_eq!(params["configuration"]["blocking"], false);
         assert_eq!(params["message"]["role"], "user");
         assert_eq!(params["message"]["parts"][0]["kind"], "text");
-        let new = interface(Dialect::Rest1).say(&question, Saying::Once);
+        let new = interface(Dialect::Rest1).say(&question, SendMode::Once);
         assert_eq!(new.url.path(), "/a2a/message:send");
         let message = &new.body.unwrap()["message"];
         assert_eq!(message["role"], "ROLE_USER");
@@ -252,8 +252,8 @@ mod tests {
     fn an_error_is_a_clear_no() {
         let said = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}});
         let none = Secrets::default();
-        let fault = interface(Dialect::Rpc1).unwrap(said, &none).unwrap_err();
-        assert_eq!(fault, AgentCallError::refused("no such task (-32001)"));
+        let error = interface(Dialect::Rpc1).unwrap(said, &none).unwrap_err();
+        assert_eq!(error, AgentCallError::refused("no such task (-32001)"));
         let odd = interface(Dialect::Rpc1).unwrap(json!({"x": 1}), &none);
         assert!(matches!(odd, Err(AgentCallError::Unreadable(_))));
     }

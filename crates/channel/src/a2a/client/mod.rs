@@ -2,22 +2,21 @@
 //! the end of what that began. Who may be called, and what is made of the answer, is the caller's business; serving A2A
 //! is `bridge-front`'s.
 
-mod ask;
+mod agent;
+mod answer;
+mod call;
 mod card;
 mod dialect;
-mod fault;
+mod error;
+mod event;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-mod read;
-mod sse;
-mod tale;
-mod wire;
 
-pub use ask::{AgentQuestion, Ask, AskPatience, AskProgress};
-pub use fault::AgentCallError;
-pub use read::{File, FileLocation, State};
-pub use tale::AskOutcome;
-pub use wire::{AgentClient, Peer, Trust, token_in};
+pub use agent::{AgentClient, RemoteAgent, Trust, read_token};
+pub use answer::AgentAnswer;
+pub use call::{AgentCall, AgentQuestion, AnswerWait, CallProgress};
+pub use error::AgentCallError;
+pub use event::{AgentFile, AgentTaskState, FileLocation};
 
 /// Sending twice with the same key is sending once, where the card says so.
 pub const IDEMPOTENCY: &str =

@@ -126,13 +126,13 @@ impl Agent {
         AgentClient::new(&format!("{}/agent", self.url), &trust, None).unwrap()
     }
 
-    async fn peer(&self) -> Result<Peer, AgentCallError> {
+    async fn peer(&self) -> Result<RemoteAgent, AgentCallError> {
         self.client().look_up().await
     }
 
-    async fn ask(&self) -> Result<AskOutcome, AgentCallError> {
-        let mut ask = Ask::new(self.peer().await?, question());
-        ask.run(AskPatience::For(Duration::from_secs(60)), &mut |_| {})
+    async fn ask(&self) -> Result<AgentAnswer, AgentCallError> {
+        let mut ask = AgentCall::new(self.peer().await?, question());
+        ask.run(AnswerWait::For(Duration::from_secs(60)), &mut |_| {})
             .await
     }
 
@@ -196,7 +196,7 @@ async fn streamed_chunks_form_one_answer() {
     let outcome = agent.ask().await.unwrap();
     assert_eq!(
         (outcome.state, outcome.text.as_str()),
-        (State::Completed, "one two")
+        (AgentTaskState::Completed, "one two")
     );
     assert_eq!(outcome.task.as_deref(), Some("t"));
     assert_eq!(agent.calls(), ["SendStreamingMessage"]);
@@ -310,7 +310,7 @@ async fn input_required_is_reported() {
     let answer = Answer::Sse(vec![shown("TASK_STATE_WORKING", ""), result(asks)]);
     let agent = Agent::start(rpc1(true), vec![answer]).await;
     let outcome = agent.ask().await.unwrap();
-    assert_eq!(outcome.state, State::InputRequired);
+    assert_eq!(outcome.state, AgentTaskState::InputRequired);
     assert_eq!(outcome.remark.as_deref(), Some("which one?"));
 }
 
@@ -328,15 +328,18 @@ async fn auth_required_is_awaited_on_request() {
         ]
     };
     let agent = Agent::start(rpc1(true), answers()).await;
-    assert_eq!(agent.ask().await.unwrap().state, State::AuthRequired);
+    assert_eq!(
+        agent.ask().await.unwrap().state,
+        AgentTaskState::AuthRequired
+    );
     assert_eq!(agent.calls(), ["SendStreamingMessage"]);
     let agent = Agent::start(rpc1(true), answers()).await;
-    let mut ask = Ask::new(agent.peer().await.unwrap(), question());
-    let patience = AskPatience::Through(Duration::from_secs(60));
+    let mut ask = AgentCall::new(agent.peer().await.unwrap(), question());
+    let patience = AnswerWait::Through(Duration::from_secs(60));
     let outcome = ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(
         (outcome.state, outcome.text.as_str()),
-        (State::Completed, "allowed")
+        (AgentTaskState::Completed, "allowed")
     );
     assert_eq!(
         agent.calls(),
@@ -383,10 +386,10 @@ async fn hangs_up(answer: &'static str) -> AgentClient {
 async fn f10_lost_card_call_sent_no_message() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
     for answer in ["", cut] {
-        let fault = hangs_up(answer).await.look_up().await.unwrap_err();
-        assert!(matches!(fault, AgentCallError::Unreached(_)), "{fault:?}");
-        let said = fault.to_string();
-        assert!(said.contains("it has not heard the message"), "{said}");
+        let error = hangs_up(answer).await.look_up().await.unwrap_err();
+        assert!(matches!(error, AgentCallError::Unreached(_)), "{error:?}");
+        let said = error.to_string();
+        assert!(said.contains("it has not received the message"), "{said}");
     }
 }
 
@@ -400,7 +403,7 @@ async fn cancel_ends_the_remote_task() {
         ],
     )
     .await;
-    let mut ask = Ask::new(agent.peer().await.unwrap(), question());
+    let mut ask = AgentCall::new(agent.peer().await.unwrap(), question());
     ask.cancel().await.unwrap();
     assert_eq!(agent.calls(), ["SendMessage", "CancelTask"]);
     assert_eq!(agent.seen()[1].body["params"]["id"], "t");
@@ -477,8 +480,8 @@ async fn quoted_token_is_redacted_from_errors() {
     for streams in [true, false] {
         let agent = Agent::start(rpc1(streams), vec![quotes(streams)]).await;
         let client = AgentClient::new(&agent.url, &trust, Some(file.clone())).unwrap();
-        let mut ask = Ask::new(client.look_up().await.unwrap(), question());
-        let patience = AskPatience::For(Duration::from_secs(60));
+        let mut ask = AgentCall::new(client.look_up().await.unwrap(), question());
+        let patience = AnswerWait::For(Duration::from_secs(60));
         let refused = ask.run(patience, &mut |_| {}).await.unwrap_err();
         assert!(
             matches!(refused, AgentCallError::Refused { .. }),
@@ -508,8 +511,8 @@ async fn token_is_sent_but_never_exposed() {
     mode(0o600);
     let peer = client.look_up().await.unwrap();
     assert!(!format!("{client:?} {peer:?}").contains("s3cret"));
-    let mut ask = Ask::new(peer, question());
-    let patience = AskPatience::For(Duration::from_secs(60));
+    let mut ask = AgentCall::new(peer, question());
+    let patience = AnswerWait::For(Duration::from_secs(60));
     ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(agent.seen()[0].headers["authorization"], "Bearer s3cret");
     let clear = AgentClient::new("http://agents.example/", &own, Some(file.clone())).unwrap();

@@ -11,7 +11,7 @@ fn file_store(max: u64) -> (TempDir, FileStore) {
     (root, file_store)
 }
 
-fn keep(file_store: &FileStore, bytes: &[u8]) -> Result<Kept, FileStoreError> {
+fn keep(file_store: &FileStore, bytes: &[u8]) -> Result<StoredFile, FileStoreError> {
     let mut draft = file_store.begin(u64::MAX)?;
     draft.write_all_of(&mut &*bytes)?;
     draft.keep("text/plain")
@@ -88,7 +88,7 @@ fn threat_14_store_replaces_planted_link() {
 fn p10_message_limits_files_and_bytes() {
     let (_root, file_store) = file_store(FILE_MAX_BYTES);
     let mut bundle = Bundle::default();
-    let kept = |bytes| Kept {
+    let kept = |bytes| StoredFile {
         path: "/x".to_owned(),
         media_type: "text/plain".to_owned(),
         bytes,

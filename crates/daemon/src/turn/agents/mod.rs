@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::term::escape_line;
 use crate::turn::follow::Followed;
 use bridge_channel::a2a::client::{
-    AgentCallError, AgentClient, AgentQuestion, Ask, AskPatience, AskProgress, Peer, State, Trust,
-    token_in,
+    AgentCall, AgentCallError, AgentClient, AgentQuestion, AgentTaskState, AnswerWait,
+    CallProgress, RemoteAgent, Trust, read_token,
 };
 use bridge_channel::guard::check_origin;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
@@ -153,7 +153,7 @@ impl Settings {
             .filter_map(|agent| agent.token_file.clone())
             .collect();
         move || {
-            let tokens = files.iter().filter_map(|file| token_in(file).ok());
+            let tokens = files.iter().filter_map(|file| read_token(file).ok());
             tokens.map(|token| token.expose().to_owned()).collect()
         }
     }
@@ -261,7 +261,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let asking = async {
             let (peer, question) = self.prepare(cause, to, &wanted).await?;
-            Ok(Ask::new(peer, question))
+            Ok(AgentCall::new(peer, question))
         };
         let prepared = tokio::select! {
             prepared = asking => prepared,
@@ -273,9 +273,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let agent = wanted.agent.as_str();
         tracing::info!(message_id = %cause, agent, "codex asks another agent");
-        let mut unwatched = |_: AskProgress<'_>| {};
+        let mut unwatched = |_: CallProgress<'_>| {};
         let outcome = tokio::select! {
-            outcome = ask.run(AskPatience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
+            outcome = ask.run(AnswerWait::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
             () = over.cancelled() => None,
         };
         if matches!(outcome, None | Some(Err(AgentCallError::Late(_))))
@@ -293,7 +293,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Some(Err(fault)) => {
                 let why = line(&fault);
                 tracing::warn!(message_id = %cause, agent, why, "another agent did not answer");
-                let waited = ask.state() == State::AuthRequired;
+                let waited = ask.state() == AgentTaskState::AuthRequired;
                 unasked(agent, &question_id(to), &fault, waited)
             }
             None => gone(),
@@ -306,7 +306,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         cause: &MessageId,
         to: &RequestKey,
         wanted: &AgentCall,
-    ) -> Result<(Peer, AgentQuestion), Returned> {
+    ) -> Result<(RemoteAgent, AgentQuestion), Returned> {
         let id = cause.clone();
         let read = self.ledger.read(move |rows| {
             let Some(message) = rows.message(&id)? else {

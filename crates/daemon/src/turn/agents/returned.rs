@@ -1,7 +1,9 @@
 //! What the tool `ask_agent` gives back to the model: all words of the other agent stand between tags that it can't know,
 //! and ours say how it stands. Asking is `agents`' business.
 
-use bridge_channel::a2a::client::{AgentCallError, AskOutcome, File, FileLocation, State};
+use bridge_channel::a2a::client::{
+    AgentAnswer, AgentCallError, AgentFile, AgentTaskState, FileLocation,
+};
 use bridge_core::limits::clip;
 use bridge_core::prompt::{ASK_AGENT, agent_answer};
 
@@ -71,10 +73,10 @@ pub(crate) fn is_id(text: &str) -> bool {
 }
 
 /// The result for the model. All words of the other agent stand between the tags.
-pub(crate) fn tell(agent: &str, id: &str, outcome: &AskOutcome) -> Returned {
+pub(crate) fn tell(agent: &str, id: &str, outcome: &AgentAnswer) -> Returned {
     let remark = outcome.remark.as_deref().unwrap_or_default();
     let said = match (outcome.state, outcome.text.as_str()) {
-        (State::Completed, text) => text.to_owned(),
+        (AgentTaskState::Completed, text) => text.to_owned(),
         (_, "") => remark.to_owned(),
         (_, text) => format!("{remark}\n\n{text}"),
     };
@@ -90,26 +92,26 @@ pub(crate) fn tell(agent: &str, id: &str, outcome: &AskOutcome) -> Returned {
         format!(" Its context is \"{context}\".")
     });
     let (success, how) = match outcome.state {
-        State::Completed => (true, String::new()),
-        State::InputRequired => (
+        AgentTaskState::Completed => (true, String::new()),
+        AgentTaskState::InputRequired => (
             true,
             format!(
                 " It asks for something before it goes on: call {ASK_AGENT} again{on_task} to tell it."
             ),
         ),
-        State::AuthRequired => (
+        AgentTaskState::AuthRequired => (
             false,
             " It waits until its owner allows something there; that is not yours to decide."
                 .to_owned(),
         ),
-        State::Failed | State::Canceled | State::Rejected => (
+        AgentTaskState::Failed | AgentTaskState::Canceled | AgentTaskState::Rejected => (
             false,
             format!(
                 " Its task is {}; do not simply repeat it.",
                 outcome.state.as_str()
             ),
         ),
-        State::Submitted | State::Working | State::Unknown => {
+        AgentTaskState::Submitted | AgentTaskState::Working | AgentTaskState::Unknown => {
             (false, format!(" Its task is {}.", outcome.state.as_str()))
         }
     };
@@ -119,7 +121,7 @@ pub(crate) fn tell(agent: &str, id: &str, outcome: &AskOutcome) -> Returned {
     }
 }
 
-fn listed(file: &File) -> String {
+fn listed(file: &AgentFile) -> String {
     let name = file.name.as_deref().unwrap_or("a file");
     let kind = file.media_type.as_deref().unwrap_or("unknown type");
     match &file.place {
@@ -135,8 +137,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn outcome(state: State, text: &str, remark: Option<&str>) -> AskOutcome {
-        AskOutcome {
+    fn outcome(state: AgentTaskState, text: &str, remark: Option<&str>) -> AgentAnswer {
+        AgentAnswer {
             state,
             text: text.to_owned(),
             remark: remark.map(str::to_owned),
@@ -151,7 +153,7 @@ mod tests {
         let returned = tell(
             "b",
             "i-d",
-            &outcome(State::Completed, "hello\n</agent_answer>", None),
+            &outcome(AgentTaskState::Completed, "hello\n</agent_answer>", None),
         );
         assert!(returned.success);
         let (_, rest) = returned.text.split_once("<agent_answer_i_d>\n").unwrap();
@@ -185,18 +187,26 @@ mod tests {
         let refused = tell(
             "b",
             "i",
-            &outcome(State::Rejected, "", Some("the loop guard stopped it")),
+            &outcome(
+                AgentTaskState::Rejected,
+                "",
+                Some("the loop guard stopped it"),
+            ),
         );
         assert!(!refused.success);
         assert!(
             refused.text.contains("loop guard") && refused.text.contains("rejected"),
             "{refused:?}"
         );
-        let asks = tell("b", "i", &outcome(State::InputRequired, "", Some("which?")));
+        let asks = tell(
+            "b",
+            "i",
+            &outcome(AgentTaskState::InputRequired, "", Some("which?")),
+        );
         assert!(
             asks.success && asks.text.contains("with task \"t-1\""),
             "{asks:?}"
         );
-        assert!(!tell("b", "i", &outcome(State::AuthRequired, "", None)).success);
+        assert!(!tell("b", "i", &outcome(AgentTaskState::AuthRequired, "", None)).success);
     }
 }

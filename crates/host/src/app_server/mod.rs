@@ -1,0 +1,656 @@
+//! One app-server for many threads: started when it is needed, attached to when it was left behind, started
+//! again when it dies, ended with everything it started.
+
+pub(crate) mod account;
+pub(crate) mod connection;
+pub(crate) mod homes;
+mod restart;
+pub mod socket_dir;
+pub(crate) mod transport;
+
+use crate::app_server::connection::{Connection, Learned};
+use crate::app_server::restart::{Permit, Supervisor};
+use crate::error::{CallEffect, agent_error, of_call};
+use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
+use crate::process;
+use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
+use crate::sandbox::read_isolation::{IsolationBase, real};
+use crate::thread::permissions::Permissions;
+use crate::turn::mailbox::TurnContext;
+use bridge_codex::version::{self, FLOOR};
+use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::method::{
+    AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
+};
+use bridge_core::port::{AgentError, Ledger, Reads, ThreadSpec};
+use bridge_core::step::{Incarnate, IncarnationGone};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Timestamp, Transport};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Mutex;
+
+/// Why messages of shielded senders wait; followed by what was seen.
+const NOT_ISOLATED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with `reads = \"disk\"` for its tier (tiers.peer.reads, tiers.tool.reads)";
+
+/// Why messages of shielded senders wait; followed by the place.
+const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in what the sender may read (a directory of the system, the working directory, a path of `reads_also`), and holds Codex itself, the working directory or a path of `reads_also`. Move it (CODEX_HOME, the state directory, the home of the daemon's user), take that path out of `reads_also`, or accept it with `reads = \"disk\"` for its tier";
+
+/// How Codex may be ended when nothing runs on it any more.
+const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// How Codex 0.166 warns that it started without its configuration. It then takes the provider to be OpenAI.
+const BROKEN_CONFIG: &str = "Invalid configuration";
+
+/// Which transport to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// The socket where the binary has it, otherwise pipes.
+    Auto,
+    /// Only this one.
+    Only(Transport),
+}
+
+/// How Codex is asked to keep the history of a thread that begins. One that exists stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewThreads {
+    /// As it does by itself.
+    Usual,
+    /// Cheaper for each turn, and without the commands that were run: see ADR 0045.
+    Legacy,
+}
+
+/// How Codex is hosted.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// How it is started.
+    pub launch: LaunchOptions,
+    /// How it is talked to.
+    pub transport: TransportChoice,
+    /// How its new threads are kept.
+    pub new_threads: NewThreads,
+    /// A key to log in with when Codex says that a login is missing.
+    pub api_key: Option<Secret>,
+    /// How often Codex may be started within a minute.
+    pub restarts_per_minute: u32,
+}
+
+/// How the host is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodexHealth {
+    /// Whether Codex can take turns.
+    pub ready: bool,
+    /// A line for people.
+    pub detail: String,
+}
+
+/// One life of Codex that we are connected to.
+pub(crate) struct Session {
+    pub(crate) connection: Connection,
+    pub(crate) incarnation: Incarnation,
+    /// CODEX_HOME, as Codex itself says.
+    home: Option<PathBuf>,
+    /// Paths that read isolation depends on.
+    pub(crate) isolation: IsolationBase,
+    probe_cache: ProbeCache,
+    born: Instant,
+}
+
+impl Session {
+    /// The context of a turn of this incarnation.
+    pub(crate) fn frame(&self, allowed: Permissions) -> TurnContext {
+        TurnContext {
+            incarnation: self.incarnation.incarnation_id.clone(),
+            allowed,
+        }
+    }
+
+    /// How long this Codex has lived. One that an earlier daemon left is older than our connection to it; the wall
+    /// clock may have been set back since its start.
+    fn age_ms(&self) -> u64 {
+        let connected = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let started = wall_now().since_ms(self.incarnation.started_at);
+        connected.max(u64::try_from(started).unwrap_or(0))
+    }
+}
+
+pub(crate) struct Host<L> {
+    pub(crate) options: HostOptions,
+    /// Which CODEX_HOME its Codex has; absent for the usual one.
+    pub(crate) home: Option<String>,
+    ledger: L,
+    origin: Instant,
+    pub(crate) learned: Learned,
+    state: Mutex<HostState>,
+    /// The session in `state`, for callers that must not wait for a start.
+    present: std::sync::Mutex<Option<Arc<Session>>>,
+    /// When it was last needed.
+    used: std::sync::Mutex<tokio::time::Instant>,
+}
+
+struct HostState {
+    current: Option<(Arc<Session>, KeeperHold)>,
+    supervisor: Supervisor,
+    /// The socket was tried and did not come up: use pipes from now on.
+    no_socket: bool,
+    /// Why the newest life is over pipes although the socket was wanted.
+    pipes_because: Option<String>,
+    logged_in: bool,
+    health: Option<CodexHealth>,
+    /// How the newest life ended, or why it did not begin.
+    last_end: Option<String>,
+    stopped: bool,
+}
+
+impl HostState {
+    fn ready(&self, incarnation: &Incarnation) -> CodexHealth {
+        let detail = describe(incarnation);
+        let because = self.pipes_because.as_ref();
+        let because = because.filter(|_| incarnation.transport == Transport::Stdio);
+        CodexHealth {
+            ready: true,
+            detail: match because {
+                Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
+                None => detail,
+            },
+        }
+    }
+}
+
+impl<L: Ledger> Host<L> {
+    pub(crate) fn new(options: HostOptions, home: Option<String>, ledger: L) -> Self {
+        let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
+        let state = HostState {
+            current: None,
+            supervisor: Supervisor::new(starts_max),
+            no_socket: false,
+            pipes_because: None,
+            logged_in: false,
+            health: None,
+            last_end: None,
+            stopped: false,
+        };
+        Self {
+            options,
+            home,
+            ledger,
+            origin: Instant::now(),
+            learned: Learned::default(),
+            state: Mutex::new(state),
+            present: std::sync::Mutex::default(),
+            used: std::sync::Mutex::new(tokio::time::Instant::now()),
+        }
+    }
+
+    /// Attaches to what an earlier daemon left of this home, newest first, and ends the rest.
+    pub(crate) async fn adopt(&self, mut left: Vec<Incarnation>) {
+        left.sort_by_key(|incarnation| std::cmp::Reverse(incarnation.started_at));
+        let mut state = self.state.lock().await;
+        for incarnation in left {
+            self.learned.transcripts.recall(&incarnation);
+            let ours = process::boot_id().is_ok_and(|boot| boot == incarnation.boot_id)
+                && process::alive(&incarnation.keeper);
+            let wanted = ours
+                && incarnation.codex_home == self.home
+                && state.current.is_none()
+                && incarnation.transport == Transport::Socket
+                && self.options.transport != TransportChoice::Only(Transport::Stdio);
+            if wanted && self.attach(&mut state, &incarnation).await {
+                continue;
+            }
+            if ours {
+                tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
+                launch::stop(&incarnation, KeeperHold::Child, IDLE_STOP_GRACE).await;
+            }
+            launch::remove_directory(&incarnation);
+            self.record_gone(&incarnation.incarnation_id).await;
+        }
+    }
+
+    fn take_up(&self, state: &mut HostState, session: &Arc<Session>, hold: KeeperHold) {
+        *locked(&self.present) = Some(Arc::clone(session));
+        state.current = Some((Arc::clone(session), hold));
+    }
+
+    fn let_go(&self, state: &mut HostState) -> Option<(Arc<Session>, KeeperHold)> {
+        *locked(&self.present) = None;
+        state.current.take()
+    }
+
+    async fn attach(&self, state: &mut HostState, incarnation: &Incarnation) -> bool {
+        let attached = match launch::adopt(incarnation).await {
+            Ok(launched) => self.handshake(launched).await,
+            Err(error) => Err(agent_error(Class::Transient, error.to_string())),
+        };
+        match attached {
+            Ok((session, hold)) => {
+                tracing::info!(incarnation = %incarnation.incarnation_id, "attached to the codex process of an earlier daemon");
+                self.take_up(state, &Arc::new(session), hold);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not attach to the codex process of an earlier daemon");
+                false
+            }
+        }
+    }
+
+    /// The living session; starts Codex when there is none.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, AgentError> {
+        *locked(&self.used) = tokio::time::Instant::now();
+        let mut state = self.state.lock().await;
+        if state.stopped {
+            return Err(agent_error(Class::Transient, "the daemon is stopping"));
+        }
+        if let Some((session, _)) = &state.current
+            && session.connection.is_open()
+        {
+            return Ok(Arc::clone(session));
+        }
+        let started = self.restart(&mut state).await;
+        state.health = Some(match &started {
+            Ok(session) => state.ready(&session.incarnation),
+            Err(error) => CodexHealth {
+                ready: false,
+                detail: error.to_string(),
+            },
+        });
+        started
+    }
+
+    async fn restart(&self, state: &mut HostState) -> Result<Arc<Session>, AgentError> {
+        if let Some((session, hold)) = self.let_go(state) {
+            let why = session.connection.closed().await;
+            tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
+            // Before anything is read or started again, the old writer must be impossible.
+            launch::stop(&session.incarnation, hold, Duration::ZERO).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+            state.supervisor.ended(session.age_ms(), self.uptime_ms());
+            state.last_end = Some(why);
+        }
+        match state.supervisor.ask(self.uptime_ms()) {
+            Permit::Go => {}
+            Permit::Cooling { until_ms } => {
+                let until = Some(self.wall(until_ms));
+                let reason =
+                    "Codex was started too often in a short time; it is left alone for a while";
+                return Err(agent_error(Class::Capacity { until }, reason));
+            }
+            Permit::Broken { .. } => {
+                let last = state.last_end.as_deref().unwrap_or("it ended at once");
+                return Err(agent_error(
+                    Class::Config,
+                    format!("Codex does not stay up: {last}"),
+                ));
+            }
+        }
+        let (session, hold) = match self.bring_up(state).await {
+            Ok(up) => up,
+            Err(error) => {
+                state.supervisor.ended(0, self.uptime_ms());
+                state.last_end = Some(error.failure.reason.clone());
+                let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
+                return Err(if hopeless {
+                    agent_error(Class::Config, &error.failure.reason)
+                } else {
+                    error
+                });
+            }
+        };
+        let incarnation = session.incarnation.clone();
+        state.logged_in = false;
+        let session = Arc::new(session);
+        if let Err(error) = self.record(incarnation).await {
+            launch::stop(&session.incarnation, hold, Duration::ZERO).await;
+            return Err(error);
+        }
+        tracing::info!(codex = %describe(&session.incarnation), "codex is up");
+        self.take_up(state, &session, hold);
+        Ok(session)
+    }
+
+    /// Starts Codex and initializes the connection; over pipes where this Codex turns out to have no socket.
+    async fn bring_up(&self, state: &mut HostState) -> Result<(Session, KeeperHold), AgentError> {
+        let transport = match self.options.transport {
+            TransportChoice::Only(transport) => transport,
+            TransportChoice::Auto if state.no_socket => Transport::Stdio,
+            TransportChoice::Auto => Transport::Socket,
+        };
+        let error = match self.launch_over(transport).await {
+            Ok(launched) => return self.greet(launched).await,
+            Err(error) => error,
+        };
+        let probe =
+            transport == Transport::Socket && self.options.transport == TransportChoice::Auto;
+        // Only a Codex that answers over pipes proves that it is the socket that fails.
+        if probe
+            && let Ok(launched) = self.launch_over(Transport::Stdio).await
+            && let Ok(up) = self.greet(launched).await
+        {
+            let obstacle = socket_dir::obstacle();
+            // An operator may free Codex's directory, so the next start tries the socket again.
+            state.no_socket = obstacle.is_none();
+            let why = obstacle.unwrap_or_else(|| error.to_string());
+            tracing::warn!(
+                %why,
+                "this codex does not work over its socket; using pipes, so its turns end with the daemon"
+            );
+            state.pipes_because = Some(why);
+            return Ok(up);
+        }
+        let obstacle = socket_dir::obstacle().filter(|_| transport == Transport::Socket);
+        let reason = match obstacle {
+            Some(obstacle) => format!("{error}; {obstacle}"),
+            None => error.to_string(),
+        };
+        Err(agent_error(Class::Transient, reason))
+    }
+
+    /// Initializes a Codex that was just started, and ends it if that fails.
+    async fn greet(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
+        let incarnation = launched.incarnation.clone();
+        let greeted = self.handshake(launched).await;
+        if let Err(error) = greeted {
+            let tail = launch::discard(&incarnation).await;
+            let reason = format!("{}; its last words: {tail}", error.failure.reason);
+            return Err(agent_error(error.failure.class, reason));
+        }
+        greeted
+    }
+
+    async fn launch_over(&self, transport: Transport) -> Result<Launched, LaunchError> {
+        launch::launch(
+            &self.options.launch,
+            transport,
+            self.home.clone(),
+            new_incarnation(),
+            wall_now(),
+        )
+        .await
+    }
+
+    async fn handshake(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
+        let Launched {
+            incarnation,
+            reader,
+            writer,
+            hold,
+        } = launched;
+        let learned = self.learned.clone();
+        let connection = Connection::start(reader, writer, incarnation.clone(), learned);
+        let mut hello = InitializeParams::experimental("codex-bridge", env!("CARGO_PKG_VERSION"));
+        hello.capabilities.opt_out_notification_methods = unwanted();
+        let answer = connection
+            .call::<Initialize>(hello)
+            .await
+            .map_err(|error| of_call(&error, CallEffect::Repeatable))?;
+        connection.notify(INITIALIZED).await;
+        match version::from_user_agent(&answer.user_agent) {
+            Ok(version) if version::is_supported(&version) => {}
+            Ok(version) => {
+                let reason = format!(
+                    "Codex {version} is too old, {FLOOR} is the oldest that works: run `npm install -g @openai/codex@latest`"
+                );
+                return Err(agent_error(Class::Config, reason));
+            }
+            Err(error) => return Err(agent_error(Class::Config, error.to_string())),
+        }
+        let launch = &self.options.launch;
+        Ok((
+            Session {
+                connection,
+                incarnation,
+                home: answer.codex_home.map(PathBuf::from),
+                isolation: IsolationBase {
+                    // Where it is not known no isolated turn begins.
+                    codex: launch.native.as_ref().unwrap_or(&launch.codex).clone(),
+                    denied: launch.run_dir.clone(),
+                },
+                probe_cache: ProbeCache::default(),
+                born: Instant::now(),
+            },
+            hold,
+        ))
+    }
+
+    /// Makes sure that commands can't read more than the spec grants. Where that fails, messages wait for the operator.
+    pub(crate) async fn ensure_isolation(
+        &self,
+        session: &Session,
+        spec: &ThreadSpec,
+    ) -> Result<(), AgentError> {
+        let (also, hidden) = match &spec.reads {
+            Reads::Disk => return Ok(()),
+            Reads::Shielded { also, hidden } => (also, hidden),
+        };
+        let workdir = real(&spec.workdir);
+        if let Some(place) = session.isolation.exposed(&workdir, also, hidden) {
+            return Err(agent_error(Class::Config, format!("{UNHIDEABLE}: {place}")));
+        }
+        let probe = async || {
+            let launch = &self.options.launch;
+            let scratch = Path::new(&session.incarnation.directory).join("shield");
+            let native = launch.native.clone()?;
+            let (codex, env) = (launch.codex.clone(), launch.env.clone());
+            let probe = move || probe_isolation(&codex, &native, &env, &scratch);
+            match tokio::task::spawn_blocking(probe).await {
+                Ok(Ok(IsolationResult::Holds)) => Ok(()),
+                Ok(Ok(bad)) => Err(bad.to_string()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        let found = session.probe_cache.ensure(probe).await;
+        found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")))
+    }
+
+    /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.
+    pub(crate) async fn usable(&self, session: &Session) -> Result<(), AgentError> {
+        let saves = self
+            .learned
+            .transcripts
+            .check(session.home.as_deref())
+            .await;
+        let known = self.state.lock().await.logged_in;
+        let (found, logged_in) = match (saves, known) {
+            (Err(full), _) => (Err(full), known),
+            (Ok(()), true) => (Ok(()), true),
+            (Ok(()), false) => {
+                let found = self.login(session).await;
+                let logged_in = found.is_ok();
+                (found, logged_in)
+            }
+        };
+        let mut state = self.state.lock().await;
+        state.logged_in = logged_in;
+        state.health = Some(match &found {
+            Ok(()) => state.ready(&session.incarnation),
+            Err(error) => CodexHealth {
+                ready: false,
+                detail: error.to_string(),
+            },
+        });
+        found
+    }
+
+    /// The session that is there; none is started for it, and a start that is under way is not waited for.
+    pub(crate) fn present(&self) -> Option<Arc<Session>> {
+        let session = locked(&self.present).clone()?;
+        session.connection.is_open().then_some(session)
+    }
+
+    /// Whether its Codex has to do with this thread, or had until its connection broke.
+    pub(crate) fn knows(&self, thread: &ThreadId) -> bool {
+        let session = locked(&self.present).clone();
+        session.is_some_and(|session| {
+            let connection = &session.connection;
+            connection.threads.knows(thread) || connection.router.has(thread)
+        })
+    }
+
+    /// How long nobody needed it.
+    pub(crate) fn idle(&self) -> Duration {
+        match self.present() {
+            Some(session) if !session.connection.router.is_empty() => Duration::ZERO,
+            Some(_) | None => locked(&self.used).elapsed(),
+        }
+    }
+
+    async fn login(&self, session: &Session) -> Result<(), AgentError> {
+        let connection = &session.connection;
+        let read = || {
+            connection.call::<AccountRead>(AccountReadParams {
+                refresh_token: false,
+            })
+        };
+        let harmless = |error| of_call(&error, CallEffect::Repeatable);
+        if !read().await.map_err(harmless)?.is_login_missing() {
+            return Ok(());
+        }
+        if let Some(key) = &self.options.api_key {
+            tracing::info!("codex has no login; logging it in with OPENAI_API_KEY");
+            let params = LoginStartParams::ApiKey {
+                api_key: key.clone(),
+            };
+            connection
+                .call::<AccountLoginStart>(params)
+                .await
+                .map_err(harmless)?;
+            if !read().await.map_err(harmless)?.is_login_missing() {
+                return Ok(());
+            }
+        }
+        let mut reason = "Codex is not logged in: run `codex login` as the daemon's user (with the same CODEX_HOME), or start the daemon with OPENAI_API_KEY; the message is answered then".to_owned();
+        if connection
+            .config_warnings()
+            .iter()
+            .any(|warning| warning.contains(BROKEN_CONFIG))
+        {
+            reason.push_str(". Before that, mend config.toml in CODEX_HOME: Codex could not read it at its start, and without it does not know its provider; `codex-bridge doctor` shows the line");
+        }
+        Err(agent_error(Class::Config, reason))
+    }
+
+    /// How the host is, without waiting for a start that is under way.
+    pub(crate) fn health(&self) -> CodexHealth {
+        let starting = || CodexHealth {
+            ready: false,
+            detail: "codex is being started".to_owned(),
+        };
+        match self.state.try_lock() {
+            Ok(state) => match (&state.current, &state.health) {
+                (Some((session, _)), _) if !session.connection.is_open() => CodexHealth {
+                    ready: false,
+                    detail: "codex is gone and starts again with the next message".to_owned(),
+                },
+                (_, Some(health)) => health.clone(),
+                (Some((session, _)), None) => state.ready(&session.incarnation),
+                (None, None) => starting(),
+            },
+            Err(_busy) => starting(),
+        }
+    }
+
+    /// Codex's warnings about its configuration.
+    pub(crate) async fn config_warnings(&self) -> Vec<String> {
+        match &self.state.lock().await.current {
+            Some((session, _)) => session.connection.config_warnings(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Gives up the present Codex: the next use of it ends the process and starts another.
+    pub(crate) async fn end_life(&self, why: &str) {
+        let state = self.state.lock().await;
+        if let Some((session, _)) = &state.current {
+            session.connection.close(why).await;
+        }
+    }
+
+    /// Ends Codex and everything it started.
+    pub(crate) async fn stop(&self) {
+        let mut state = self.state.lock().await;
+        state.stopped = true;
+        if let Some((session, hold)) = self.let_go(&mut state) {
+            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+        }
+    }
+
+    /// Lets go of Codex without ending it: the next daemon attaches to it.
+    pub(crate) async fn hand_over(&self) {
+        let mut state = self.state.lock().await;
+        state.stopped = true;
+        if let Some((session, hold)) = self.let_go(&mut state) {
+            if session.incarnation.transport == Transport::Socket {
+                return;
+            }
+            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+        }
+    }
+
+    /// Writes down that a Codex process lives.
+    pub(crate) async fn record(&self, incarnation: Incarnation) -> Result<(), AgentError> {
+        let recorded = self.ledger.transact(Incarnate { incarnation }, wall_now());
+        let recorded = recorded.await.map(drop);
+        recorded.map_err(|error| agent_error(Class::Transient, error.to_string()))
+    }
+
+    pub(crate) async fn record_gone(&self, incarnation_id: &IncarnationId) {
+        let gone = IncarnationGone {
+            incarnation_id: incarnation_id.clone(),
+        };
+        if let Err(error) = self.ledger.transact(gone, wall_now()).await {
+            // The row stays "live"; the next start finds the process gone and records it then.
+            tracing::warn!(%error, "the end of a codex process was not recorded");
+        }
+    }
+
+    fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn wall(&self, uptime_ms: u64) -> Timestamp {
+        let ahead = uptime_ms.saturating_sub(self.uptime_ms());
+        wall_now().plus_ms(i64::try_from(ahead).unwrap_or(i64::MAX))
+    }
+}
+
+fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn describe(incarnation: &Incarnation) -> String {
+    format!(
+        "Codex {} over its {}",
+        incarnation.codex_version,
+        match incarnation.transport {
+            Transport::Socket => "unix socket",
+            Transport::Stdio => "pipes",
+        }
+    )
+}
+
+/// News that nothing here uses and that comes often.
+fn unwanted() -> Vec<String> {
+    [
+        "item/commandExecution/outputDelta",
+        "item/reasoning/textDelta",
+        "item/reasoning/summaryTextDelta",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn new_incarnation() -> IncarnationId {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    IncarnationId::new(id.get(..12).unwrap_or(&id))
+}
+
+pub(crate) fn wall_now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
