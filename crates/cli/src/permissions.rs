@@ -6,7 +6,7 @@ use bridge_core::value::{ApprovalPolicy, ReadAccess, Sandbox};
 use bridge_daemon::config::{TierConfig, Tiers};
 use bridge_daemon::routes;
 use bridge_front::api::{Access, RouteEntry, Trace, Verb};
-use bridge_front::{Act, Scope, StartArgs};
+use bridge_front::{ControlAction, Scope, StartArgs};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -101,54 +101,56 @@ fn acts(page: &mut String, scope: Scope) {
 }
 
 /// Each act leads to the next: a new one does not compile before it has its place here.
-fn every_act() -> impl Iterator<Item = Act> {
-    let first = Act::Status {
+fn every_act() -> impl Iterator<Item = ControlAction> {
+    let first = ControlAction::Status {
         task_id: String::new(),
     };
     std::iter::successors(Some(first), act_after)
 }
 
-fn act_after(act: &Act) -> Option<Act> {
+fn act_after(act: &ControlAction) -> Option<ControlAction> {
     let task_id = String::new();
     Some(match act {
-        Act::Status { .. } => Act::List { limit: None },
-        Act::List { .. } => Act::Requests,
-        Act::Requests => notify(true),
-        Act::NotifyCompleted { dry_run: true, .. } => Act::Start(StartArgs::default()),
-        Act::Start(_) => Act::Steer {
+        ControlAction::Status { .. } => ControlAction::List { limit: None },
+        ControlAction::List { .. } => ControlAction::Requests,
+        ControlAction::Requests => notify(true),
+        ControlAction::NotifyCompleted { dry_run: true, .. } => {
+            ControlAction::Start(StartArgs::default())
+        }
+        ControlAction::Start(_) => ControlAction::Steer {
             task_id,
             instruction: String::new(),
         },
-        Act::Steer { .. } => Act::Interrupt { task_id },
-        Act::Interrupt { .. } => Act::Respond {
+        ControlAction::Steer { .. } => ControlAction::Interrupt { task_id },
+        ControlAction::Interrupt { .. } => ControlAction::Respond {
             task_id,
             request_id: String::new(),
             decision: None,
             answers: None,
         },
-        Act::Respond { .. } => notify(false),
-        Act::NotifyCompleted { dry_run: false, .. } => return None,
+        ControlAction::Respond { .. } => notify(false),
+        ControlAction::NotifyCompleted { dry_run: false, .. } => return None,
     })
 }
 
-fn notify(dry_run: bool) -> Act {
-    Act::NotifyCompleted {
+fn notify(dry_run: bool) -> ControlAction {
+    ControlAction::NotifyCompleted {
         limit: None,
         dry_run,
     }
 }
 
-fn name(act: &Act) -> &'static str {
+fn name(act: &ControlAction) -> &'static str {
     match act {
-        Act::Status { .. } => "status of a task",
-        Act::List { .. } => "list of tasks",
-        Act::Requests => "list of questions",
-        Act::NotifyCompleted { dry_run: true, .. } => "which notifications are unsent",
-        Act::Start(_) => "start a task",
-        Act::Steer { .. } => "steer a task",
-        Act::Interrupt { .. } => "stop a task",
-        Act::Respond { .. } => "decide what Codex asks (to accept needs `approve` too)",
-        Act::NotifyCompleted { dry_run: false, .. } => "send notifications",
+        ControlAction::Status { .. } => "status of a task",
+        ControlAction::List { .. } => "list of tasks",
+        ControlAction::Requests => "list of questions",
+        ControlAction::NotifyCompleted { dry_run: true, .. } => "which notifications are unsent",
+        ControlAction::Start(_) => "start a task",
+        ControlAction::Steer { .. } => "steer a task",
+        ControlAction::Interrupt { .. } => "stop a task",
+        ControlAction::Respond { .. } => "decide what Codex asks (to accept needs `approve` too)",
+        ControlAction::NotifyCompleted { dry_run: false, .. } => "send notifications",
     }
 }
 

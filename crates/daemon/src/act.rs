@@ -7,7 +7,7 @@ use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Action, Transition};
 use bridge_core::value::Class;
-use bridge_front::Live;
+use bridge_front::LiveUpdate;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     self.spawn_for(request_id.clone(), daemon.answer(request_id));
                 }
                 Action::Announce { message_id } => {
-                    self.hub.publish(&message_id, Live::Changed);
+                    self.hub.publish(&message_id, LiveUpdate::Changed);
                     self.slots.changed(&message_id);
                 }
             }

@@ -8,14 +8,12 @@
 pub mod a2a;
 pub mod api;
 mod control;
-mod hub;
+mod live;
 pub mod mcp;
+mod message_view;
 mod service;
-mod story;
-mod task_input;
-mod view;
 
-pub use api::changes::{ItemNews, MarkView, RequestNews, StateNews};
+pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
 pub use api::conversations::{ConversationList, ConversationStory, ConversationView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
@@ -24,17 +22,18 @@ pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{
-    ANONYMOUS, Act, Caller, Control, ControlError, ControlErrorKind, Grants, LocalProgram, News,
-    NotificationPayload, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
+    ANONYMOUS, Caller, Control, ControlAction, ControlError, ControlErrorKind, Grants,
+    LocalProgram, NotificationPayload, Scope, ServiceTaskWatch, StartArgs, TaskService, TaskWatch,
+    Via, prompt_summary,
 };
-pub use hub::{AllChanges, Hub, Live, Subscription};
+pub use live::{AllChanges, Hub, LiveSubscription, LiveUpdate};
+pub use message_view::{
+    AckView, ActEntryView, AnswerView, AttemptView, EventView, FailureView, FileView, HoldView,
+    LedgerView, MessageList, MessageView, Problem, ReplyView, StoryView, SubmitRequest,
+    SubmitResponse, TextView, WhyView,
+};
 pub use service::{
-    BridgeService, NewTask, Notified, StartError, Steering, StopRequest, Stopped, SubmitError,
-    Submitted, TaskBegun,
-};
-pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
-pub use task_input::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewFile, NewTaskInput, PushPut};
-pub use view::{
-    AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
-    Problem, SubmitRequest, SubmitResponse, TextView, WhyView,
+    A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
+    Notified, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
+    TaskBegun,
 };

@@ -7,7 +7,7 @@ use crate::state::{StateDir, StateError};
 use anyhow::Context;
 use bridge_core::port::Ledger;
 use bridge_core::value::Token;
-use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
+use bridge_front::api::{Api, Hosts, LocalProcess, ProcessFinder, RouteEntry};
 use bridge_front::{BridgeService, LocalProgram, Scope};
 use bridge_host::process::peer::{Ours, PeerProcess, PeerProgram};
 use bridge_store::SqliteLedger;
@@ -31,7 +31,7 @@ const TOKEN_PREFIX: &str = "cbt_";
 /// The listeners, bound and not yet open.
 pub(crate) struct Listeners {
     local: UnixListener,
-    bar: Bar,
+    bar: ProcessFinder,
     tcp: Option<Tcp>,
     /// How many file descriptors this process may have.
     descriptors: usize,
@@ -125,9 +125,9 @@ impl Tcp {
 }
 
 /// Keeps what Codex runs, and whoever can't be looked at, from controlling the bridge.
-fn bar(run_dir: PathBuf) -> Bar {
+fn bar(run_dir: PathBuf) -> ProcessFinder {
     let run_dir: Arc<Path> = run_dir.into();
-    Bar::new(move |stream| {
+    ProcessFinder::new(move |stream| {
         let (found, run_dir) = (PeerProcess::of(stream), Arc::clone(&run_dir));
         LocalProcess::new(move || {
             let process = found.as_ref().map_err(ToString::to_string)?;

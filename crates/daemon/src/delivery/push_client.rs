@@ -5,7 +5,7 @@ use bridge_channel::a2a::push::{Pushed, Pusher, Receiver};
 use bridge_channel::guard::{Guard, check_origin};
 use bridge_core::step::EventDelivery;
 use bridge_core::value::{Failure, PushTarget, Subscription};
-use bridge_front::a2a::pushed;
+use bridge_front::a2a::push_payload;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -53,7 +53,7 @@ impl PushClient for HttpPushClient {
             let Some(push) = delivery.subscription.push() else {
                 return Ok(());
             };
-            let body = pushed(self.base.as_deref(), delivery).to_string();
+            let body = push_payload(self.base.as_deref(), delivery).to_string();
             let (task_id, mark) = (&delivery.subscription.task_id, &delivery.task_event.mark);
             let id = format!("{task_id}/{mark}");
             let news = Pushed {

@@ -18,7 +18,7 @@ use bridge_core::value::{
     StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::PushPut;
-use bridge_front::a2a::pushed;
+use bridge_front::a2a::push_payload;
 use bridge_testkit::fault::{Fault, Span};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl PushClient for Receivers {
             let mark = delivery.task_event.mark.clone();
             let config = &delivery.subscription.subscription_id;
             known.got.push((config.clone(), mark));
-            let body = pushed(None, delivery).to_string();
+            let body = push_payload(None, delivery).to_string();
             known.bodies.push((config.clone(), body));
             Ok(())
         })

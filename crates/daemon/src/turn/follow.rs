@@ -16,7 +16,7 @@ use bridge_core::step::{Answered, Fail, Lose, Name, Note, Suspend};
 use bridge_core::value::{
     Class, ClientId, EventKind, Failure, MessageId, ThreadId, Timestamp, TurnId,
 };
-use bridge_front::Live;
+use bridge_front::LiveUpdate;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -203,7 +203,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             TurnEvent::Item(item) => self.item(message_id, item).await,
             TurnEvent::Text(said) => {
                 tracing::debug!(target: TRACE, at = "text", %message_id);
-                self.hub.publish(message_id, Live::Text(said.into()));
+                self.hub.publish(message_id, LiveUpdate::Text(said.into()));
             }
             TurnEvent::Named { thread } => {
                 self.settle(Name {
@@ -259,7 +259,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 .await;
         }
         if let Some(diff) = item.diff {
-            self.hub.publish(message_id, Live::Diff(diff.into()));
+            self.hub.publish(message_id, LiveUpdate::Diff(diff.into()));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The agent card, one document for clients of 1.0 and 0.3.
 
-use super::negotiate::ProtocolVersion;
+use super::call::ProtocolVersion;
 use super::{extension, legacy};
 use crate::{A2aAuth, A2aProfile, A2aSkill, Caller};
 use a2a::{

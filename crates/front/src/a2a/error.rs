@@ -2,7 +2,8 @@
 
 use crate::SubmitError;
 use a2a::{FieldViolation, TypedDetail, error_code};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::Response;
 use bridge_core::port::LedgerError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -288,8 +289,14 @@ impl A2aError {
         self.kind
     }
 
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+    /// The response with `Retry-After`, where the error has one.
+    pub(crate) fn with_retry_after(&self, mut response: Response) -> Response {
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_secs().max(1);
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 
     fn details(&self) -> Vec<TypedDetail> {

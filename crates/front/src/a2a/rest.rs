@@ -1,9 +1,9 @@
 //! The HTTP+JSON binding: maps paths and methods to operations, and errors to statuses (AIP-193).
 
+use super::call::{self, Call, ProtocolVersion};
 use super::card;
 use super::error::A2aError;
-use super::negotiate::{self, ProtocolVersion};
-use super::ops::{self, Call, Done, Op};
+use super::ops::{self, Done, Op};
 use crate::api::{Context, ProblemResponse, Who};
 use crate::{BridgeService, Caller};
 use axum::body::Body;
@@ -12,34 +12,27 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::DateTime;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-pub(crate) async fn send<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    request: Request,
-) -> Response {
-    answer(context, caller, request, Op::Send, &[]).await
-}
+type Answering = BoxFuture<'static, Response>;
 
-pub(crate) async fn stream<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    request: Request,
-) -> Response {
-    answer(context, caller, request, Op::Stream, &[]).await
-}
-
-pub(crate) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    request: Request,
-) -> Response {
-    answer(context, caller, request, Op::List, &[]).await
+/// The handler of an operation that its route names. Its path may have the id of a task, and of a push configuration.
+pub(crate) fn operation<D: BridgeService>(
+    op: Op,
+) -> impl Fn(State<Context<D>>, Who, Path<Vec<String>>, Request) -> Answering + Clone + Send + Sync
+{
+    move |State(context), Who(caller), Path(ids), request| {
+        Box::pin(async move {
+            let ids = ids.iter().map(String::as_str);
+            let named: Vec<_> = ["taskId", "id"].into_iter().zip(ids).collect();
+            answer(context, caller, request, op, &named).await
+        })
+    }
 }
 
 /// `GET /tasks/{id}`; the proto subscribes by GET as well.
-pub(crate) async fn look<D: BridgeService>(
+pub(crate) async fn get_task<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -53,7 +46,7 @@ pub(crate) async fn look<D: BridgeService>(
 }
 
 /// `POST /tasks/{id}:cancel` and `POST /tasks/{id}:subscribe`.
-pub(crate) async fn act<D: BridgeService>(
+pub(crate) async fn post_task<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -63,57 +56,11 @@ pub(crate) async fn act<D: BridgeService>(
         Some((id, "cancel")) => (id, Op::Cancel),
         Some((id, "subscribe")) => (id, Op::Subscribe),
         Some(_) | None => {
-            let media = negotiate::media(request.headers());
+            let media = call::media(request.headers());
             return refuse(media, &A2aError::method_not_found("POST of a task"));
         }
     };
     answer(context, caller, request, op, &[("id", id)]).await
-}
-
-pub(crate) async fn create_push<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    Path(id): Path<String>,
-    request: Request,
-) -> Response {
-    answer(context, caller, request, Op::CreatePush, &[("taskId", &id)]).await
-}
-
-pub(crate) async fn list_push<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    Path(id): Path<String>,
-    request: Request,
-) -> Response {
-    answer(context, caller, request, Op::ListPush, &[("taskId", &id)]).await
-}
-
-pub(crate) async fn get_push<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    Path((id, config)): Path<(String, String)>,
-    request: Request,
-) -> Response {
-    let named = [("taskId", id.as_str()), ("id", config.as_str())];
-    answer(context, caller, request, Op::GetPush, &named).await
-}
-
-pub(crate) async fn delete_push<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    Path((id, config)): Path<(String, String)>,
-    request: Request,
-) -> Response {
-    let named = [("taskId", id.as_str()), ("id", config.as_str())];
-    answer(context, caller, request, Op::DeletePush, &named).await
-}
-
-pub(crate) async fn extended_card<D: BridgeService>(
-    State(context): State<Context<D>>,
-    Who(caller): Who,
-    request: Request,
-) -> Response {
-    answer(context, caller, request, Op::ExtendedCard, &[]).await
 }
 
 /// A file of an answer, with headers that keep browsers from rendering it.
@@ -123,7 +70,7 @@ pub(crate) async fn file<D: BridgeService>(
     Path((id, message, n)): Path<(String, String, usize)>,
     headers: HeaderMap,
 ) -> Response {
-    let media = negotiate::media(&headers);
+    let media = call::media(&headers);
     if !context.service.a2a().enabled {
         return refuse(media, &off());
     }
@@ -157,9 +104,8 @@ pub(crate) async fn public_card<D: BridgeService>(
     if !profile.enabled {
         return ProblemResponse::not_found("there is no such route").into_response();
     }
-    let base = negotiate::base(&profile, request.headers(), request.uri());
-    let version =
-        negotiate::version(request.headers(), request.uri()).unwrap_or(ProtocolVersion::V03);
+    let base = call::base(&profile, request.headers(), request.uri());
+    let version = call::version(request.headers(), request.uri()).unwrap_or(ProtocolVersion::V03);
     let content = card::public(&profile, &base, version).to_string();
     let etag = card::etag(&content);
     let which = format!("{base} {}", version.as_str());
@@ -203,7 +149,7 @@ async fn answer<D: BridgeService>(
     named: &[(&str, &str)],
 ) -> Response {
     let (head, body) = request.into_parts();
-    let media = negotiate::media(&head.headers);
+    let media = call::media(&head.headers);
     match run(context, caller, head, body, op, named).await {
         Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
         Ok(Done::Events(events)) => events.respond(|event| event),
@@ -219,7 +165,7 @@ async fn run<D: BridgeService>(
     op: Op,
     named: &[(&str, &str)],
 ) -> Result<Done, A2aError> {
-    let bytes = negotiate::body(&head, body).await?;
+    let bytes = call::body(&head, body).await?;
     let call = Call::new(context, caller, &head)?;
     match call.version {
         ProtocolVersion::V1 => {}
@@ -242,7 +188,7 @@ async fn run<D: BridgeService>(
 
 /// Query parameters without the version.
 fn query(head: &Parts) -> Map<String, Value> {
-    let pairs = negotiate::query(&head.uri).into_iter();
+    let pairs = call::query(&head.uri).into_iter();
     pairs
         .filter(|(name, _)| !name.to_ascii_lowercase().starts_with("a2a-"))
         .map(|(name, value)| (name, Value::String(value)))
@@ -278,14 +224,7 @@ fn json(media: &'static str, status: StatusCode, value: &Value) -> Response {
 }
 
 fn refuse(media: &'static str, error: &A2aError) -> Response {
-    let mut response = json(media, error.kind().status(), &error.to_rest());
-    if let Some(after) = error.retry_after() {
-        let seconds = after.as_secs().max(1);
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
-    }
-    response
+    error.with_retry_after(json(media, error.kind().status(), &error.to_rest()))
 }
 
 pub(super) fn off() -> A2aError {

@@ -1,14 +1,13 @@
 //! The JSON-RPC 2.0 binding of 1.0 and 0.3.
 
+use super::call::{self, Call, ProtocolVersion};
 use super::error::A2aError;
 use super::legacy;
-use super::negotiate::{self, ProtocolVersion};
-use super::ops::{self, Call, Done, Op};
+use super::ops::{self, Done, Op};
 use crate::BridgeService;
 use crate::api::{Context, Who};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
@@ -38,7 +37,7 @@ pub(crate) async fn call<D: BridgeService>(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let bytes = match negotiate::body(&head, body).await {
+    let bytes = match call::body(&head, body).await {
         Ok(bytes) => bytes,
         Err(error) => return refuse(Value::Null, &error),
     };
@@ -167,12 +166,5 @@ fn result(id: Value, result: Value) -> Response {
 /// Errors have status 200, so that clients read the body.
 fn refuse(id: Value, error: &A2aError) -> Response {
     let body = json!({"jsonrpc": "2.0", "id": id, "error": error.to_rpc()});
-    let mut response = Json(body).into_response();
-    if let Some(after) = error.retry_after() {
-        let seconds = after.as_secs().max(1);
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
-    }
-    response
+    error.with_retry_after(Json(body).into_response())
 }

@@ -1,7 +1,7 @@
 //! The events of a task as server-sent events, in the envelope of either binding.
 
+use super::call::Call;
 use super::error::A2aError;
-use super::ops::Call;
 use super::stream::{SequencedEvent, StartAt, Subscriber};
 use crate::BridgeService;
 use crate::api::StreamPermit;

@@ -3,7 +3,7 @@
 use super::extract::{PageQuery, Params};
 use super::messages::rows_of;
 use super::{Context, ProblemResponse};
-use crate::view::MessageRows;
+use crate::message_view::MessageRows;
 use crate::{BridgeService, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};

@@ -6,11 +6,11 @@
 
 use super::extract::Who;
 use super::messages::{find, view};
-use super::streams::StreamPermit;
+use super::permits::StreamPermit;
 use super::{Context, ProblemResponse};
 use crate::control::Subject;
-use crate::hub::MessageUpdates;
-use crate::{BridgeService, EventView, Live, MessageView, TextView};
+use crate::live::MessageUpdates;
+use crate::{BridgeService, EventView, LiveUpdate, MessageView, TextView};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -127,9 +127,9 @@ impl<D: BridgeService> Feed<D> {
             tokio::select! {
                 _ = self.polls.tick() => self.stale = true,
                 (message_id, live) = self.updates.next() => match live {
-                    Live::Changed => self.stale = true,
-                    Live::Text(text) => return Some(FeedEvent::Text(message_id, text)),
-                    Live::Diff(diff) => return Some(FeedEvent::Diff(message_id, diff)),
+                    LiveUpdate::Changed => self.stale = true,
+                    LiveUpdate::Text(text) => return Some(FeedEvent::Text(message_id, text)),
+                    LiveUpdate::Diff(diff) => return Some(FeedEvent::Diff(message_id, diff)),
                 },
             }
         }
@@ -268,7 +268,7 @@ fn last_event_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("last-event-id")?.to_str().ok()
 }
 
-/// Streams a feed until its end, or until the permit is withdrawn.
+/// StreamPermits a feed until its end, or until the permit is withdrawn.
 fn respond<D: BridgeService>(
     feed: Feed<D>,
     permit: StreamPermit,

@@ -20,18 +20,18 @@ use tokio::time::Instant;
 
 /// Finds the process at the other end of a connection.
 #[derive(Clone)]
-pub struct Bar(Arc<dyn Fn(&UnixStream) -> LocalProcess + Send + Sync>);
+pub struct ProcessFinder(Arc<dyn Fn(&UnixStream) -> LocalProcess + Send + Sync>);
 
-impl Bar {
+impl ProcessFinder {
     /// Called once per connection.
     pub fn new(find: impl Fn(&UnixStream) -> LocalProcess + Send + Sync + 'static) -> Self {
         Self(Arc::new(find))
     }
 }
 
-impl fmt::Debug for Bar {
+impl fmt::Debug for ProcessFinder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bar")
+        f.write_str("ProcessFinder")
     }
 }
 
@@ -59,13 +59,13 @@ impl fmt::Debug for LocalProcess {
 /// The listening socket of `api.sock`.
 pub(super) struct Local {
     listener: UnixListener,
-    bar: Bar,
+    bar: ProcessFinder,
     refusals: Arc<Semaphore>,
     logged: Mutex<Option<Instant>>,
 }
 
 impl Local {
-    pub(super) fn new(listener: UnixListener, bar: Bar) -> Self {
+    pub(super) fn new(listener: UnixListener, bar: ProcessFinder) -> Self {
         Self {
             listener,
             bar,

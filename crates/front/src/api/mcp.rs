@@ -2,8 +2,8 @@
 
 use super::bodies::BodyShare;
 use super::extract::{Who, read_body};
+use super::permits::StreamPermits;
 use super::route::{Access, Route, Trace};
-use super::streams::Streams;
 use super::{Context, ProblemResponse};
 use crate::control::Scope;
 use crate::{BridgeService, TaskService};
@@ -37,7 +37,7 @@ pub(super) fn row<D: BridgeService>() -> Route<D> {
 /// Any call may become a stream, so each holds a stream permit until its response is read. The body is read before the
 /// protocol sees the request.
 async fn bounded(
-    State(streams): State<Streams>,
+    State(streams): State<StreamPermits>,
     Who(caller): Who,
     request: Request,
     next: Next,

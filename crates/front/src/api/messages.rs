@@ -2,9 +2,9 @@
 
 use super::extract::{Body, PageQuery, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
-use crate::story::StoryRows;
-use crate::view::ID_PREFIX_MIN_CHARS;
-use crate::view::MessageRows;
+use crate::message_view::HistoryRows;
+use crate::message_view::ID_PREFIX_MIN_CHARS;
+use crate::message_view::MessageRows;
 use crate::{BridgeService, MessageList, MessageView, StoryView, SubmitRequest, SubmitResponse};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -151,7 +151,7 @@ pub(super) fn rows_of(
 /// Newest attempts that are shown: a message that is redriven again and again has many.
 const ATTEMPTS_SHOWN: u32 = 50;
 
-fn story_of(rows: &dyn Read, case: &Case) -> Result<StoryRows, RowsError> {
+fn story_of(rows: &dyn Read, case: &Case) -> Result<HistoryRows, RowsError> {
     let Message {
         message_id, life, ..
     } = &case.message;
@@ -163,7 +163,7 @@ fn story_of(rows: &dyn Read, case: &Case) -> Result<StoryRows, RowsError> {
     for attempt in first..=life.attempt {
         turns.extend(rows.turn(message_id, attempt)?);
     }
-    Ok(StoryRows {
+    Ok(HistoryRows {
         turns,
         events: rows.events(message_id, 0, EVENTS_PER_MESSAGE_MAX)?,
         replies: case.replies.clone(),

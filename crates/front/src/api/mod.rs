@@ -1,8 +1,7 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
-mod a2a;
+pub(crate) mod all_events;
 mod bodies;
-pub(crate) mod changes;
 mod connections;
 pub(crate) mod conversations;
 mod extract;
@@ -15,6 +14,7 @@ mod messages;
 mod metrics;
 mod openapi;
 pub(crate) mod operator;
+mod permits;
 mod problem;
 pub(crate) mod requests;
 mod route;
@@ -22,7 +22,6 @@ mod router;
 mod server;
 mod stall;
 pub(crate) mod status;
-mod streams;
 mod table;
 mod tasks;
 #[cfg(test)]
@@ -31,14 +30,14 @@ pub(crate) mod tokens;
 
 pub(crate) use extract::idempotency_key;
 pub use guard::{ConnectionPeer, Hosts, HostsError, Listener, VIA_HEADER};
-pub use local::{Bar, LocalProcess};
+pub use local::{LocalProcess, ProcessFinder};
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
 
 pub(crate) use bodies::{BodyError, BodyShare};
 pub(crate) use extract::Who;
+pub(crate) use permits::StreamPermit;
 pub(crate) use problem::ProblemResponse;
-pub(crate) use streams::StreamPermit;
 
 use connections::ConnectionLimits;
 use limits::{CONNECTION_PATIENCE, ConnectionCounts};
@@ -87,7 +86,7 @@ struct ApiState {
     known: Arc<guard::TokenCache>,
     /// When the use of each token was last recorded.
     seen: Mutex<HashMap<String, Instant>>,
-    streams: streams::Streams,
+    streams: permits::StreamPermits,
     bodies: Arc<bodies::BodyBudget>,
     counters: Arc<metrics::Counters>,
 }
@@ -107,7 +106,7 @@ impl<D: BridgeService> Api<D> {
     /// The API of a daemon; open streams end when `stop` is cancelled.
     pub fn new(service: D, stop: CancellationToken) -> Self {
         let shared = ApiState {
-            streams: streams::Streams::until(stop.clone()),
+            streams: permits::StreamPermits::until(stop.clone()),
             ..ApiState::default()
         };
         Self {
@@ -132,7 +131,7 @@ impl<D: BridgeService> Api<D> {
     }
 
     /// Serves the local owner until `stop`.
-    pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
+    pub async fn serve_local(self, listener: UnixListener, bar: ProcessFinder) {
         let router = self.router(Listener::Local);
         let limits = ConnectionLimits::local(self.counts.local);
         let socket = local::Local::new(listener, bar);

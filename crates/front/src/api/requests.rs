@@ -4,7 +4,7 @@ use super::extract::{Body, Params, Who};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::control::Scope;
-use crate::view::ID_PREFIX_MIN_CHARS;
+use crate::message_view::ID_PREFIX_MIN_CHARS;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

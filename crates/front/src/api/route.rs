@@ -1,8 +1,10 @@
 //! A row of the route table. Router, OpenAPI document and the test of refusals are built from the rows.
 
 use super::Context;
+use crate::BridgeService;
 use crate::control::Scope;
-use axum::routing::MethodRouter;
+use axum::handler::Handler;
+use axum::routing::{self, MethodRouter};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// The method of a route.
@@ -47,6 +49,8 @@ pub(crate) enum CallDeadline {
     Stream,
 }
 
+type RouteHandler<D> = Box<dyn FnOnce(&Context<D>) -> MethodRouter<Context<D>>>;
+
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The form of a successful response.
@@ -71,19 +75,19 @@ pub(crate) struct Route<D> {
     pub(crate) good: Good,
     pub(crate) statuses: &'static [u16],
     pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// Called once per router, because some handlers keep sessions.
-    pub(crate) handler: fn(&Context<D>) -> MethodRouter<Context<D>>,
+    pub(crate) handler: RouteHandler<D>,
 }
 
-impl<D> Route<D> {
-    pub(crate) fn get(
+impl<D: BridgeService> Route<D> {
+    fn new(
+        verb: Verb,
         path: &'static str,
         access: Access,
         summary: &'static str,
-        handler: fn(&Context<D>) -> MethodRouter<Context<D>>,
+        handler: RouteHandler<D>,
     ) -> Self {
         Self {
-            verb: Verb::Get,
+            verb,
             path,
             access,
             summary,
@@ -98,34 +102,42 @@ impl<D> Route<D> {
         }
     }
 
-    pub(crate) fn post(
+    pub(crate) fn get<T: 'static>(
+        path: &'static str,
+        access: Access,
+        summary: &'static str,
+        handler: impl Handler<T, Context<D>>,
+    ) -> Self {
+        let handler = Box::new(|_: &Context<D>| routing::get(handler));
+        Self::new(Verb::Get, path, access, summary, handler)
+    }
+
+    pub(crate) fn post<T: 'static>(
         path: &'static str,
         access: Access,
         trace: Trace,
         summary: &'static str,
-        handler: fn(&Context<D>) -> MethodRouter<Context<D>>,
+        handler: impl Handler<T, Context<D>>,
     ) -> Self {
-        Self {
-            verb: Verb::Post,
-            trace,
-            ..Self::get(path, access, summary, handler)
-        }
+        let handler = Box::new(|_: &Context<D>| routing::post(handler));
+        let route = Self::new(Verb::Post, path, access, summary, handler);
+        Self { trace, ..route }
     }
 
-    pub(crate) fn delete(
+    pub(crate) fn delete<T: 'static>(
         path: &'static str,
         access: Access,
         trace: Trace,
         summary: &'static str,
-        handler: fn(&Context<D>) -> MethodRouter<Context<D>>,
+        handler: impl Handler<T, Context<D>>,
     ) -> Self {
-        Self {
-            verb: Verb::Delete,
-            ..Self::post(path, access, trace, summary, handler)
-        }
+        let handler = Box::new(|_: &Context<D>| routing::delete(handler));
+        let route = Self::new(Verb::Delete, path, access, summary, handler);
+        Self { trace, ..route }
     }
 
-    /// A protocol behind one path, which checks scopes beyond `access` itself.
+    /// A protocol behind one path, which checks scopes beyond `access` itself. `handler` is called once per router,
+    /// because the protocol may keep sessions.
     pub(crate) fn any(
         path: &'static str,
         access: Access,
@@ -133,11 +145,14 @@ impl<D> Route<D> {
         summary: &'static str,
         handler: fn(&Context<D>) -> MethodRouter<Context<D>>,
     ) -> Self {
-        Self {
-            verb: Verb::Any,
-            pace: CallDeadline::Stream,
-            ..Self::post(path, access, trace, summary, handler)
-        }
+        let route = Self::new(Verb::Any, path, access, summary, Box::new(handler));
+        Self { trace, ..route }.waits()
+    }
+
+    /// The call may wait or stream, and has deadlines of its own.
+    pub(crate) fn waits(mut self) -> Self {
+        self.pace = CallDeadline::Stream;
+        self
     }
 
     /// Adds query parameters.
@@ -166,9 +181,8 @@ impl<D> Route<D> {
 
     /// Responds with server-sent events.
     pub(crate) fn streams(mut self) -> Self {
-        self.pace = CallDeadline::Stream;
         self.headers = &[("Last-Event-ID", "The id of the last event that was seen")];
-        self.answers_media("text/event-stream")
+        self.waits().answers_media("text/event-stream")
     }
 
     /// Sets the success statuses, if not 200.

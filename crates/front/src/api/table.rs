@@ -4,9 +4,10 @@
 use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
 use super::{
-    changes, conversations, feed, messages, metrics, openapi, operator, requests, status, tasks,
-    tokens,
+    all_events, conversations, feed, mcp, messages, metrics, openapi, operator, requests, status,
+    tasks, tokens,
 };
+use crate::a2a::{Op, rest, rpc};
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
@@ -14,58 +15,74 @@ use crate::{
     StopSenderRequest, StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList,
     TokenMade, TokenRevoked,
 };
-use axum::routing::{delete, get, post};
 
 const PUBLIC: Access = Access::Public;
 const READ: Access = Access::Scope(Scope::Read);
 const SEND: Access = Access::Scope(Scope::Send);
 const ADMIN: Access = Access::Scope(Scope::Admin);
 const CONTROL: Access = Access::Scope(Scope::Control);
+const PEERS: Access = Access::Scope(Scope::A2a);
+
+const A2A_TASK: &str = "/a2a/tasks/{id}";
+const A2A_PUSHES: &str = "/a2a/tasks/{id}/pushNotificationConfigs";
+const A2A_PUSH: &str = "/a2a/tasks/{id}/pushNotificationConfigs/{config}";
 
 /// All routes.
 pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     let mut routes = about();
     routes.extend(of_operators());
-    routes.push(super::mcp::row());
+    routes.push(mcp::row());
     routes.extend(of_messages());
     routes.extend(of_conversations());
     routes.extend(of_tokens());
     routes.extend(of_requests());
     routes.extend(of_tasks());
-    routes.extend(super::a2a::rows());
+    routes.extend(of_a2a());
     routes
 }
 
 /// The daemon itself.
 fn about<D: BridgeService>() -> Vec<Route<D>> {
     vec![
-        Route::get("/healthz", PUBLIC, "Whether the process lives", |_| {
-            get(status::healthz)
-        })
+        Route::get(
+            "/healthz",
+            PUBLIC,
+            "Whether the process lives",
+            status::healthz,
+        )
         .answers_media("text/plain"),
         Route::get(
             "/readyz",
             PUBLIC,
             "Whether it can answer messages now",
-            |_| get(status::readyz::<D>),
+            status::readyz::<D>,
         )
         .answers_media("text/plain"),
-        Route::get("/v1/openapi.json", READ, "This document", |_| {
-            get(openapi::show::<D>)
-        }),
-        Route::get("/metrics", READ, "Figures for Prometheus", |_| {
-            get(metrics::show::<D>)
-        })
+        Route::get(
+            "/v1/openapi.json",
+            READ,
+            "This document",
+            openapi::show::<D>,
+        ),
+        Route::get(
+            "/metrics",
+            READ,
+            "Figures for Prometheus",
+            metrics::show::<D>,
+        )
         .answers_media(metrics::MEDIA),
-        Route::get("/v1/events", READ, "Everything that changes", |_| {
-            get(changes::stream::<D>)
-        })
+        Route::get(
+            "/v1/events",
+            READ,
+            "Everything that changes",
+            all_events::stream::<D>,
+        )
         .streams(),
         Route::get(
             "/v1/status",
             READ,
             "How the daemon is and how much is where",
-            |_| get(status::status::<D>),
+            status::status::<D>,
         )
         .answers::<StatusView>(),
     ]
@@ -77,7 +94,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/conversations",
             READ,
             "Conversations, newest first",
-            |_| get(conversations::list::<D>),
+            conversations::list::<D>,
         )
         .asks::<PageQuery>()
         .answers::<ConversationList>(),
@@ -85,7 +102,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/conversations/{id}",
             READ,
             "One conversation with its messages, newest first",
-            |_| get(conversations::show::<D>),
+            conversations::show::<D>,
         )
         .asks::<PageQuery>()
         .answers::<ConversationStory>(),
@@ -94,16 +111,14 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
 
 fn of_tokens<D: BridgeService>() -> Vec<Route<D>> {
     vec![
-        Route::get("/v1/tokens", ADMIN, "Who has a token", |_| {
-            get(tokens::list::<D>)
-        })
-        .answers::<TokenList>(),
+        Route::get("/v1/tokens", ADMIN, "Who has a token", tokens::list::<D>)
+            .answers::<TokenList>(),
         Route::post(
             "/v1/tokens",
             ADMIN,
             Trace::Audit(&["token-add"]),
             "Make a token; it is shown in this answer only",
-            |_| post(tokens::add::<D>),
+            tokens::add::<D>,
         )
         .takes::<NewToken>()
         .answers::<TokenMade>()
@@ -113,7 +128,7 @@ fn of_tokens<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["token-revoke", "stop-sender"]),
             "Revoke a token, and cancel what its holder sent and nobody has begun",
-            |_| delete(tokens::revoke::<D>),
+            tokens::revoke::<D>,
         )
         .answers::<TokenRevoked>(),
     ]
@@ -121,9 +136,13 @@ fn of_tokens<D: BridgeService>() -> Vec<Route<D>> {
 
 fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
     let mut routes = vec![
-        Route::post("/v1/tasks", CONTROL, Trace::Row, "Start a task", |_| {
-            post(tasks::start::<D>)
-        })
+        Route::post(
+            "/v1/tasks",
+            CONTROL,
+            Trace::Row,
+            "Start a task",
+            tasks::start::<D>,
+        )
         .takes::<StartArgs>()
         .answers::<TaskEnvelope>()
         .with_statuses(&[201, 200])
@@ -131,23 +150,21 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
             "Idempotency-Key",
             "The caller's own id: the same one again is the same task",
         )]),
-        Route::get("/v1/tasks", READ, "Tasks, newest first", |_| {
-            get(tasks::list::<D>)
-        })
-        .asks::<tasks::TaskPage>()
-        .answers::<TaskListEnvelope>(),
+        Route::get("/v1/tasks", READ, "Tasks, newest first", tasks::list::<D>)
+            .asks::<tasks::TaskPage>()
+            .answers::<TaskListEnvelope>(),
         Route::get(
             "/v1/tasks/{id}",
             READ,
             "One task, or a message as one",
-            |_| get(tasks::show::<D>),
+            tasks::show::<D>,
         )
         .answers::<TaskEnvelope>(),
         Route::get(
             "/v1/tasks/{id}/events",
             READ,
             "What happens to all messages of a task",
-            |_| get(feed::task_events::<D>),
+            feed::task_events::<D>,
         )
         .streams(),
     ];
@@ -162,7 +179,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::RowOrAudit(&["tell"]),
             "Tell a task more",
-            |_| post(tasks::steer::<D>),
+            tasks::steer::<D>,
         )
         .takes::<tasks::SteerBody>()
         .answers::<TaskEnvelope>(),
@@ -171,7 +188,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::RowOrAudit(&["tell"]),
             "Tell the running turn of a message more",
-            |_| post(tasks::steer::<D>),
+            tasks::steer::<D>,
         )
         .takes::<tasks::SteerBody>()
         .answers::<TaskEnvelope>(),
@@ -180,7 +197,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["cancel"]),
             "End everything of a task that has no answer",
-            |_| post(tasks::interrupt::<D>),
+            tasks::interrupt::<D>,
         )
         .answers::<TaskEnvelope>(),
         Route::post(
@@ -188,7 +205,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["decide"]),
             "Decide what Codex asks; to accept needs `approve` too",
-            |_| post(tasks::respond::<D>),
+            tasks::respond::<D>,
         )
         .takes::<tasks::RespondBody>()
         .answers::<TaskEnvelope>(),
@@ -197,7 +214,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["notify"]),
             "Send the notifications of finished tasks that are still unsent",
-            |_| post(tasks::notify::<D>),
+            tasks::notify::<D>,
         )
         .takes::<tasks::NotifyBody>()
         .answers::<NotifyEnvelope>(),
@@ -212,7 +229,7 @@ fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["reload"]),
             "Read the configuration again",
-            |_| post(operator::reload::<D>),
+            operator::reload::<D>,
         )
         .answers::<ReloadView>(),
         Route::post(
@@ -220,7 +237,7 @@ fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["stop-sender"]),
             "Stop everything of one sender: cancel what waits, interrupt what runs",
-            |_| post(operator::stop_sender::<D>),
+            operator::stop_sender::<D>,
         )
         .takes::<StopSenderRequest>()
         .answers::<StopSenderView>(),
@@ -234,7 +251,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             SEND,
             Trace::Row,
             "Take a message in",
-            |_| post(messages::submit::<D>),
+            messages::submit::<D>,
         )
         .takes::<SubmitRequest>()
         .answers::<SubmitResponse>()
@@ -243,23 +260,26 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "Idempotency-Key",
             "The sender's own id: the same one again is the same message",
         )]),
-        Route::get("/v1/messages", READ, "Messages, newest first", |_| {
-            get(messages::list::<D>)
-        })
+        Route::get(
+            "/v1/messages",
+            READ,
+            "Messages, newest first",
+            messages::list::<D>,
+        )
         .asks::<PageQuery>()
         .answers::<MessageList>(),
         Route::get(
             "/v1/messages/{id}",
             READ,
             "One message with its story",
-            |_| get(messages::show::<D>),
+            messages::show::<D>,
         )
         .answers::<StoryView>(),
         Route::get(
             "/v1/messages/{id}/events",
             READ,
             "What happens to one message",
-            |_| get(feed::message_events::<D>),
+            feed::message_events::<D>,
         )
         .streams(),
         Route::post(
@@ -267,7 +287,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["redrive"]),
             "Send a dead letter again, or let a parked message go on",
-            |_| post(operator::redrive::<D>),
+            operator::redrive::<D>,
         )
         .answers::<ActView>()
         .with_statuses(&[202]),
@@ -276,7 +296,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["discard"]),
             "Give a dead letter or a parked message up",
-            |_| post(operator::discard::<D>),
+            operator::discard::<D>,
         )
         .answers::<ActView>(),
         Route::post(
@@ -284,7 +304,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["cancel"]),
             "Stop a message",
-            |_| post(operator::cancel::<D>),
+            operator::cancel::<D>,
         )
         .answers::<ActView>()
         .with_statuses(&[200, 202]),
@@ -292,7 +312,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/dead",
             READ,
             "Dead letters and parked messages, newest first",
-            |_| get(operator::list::<D>),
+            operator::list::<D>,
         )
         .asks::<PageQuery>()
         .answers::<DeadList>(),
@@ -306,7 +326,7 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/requests",
             READ,
             "What Codex asks, newest first",
-            |_| get(requests::list::<D>),
+            requests::list::<D>,
         )
         .asks::<requests::RequestQuery>()
         .answers::<RequestList>(),
@@ -314,7 +334,7 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/requests/{id}",
             READ,
             "One question with all that is decided about",
-            |_| get(requests::show::<D>),
+            requests::show::<D>,
         )
         .answers::<RequestEntry>(),
         Route::post(
@@ -322,9 +342,120 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["decide"]),
             "Decide what Codex asks; to accept needs `approve` as well",
-            |_| post(requests::decide::<D>),
+            requests::decide::<D>,
         )
         .takes::<DecisionRequest>()
         .answers::<DecisionView>(),
+    ]
+}
+
+/// A2A: the agent card and everything below `/a2a`. The protocol is in `crate::a2a`.
+fn of_a2a<D: BridgeService>() -> Vec<Route<D>> {
+    let mut routes = vec![
+        Route::get(
+            "/.well-known/agent-card.json",
+            PUBLIC,
+            "The agent card of A2A",
+            rest::public_card::<D>,
+        ),
+        Route::post(
+            "/a2a",
+            PEERS,
+            Trace::Row,
+            "A2A over JSON-RPC, 1.0 and 0.3",
+            rpc::call::<D>,
+        )
+        .waits(),
+        Route::post(
+            "/a2a/",
+            PEERS,
+            Trace::Row,
+            "A2A over JSON-RPC for clients that add a slash",
+            rpc::call::<D>,
+        )
+        .waits(),
+        Route::post(
+            "/a2a/message:send",
+            PEERS,
+            Trace::Row,
+            "A2A: give Codex a task, or go on with one",
+            rest::operation::<D>(Op::Send),
+        )
+        .waits(),
+        Route::post(
+            "/a2a/message:stream",
+            PEERS,
+            Trace::Row,
+            "A2A: the same, and follow it",
+            rest::operation::<D>(Op::Stream),
+        )
+        .waits(),
+        Route::get(
+            "/a2a/extendedAgentCard",
+            PEERS,
+            "A2A: the card for callers that are known",
+            rest::operation::<D>(Op::ExtendedCard),
+        ),
+    ];
+    routes.extend(of_a2a_tasks());
+    routes
+}
+
+fn of_a2a_tasks<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/a2a/tasks",
+            PEERS,
+            "A2A: one's own tasks, newest change first",
+            rest::operation::<D>(Op::List),
+        ),
+        Route::get(
+            A2A_TASK,
+            PEERS,
+            "A2A: one task; with `:subscribe` behind its id, what happens to it",
+            rest::get_task::<D>,
+        )
+        .waits(),
+        Route::post(
+            A2A_TASK,
+            PEERS,
+            Trace::Audit(&["cancel"]),
+            "A2A: `:cancel` behind the id of a task stops it, `:subscribe` follows it",
+            rest::post_task::<D>,
+        )
+        .waits(),
+        Route::get(
+            "/a2a/tasks/{id}/files/{message}/{n}",
+            PEERS,
+            "A2A: a file of an answer",
+            rest::file::<D>,
+        )
+        .answers_media("application/octet-stream"),
+        Route::post(
+            A2A_PUSHES,
+            PEERS,
+            Trace::Row,
+            "A2A: subscribe to push notifications of a task",
+            rest::operation::<D>(Op::CreatePush),
+        ),
+        Route::get(
+            A2A_PUSHES,
+            PEERS,
+            "A2A: the push notification configurations of a task",
+            rest::operation::<D>(Op::ListPush),
+        ),
+        Route::get(
+            A2A_PUSH,
+            PEERS,
+            "A2A: one of them",
+            rest::operation::<D>(Op::GetPush),
+        ),
+        Route::delete(
+            A2A_PUSH,
+            PEERS,
+            Trace::Row,
+            "A2A: delete one of them",
+            rest::operation::<D>(Op::DeletePush),
+        ),
     ]
 }

@@ -3,7 +3,9 @@
 use super::extract::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::{Act, Control, ControlError, ControlErrorKind, StartArgs, TaskService};
+use crate::control::{
+    Control, ControlAction, ControlError, ControlErrorKind, StartArgs, TaskService,
+};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -81,7 +83,7 @@ fn told(envelope: Value) -> Told {
     }
 }
 
-async fn act<D: BridgeService>(context: Context<D>, Who(caller): Who, act: Act) -> Told {
+async fn act<D: BridgeService>(context: Context<D>, Who(caller): Who, act: ControlAction) -> Told {
     let control = TaskService::new(context.service);
     told(control.act(&caller, act).await?)
 }
@@ -97,7 +99,7 @@ pub(super) async fn start<D: BridgeService>(
         ..args
     };
     let control = TaskService::new(context.service);
-    let envelope = control.act(&caller, Act::Start(args)).await?;
+    let envelope = control.act(&caller, ControlAction::Start(args)).await?;
     let status = match envelope.get("duplicate") {
         Some(Value::Bool(true)) => StatusCode::OK,
         Some(_) | None => StatusCode::CREATED,
@@ -118,7 +120,7 @@ pub(super) async fn show<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
 ) -> Told {
-    act(context, who, Act::Status { task_id }).await
+    act(context, who, ControlAction::Status { task_id }).await
 }
 
 /// For tasks and for messages of any channel.
@@ -128,7 +130,7 @@ pub(super) async fn steer<D: BridgeService>(
     Path(task_id): Path<String>,
     Body(body): Body<SteerBody>,
 ) -> Told {
-    let steer = Act::Steer {
+    let steer = ControlAction::Steer {
         task_id,
         instruction: body.instruction,
     };
@@ -140,7 +142,7 @@ pub(super) async fn interrupt<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
 ) -> Told {
-    act(context, who, Act::Interrupt { task_id }).await
+    act(context, who, ControlAction::Interrupt { task_id }).await
 }
 
 pub(super) async fn respond<D: BridgeService>(
@@ -149,7 +151,7 @@ pub(super) async fn respond<D: BridgeService>(
     Path(task_id): Path<String>,
     Body(body): Body<RespondBody>,
 ) -> Told {
-    let respond = Act::Respond {
+    let respond = ControlAction::Respond {
         task_id,
         request_id: body.request_id,
         decision: body.decision,
@@ -163,7 +165,7 @@ pub(super) async fn notify<D: BridgeService>(
     who: Who,
     Body(body): Body<NotifyBody>,
 ) -> Told {
-    let notify = Act::NotifyCompleted {
+    let notify = ControlAction::NotifyCompleted {
         limit: body.limit,
         dry_run: body.dry_run,
     };

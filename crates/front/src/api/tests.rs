@@ -15,7 +15,6 @@ use crate::{
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
-use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
@@ -429,7 +428,7 @@ async fn k16_handler_panic_fails_one_request() {
     let mut routes = table::routes();
     let path = "/trouble";
     let access = Access::Scope(Scope::Read);
-    routes.push(Route::get(path, access, "Panics", |_| get(trouble)));
+    routes.push(Route::get(path, access, "Panics", trouble));
     let router = router::router(api.context.clone(), Listener::Local, routes);
     let good = request(&Method::GET, "/readyz", 1);
     let (bad, good) = tokio::join!(

@@ -3,13 +3,11 @@
 //! HTTP, MCP and the command line speak it; the daemon answers it from rows. Who may do what is the caller's scopes;
 //! what a decision leads to is the core's.
 
-mod act;
+mod action;
 mod caller;
 mod envelope;
 mod interrupt;
-mod news;
 mod notify;
-mod payload;
 mod respond;
 mod rows;
 mod service;
@@ -17,11 +15,10 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use act::{Act, Control, ControlError, ControlErrorKind, News, StartArgs};
+pub use action::{Control, ControlAction, ControlError, ControlErrorKind, StartArgs, TaskWatch};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub(crate) use envelope::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
-pub use news::ServiceNews;
-pub use payload::NotificationPayload;
+pub use notify::NotificationPayload;
 pub(crate) use rows::{NotFound, Subject};
-pub use service::TaskService;
+pub use service::{ServiceTaskWatch, TaskService};
 pub use start::prompt_summary;

@@ -1,12 +1,17 @@
-//! Notify completed: the notifications of finished tasks that are still unsent go out now, or are only shown.
+//! Notifications of finished tasks: what they say, and the action that sends those that are still unsent.
 
-use super::envelope::{NotificationView, NotifyEnvelope, notification_word, notified_at, seconds};
+use super::envelope::{
+    NotificationView, NotifyEnvelope, Protocol, TaskDetail, TaskView, notification_word,
+    notified_at, seconds,
+};
+use super::rows::{Subject, TaskRows};
 use super::service::{Done, shown, unavailable};
-use super::{Caller, ControlError, NotificationPayload, TaskService};
+use super::{Caller, ControlError, TaskService};
 use crate::service::{BridgeService, Notified};
-use bridge_core::limits::PAGE_MAX;
+use bridge_core::limits::{PAGE_MAX, clip};
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::value::{Subscription, Task, TaskId};
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -168,5 +173,52 @@ fn unsent(rows: &dyn Read) -> Result<Vec<Subscription>, RowsError> {
         };
         after = Some((last.task_id.clone(), last.subscription_id.clone()));
         unsent.extend(page.into_iter().filter(|it| it.notify().is_some()));
+    }
+}
+
+/// Longest summary in the lines for people.
+const SUMMARY_MAX_CHARS: usize = 700;
+
+/// The payload of a notification.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotificationPayload {
+    /// How the task ended.
+    pub status: &'static str,
+    /// For people.
+    pub text: String,
+    /// For programs: the envelope, without prompt and answer beyond their summaries.
+    pub body: Value,
+}
+
+impl NotificationPayload {
+    /// Made from rows; `None` if the task's messages are gone.
+    pub fn load(rows: &dyn Read, task: &Task) -> Result<Option<Self>, RowsError> {
+        let loaded = TaskRows::load(rows, Subject::Task(Box::new(task.clone())))?;
+        Ok(loaded.map(|rows| Self::of(&rows)))
+    }
+
+    fn of(rows: &TaskRows) -> Self {
+        let view = TaskView::of(rows, TaskDetail::Notification);
+        let status = view.status;
+        let mut text = format!(
+            "Codex Bridge task {} finished with status: {status}.\nPrompt: {}",
+            view.task_id, view.prompt_summary,
+        );
+        let summary = view
+            .final_summary
+            .as_ref()
+            .or(view.error_summary.as_ref())
+            .or(view.last_progress_summary.as_ref());
+        if let Some(summary) = summary {
+            text.push_str("\nSummary: ");
+            text.push_str(&clip(summary, SUMMARY_MAX_CHARS));
+        }
+        let body = json!({
+            "type": format!("task.{status}"),
+            "success": true,
+            "task": view,
+            "protocol": Protocol::of(rows.transport),
+        });
+        Self { status, text, body }
     }
 }

@@ -1,7 +1,7 @@
 //! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
 
 use crate::control::{ControlError, ControlErrorKind};
-use crate::view::ID_PREFIX_MIN_CHARS;
+use crate::message_view::ID_PREFIX_MIN_CHARS;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::task::{ControlStatus, TaskMessage, TaskState, present};

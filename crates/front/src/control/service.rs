@@ -1,13 +1,14 @@
-//! Control over the service: each act is checked against what its caller may do, done by the service, and answered from rows.
+//! Control over the service: each action is checked against the caller's scopes, performed, and answered from rows.
 
 use super::envelope::{TaskDetail, TaskEnvelope, TaskListEnvelope, TaskView};
 use super::rows::{Subject, TaskRows};
-use super::{Act, Caller, Control, ControlError, ControlErrorKind, Scope, ServiceNews};
+use super::{Caller, Control, ControlAction, ControlError, ControlErrorKind, Scope, TaskWatch};
+use crate::live::MessageUpdates;
 use crate::service::{BridgeService, Steering, SubmitError};
 use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, LedgerError};
-use bridge_core::value::TaskId;
+use bridge_core::value::{MessageId, TaskId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -164,25 +165,25 @@ impl<D: BridgeService> TaskService<D> {
 }
 
 impl<D: BridgeService> Control for TaskService<D> {
-    type News = ServiceNews<D>;
+    type TaskWatch = ServiceTaskWatch<D>;
 
-    fn news(&self, task_id: &str) -> ServiceNews<D> {
-        ServiceNews::of(self.service.clone(), task_id)
+    fn news(&self, task_id: &str) -> ServiceTaskWatch<D> {
+        ServiceTaskWatch::of(self.service.clone(), task_id)
     }
 
-    async fn act(&self, caller: &Caller, act: Act) -> Done {
+    async fn act(&self, caller: &Caller, act: ControlAction) -> Done {
         permit(caller, act.scope())?;
         match act {
-            Act::Start(args) => self.start(caller, args).await,
-            Act::Status { task_id } => self.status(&task_id).await,
-            Act::List { limit } => self.page(limit, None).await,
-            Act::Requests => self.requests().await,
-            Act::Steer {
+            ControlAction::Start(args) => self.start(caller, args).await,
+            ControlAction::Status { task_id } => self.status(&task_id).await,
+            ControlAction::List { limit } => self.page(limit, None).await,
+            ControlAction::Requests => self.requests().await,
+            ControlAction::Steer {
                 task_id,
                 instruction,
             } => self.steer(caller, &task_id, instruction).await,
-            Act::Interrupt { task_id } => self.interrupt(caller, &task_id).await,
-            Act::Respond {
+            ControlAction::Interrupt { task_id } => self.interrupt(caller, &task_id).await,
+            ControlAction::Respond {
                 task_id,
                 request_id,
                 decision,
@@ -192,7 +193,9 @@ impl<D: BridgeService> Control for TaskService<D> {
                 self.respond(caller, &task_id, &request_id, decision, answers)
                     .await
             }
-            Act::NotifyCompleted { limit, dry_run } => self.notify(caller, limit, dry_run).await,
+            ControlAction::NotifyCompleted { limit, dry_run } => {
+                self.notify(caller, limit, dry_run).await
+            }
         }
     }
 }
@@ -237,4 +240,60 @@ pub(super) fn closed(error: SubmitError) -> ControlError {
         | SubmitError::Ledger(_) => ControlErrorKind::Unavailable,
     };
     ControlError::new(kind, error.to_string())
+}
+
+/// Changes of one task, or of a message of any channel.
+#[derive(Debug)]
+pub struct ServiceTaskWatch<D> {
+    service: D,
+    id: String,
+    /// The unfinished messages at the last call.
+    open: Option<Vec<MessageId>>,
+    updates: MessageUpdates,
+}
+
+impl<D: BridgeService> ServiceTaskWatch<D> {
+    pub(super) fn of(service: D, id: &str) -> Self {
+        Self {
+            updates: MessageUpdates::new(service.hub()),
+            service,
+            id: id.trim().to_owned(),
+            open: None,
+        }
+    }
+
+    /// Follows the unfinished messages; returns whether they are others than before. A finished message is not followed
+    /// any more, and its last change may have notified nobody.
+    async fn follow_open(&mut self) -> Result<bool, LedgerError> {
+        let id = self.id.clone();
+        let open = self.service.ledger().read(move |rows| {
+            let Ok(subject) = Subject::find(rows, &id)? else {
+                return Ok(Vec::new());
+            };
+            let mut messages = subject.messages(rows)?;
+            messages.retain(|message| !message.life.state.name().finished());
+            Ok(messages)
+        });
+        let open: Vec<MessageId> = open
+            .await?
+            .into_iter()
+            .map(|message| message.message_id)
+            .collect();
+        // Where the hub has no room, the caller polls.
+        let added = self.updates.follow(&open);
+        let is_other = added || self.open.as_ref() != Some(&open);
+        self.open = Some(open);
+        Ok(is_other)
+    }
+}
+
+impl<D: BridgeService> TaskWatch for ServiceTaskWatch<D> {
+    async fn changed(&mut self) {
+        match self.follow_open().await {
+            Ok(true) => {}
+            Ok(false) => self.updates.changed().await,
+            // The caller reads the rows on an interval, and gets the error then.
+            Err(_unreadable) => std::future::pending().await,
+        }
+    }
 }

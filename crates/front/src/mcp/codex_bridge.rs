@@ -1,7 +1,7 @@
 //! The tool `codex_bridge` with the parameters and envelope of its legacy version.
 
-use super::arguments::{Arguments, invalid};
-use crate::{Act, ControlError, StartArgs};
+use super::tools::{Arguments, invalid};
+use crate::{ControlAction, ControlError, StartArgs};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -73,11 +73,11 @@ fn schema() -> JsonObject {
 }
 
 /// Parses a call. Parameters that its action does not use are ignored, as in the legacy tool.
-pub(super) fn act(arguments: Option<JsonObject>) -> Result<Act, ControlError> {
+pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, ControlError> {
     let given = Arguments::new(NAME, arguments);
     let action = given.text("action")?.unwrap_or_default();
     match action.trim().to_lowercase().as_str() {
-        "start" => Ok(Act::Start(StartArgs {
+        "start" => Ok(ControlAction::Start(StartArgs {
             prompt: given.text("prompt")?.unwrap_or_default(),
             cwd: given.text("cwd")?,
             model: given.text("model")?,
@@ -87,26 +87,26 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<Act, ControlError> {
             notify_target: given.text("notify_target")?,
             key: None,
         })),
-        "status" => Ok(Act::Status {
+        "status" => Ok(ControlAction::Status {
             task_id: given
                 .text("task_id")?
                 .ok_or_else(|| words("codex_bridge status requires task_id."))?,
         }),
-        "list" => Ok(Act::List {
+        "list" => Ok(ControlAction::List {
             limit: given.number("limit")?,
         }),
-        "notify_completed" => Ok(Act::NotifyCompleted {
+        "notify_completed" => Ok(ControlAction::NotifyCompleted {
             limit: given.number("limit")?,
             dry_run: given.flag("dry_run")?,
         }),
         "steer" => {
             let words = || words("codex_bridge steer requires task_id and instruction.");
-            Ok(Act::Steer {
+            Ok(ControlAction::Steer {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 instruction: given.text("instruction")?.ok_or_else(words)?,
             })
         }
-        "interrupt" | "cancel" => Ok(Act::Interrupt {
+        "interrupt" | "cancel" => Ok(ControlAction::Interrupt {
             task_id: given
                 .text("task_id")?
                 .ok_or_else(|| words("codex_bridge interrupt requires task_id."))?,
@@ -114,7 +114,7 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<Act, ControlError> {
         "respond" => {
             let words =
                 || words("codex_bridge respond requires task_id and instruction=request_id.");
-            Ok(Act::Respond {
+            Ok(ControlAction::Respond {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 request_id: given.text("instruction")?.ok_or_else(words)?,
                 decision: given.text("decision")?,

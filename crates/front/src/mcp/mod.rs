@@ -1,15 +1,13 @@
 //! The MCP server: the legacy tool `codex_bridge`, small tools, and tasks as resources.
 //!
-//! One handler serves both transports, stdio and `/mcp`. Behind `/mcp` calls become [`Act`](crate::Act)s, which
+//! One handler serves both transports, stdio and `/mcp`. Behind `/mcp` calls become [`ControlAction`](crate::ControlAction)s, which
 //! [`Control`](crate::Control) authorises and performs. A stdio server is a proxy: its [`Backend`] forwards to `/mcp`.
 
-mod arguments;
-mod brief;
 mod codex_bridge;
 mod resources;
 mod server;
-mod sessions;
-mod small;
+mod summary;
+mod tools;
 mod transport;
 mod wait;
 
@@ -17,5 +15,5 @@ mod wait;
 mod tests;
 
 pub use server::{Backend, refused};
-pub use small::CallTraits;
+pub use tools::CallTraits;
 pub use transport::{route, serve_stdio};

@@ -1,6 +1,6 @@
 //! Tasks as resources: a list, and one resource per task.
 
-use crate::{Act, Caller, Control, ControlError, ControlErrorKind};
+use crate::{Caller, Control, ControlAction, ControlError, ControlErrorKind};
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -51,7 +51,7 @@ pub(super) async fn read<C: Control>(
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
     let act = match uri.strip_prefix(TASK) {
-        Some(task_id) if !task_id.is_empty() => Act::Status {
+        Some(task_id) if !task_id.is_empty() => ControlAction::Status {
             task_id: task_id.to_owned(),
         },
         Some(_) | None if uri == TASKS => newest(),
@@ -68,8 +68,8 @@ pub(super) async fn read<C: Control>(
     Ok(ReadResourceResult::new(vec![text]))
 }
 
-fn newest() -> Act {
-    Act::List {
+fn newest() -> ControlAction {
+    ControlAction::List {
         limit: Some(LISTED),
     }
 }

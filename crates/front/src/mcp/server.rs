@@ -1,10 +1,10 @@
 //! The handler of both transports, and its backend inside the daemon, where each call is an act of its caller.
 
-use super::small::{McpCall, Small};
+use super::tools::{McpCall, TaskTool};
 use super::wait::{self, Waited};
-use super::{brief, codex_bridge, resources};
+use super::{codex_bridge, resources, summary};
 use crate::api::idempotency_key;
-use crate::{Act, Caller, Control, ControlError, ControlErrorKind, StartArgs};
+use crate::{Caller, Control, ControlAction, ControlError, ControlErrorKind, StartArgs};
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
@@ -66,8 +66,10 @@ impl<C: Control> ControlBackend<C> {
     ) -> Result<Value, ControlError> {
         match call {
             McpCall::Whole(act) => self.0.act(caller, act).await,
-            McpCall::Do(act @ Act::List { .. }) => Ok(brief::list(&self.0.act(caller, act).await?)),
-            McpCall::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
+            McpCall::Do(act @ ControlAction::List { .. }) => {
+                Ok(summary::list(&self.0.act(caller, act).await?))
+            }
+            McpCall::Do(act) => Ok(summary::task(&self.0.act(caller, act).await?)),
             McpCall::Start(args, patience) => self.start(args, patience, caller, context).await,
             McpCall::Wait { task_id, patience } => {
                 self.wait(&task_id, patience, caller, context).await
@@ -83,11 +85,11 @@ impl<C: Control> ControlBackend<C> {
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        let started = self.0.act(caller, Act::Start(args)).await?;
+        let started = self.0.act(caller, ControlAction::Start(args)).await?;
         let task_id = started.pointer("/task/task_id").and_then(Value::as_str);
         match (patience, task_id) {
             (Some(patience), Some(task_id)) => self.wait(task_id, patience, caller, context).await,
-            (Some(_), None) | (None, _) => Ok(brief::task(&started)),
+            (Some(_), None) | (None, _) => Ok(summary::task(&started)),
         }
     }
 
@@ -100,9 +102,9 @@ impl<C: Control> ControlBackend<C> {
     ) -> Result<Value, ControlError> {
         let waited = wait::wait(&self.0, caller, task_id, patience, context).await?;
         Ok(match waited {
-            Waited::Settled(envelope) => brief::task(&envelope),
+            Waited::Settled(envelope) => summary::task(&envelope),
             Waited::StillWorks(envelope) => {
-                let mut brief = brief::task(&envelope);
+                let mut brief = summary::task(&envelope);
                 if let Some(brief) = brief.as_object_mut() {
                     brief.insert("timed_out".to_owned(), json!(true));
                 }
@@ -113,7 +115,7 @@ impl<C: Control> ControlBackend<C> {
 
     /// Every open request, of tasks however old, and of messages of other channels, which answer to their own id.
     async fn requests(&self, caller: &Caller) -> Result<Value, ControlError> {
-        let listed = self.0.act(caller, Act::Requests).await?;
+        let listed = self.0.act(caller, ControlAction::Requests).await?;
         let asked = listed.get("requests").and_then(Value::as_array);
         let mut whose: Vec<String> = Vec::new();
         for request in asked.into_iter().flatten() {
@@ -125,7 +127,7 @@ impl<C: Control> ControlBackend<C> {
         }
         let mut found = Vec::new();
         for task_id in whose {
-            let act = Act::Status {
+            let act = ControlAction::Status {
                 task_id: task_id.clone(),
             };
             let envelope = match self.0.act(caller, act).await {
@@ -135,7 +137,7 @@ impl<C: Control> ControlBackend<C> {
                 Err(error) => return Err(error),
             };
             let task = envelope.get("task").cloned().unwrap_or_default();
-            for mut request in brief::requests(&task) {
+            for mut request in summary::requests(&task) {
                 if let Some(request) = request.as_object_mut() {
                     request.insert("task_id".to_owned(), json!(task_id));
                 }
@@ -163,7 +165,7 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
 
 /// All tools, the legacy one first.
 fn tools() -> Vec<Tool> {
-    let small = Small::ALL.into_iter().map(Small::tool);
+    let small = TaskTool::ALL.into_iter().map(TaskTool::tool);
     std::iter::once(codex_bridge::tool()).chain(small).collect()
 }
 
@@ -241,7 +243,7 @@ impl<B: Backend> ServerHandler for McpServer<B> {
     fn get_tool(&self, name: &str) -> Option<Tool> {
         match name {
             codex_bridge::NAME => Some(codex_bridge::tool()),
-            name => Small::named(name).map(Small::tool),
+            name => TaskTool::named(name).map(TaskTool::tool),
         }
     }
 

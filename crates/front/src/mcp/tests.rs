@@ -1,7 +1,9 @@
 //! The server as a client of the official SDK sees it, over a control that answers as a script says.
 
 use super::server::{Backend, ControlBackend, McpServer};
-use crate::{Act, Caller, Control, ControlError, ControlErrorKind, News, StartArgs, Via};
+use crate::{
+    Caller, Control, ControlAction, ControlError, ControlErrorKind, StartArgs, TaskWatch, Via,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam,
     ClientConfig, ClientRequest, ErrorCode, ListResourcesResult, ProgressNotificationParam,
@@ -22,7 +24,7 @@ type Answer = Result<Value, ControlError>;
 
 #[derive(Clone, Default)]
 struct Scripted {
-    acts: Arc<Mutex<Vec<(Caller, Act)>>>,
+    acts: Arc<Mutex<Vec<(Caller, ControlAction)>>>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
     heard: Option<mpsc::UnboundedSender<()>>,
     news: Told,
@@ -40,7 +42,7 @@ enum Told {
     At(Arc<Notify>),
 }
 
-impl News for Told {
+impl TaskWatch for Told {
     async fn changed(&mut self) {
         match self {
             Self::Never => std::future::pending().await,
@@ -59,21 +61,21 @@ impl Scripted {
         }
     }
 
-    fn acts(&self) -> Vec<Act> {
+    fn acts(&self) -> Vec<ControlAction> {
         let acts = self.acts.lock().unwrap();
         acts.iter().map(|(_, act)| act.clone()).collect()
     }
 }
 
 impl Control for Scripted {
-    type News = Told;
+    type TaskWatch = Told;
 
     fn news(&self, task_id: &str) -> Told {
         assert_eq!(task_id, "codex-1");
         self.news.clone()
     }
 
-    async fn act(&self, caller: &Caller, act: Act) -> Answer {
+    async fn act(&self, caller: &Caller, act: ControlAction) -> Answer {
         self.acts.lock().unwrap().push((caller.clone(), act));
         if let Some(heard) = &self.heard {
             let _unheard = heard.send(());
@@ -194,7 +196,7 @@ async fn maps_every_legacy_action() {
         (
             json!({"action": "start", "prompt": "p", "cwd": "/w", "model": "m", "sandbox": "read-only",
                 "approval_policy": "untrusted", "codex_home": "/h", "notify_target": "local"}),
-            Act::Start(StartArgs {
+            ControlAction::Start(StartArgs {
                 prompt: "p".to_owned(),
                 cwd: Some("/w".to_owned()),
                 model: Some("m".to_owned()),
@@ -208,48 +210,51 @@ async fn maps_every_legacy_action() {
         // The ancestor's agents send what they do not use, and its refusals come from control.
         (
             json!({"action": " Start ", "prompt": "  ", "limit": null}),
-            Act::Start(StartArgs::default()),
+            ControlAction::Start(StartArgs::default()),
         ),
         (
             json!({"action": "status", "task_id": "codex-1"}),
-            Act::Status {
+            ControlAction::Status {
                 task_id: id.clone(),
             },
         ),
-        (json!({"action": "list"}), Act::List { limit: None }),
+        (
+            json!({"action": "list"}),
+            ControlAction::List { limit: None },
+        ),
         (
             json!({"action": "list", "limit": 3}),
-            Act::List { limit: Some(3) },
+            ControlAction::List { limit: Some(3) },
         ),
         (
             json!({"action": "notify_completed", "dry_run": true, "limit": 2}),
-            Act::NotifyCompleted {
+            ControlAction::NotifyCompleted {
                 limit: Some(2),
                 dry_run: true,
             },
         ),
         (
             json!({"action": "steer", "task_id": "codex-1", "instruction": "more"}),
-            Act::Steer {
+            ControlAction::Steer {
                 task_id: id.clone(),
                 instruction: "more".to_owned(),
             },
         ),
         (
             json!({"action": "interrupt", "task_id": "codex-1"}),
-            Act::Interrupt {
+            ControlAction::Interrupt {
                 task_id: id.clone(),
             },
         ),
         (
             json!({"action": "cancel", "task_id": "codex-1"}),
-            Act::Interrupt {
+            ControlAction::Interrupt {
                 task_id: id.clone(),
             },
         ),
         (
             json!({"action": "respond", "task_id": "codex-1", "instruction": "r1"}),
-            Act::Respond {
+            ControlAction::Respond {
                 task_id: id.clone(),
                 request_id: request.clone(),
                 decision: None,
@@ -259,7 +264,7 @@ async fn maps_every_legacy_action() {
         (
             json!({"action": "respond", "task_id": "codex-1", "instruction": "r1",
                 "answers": {"q": {"answers": ["a"]}}}),
-            Act::Respond {
+            ControlAction::Respond {
                 task_id: id,
                 request_id: request,
                 decision: None,
@@ -435,7 +440,12 @@ async fn cancelling_wait_leaves_task_running() {
     // The server still answers, and the wait no longer looks.
     read(&told(&client, "codex_bridge", json!({"action": "list"})).await);
     let acts = control.acts();
-    let is_a_look = |act: &Act| matches!(act, Act::Status { .. } | Act::List { .. });
+    let is_a_look = |act: &ControlAction| {
+        matches!(
+            act,
+            ControlAction::Status { .. } | ControlAction::List { .. }
+        )
+    };
     assert!(acts.iter().all(is_a_look), "{acts:?}");
 }
 
@@ -507,12 +517,12 @@ async fn lists_open_requests_across_tasks() {
         {"task_id": "m3", "request_id": "r3", "headline": "run make"},
     ]);
     assert_eq!(value["requests"], expected);
-    let looks = ["codex-2", "m3"].map(|task_id| Act::Status {
+    let looks = ["codex-2", "m3"].map(|task_id| ControlAction::Status {
         task_id: task_id.to_owned(),
     });
     assert_eq!(
         control.acts(),
-        [vec![Act::Requests], looks.to_vec()].concat()
+        [vec![ControlAction::Requests], looks.to_vec()].concat()
     );
 }
 

@@ -1,6 +1,6 @@
 //! Waits for a task to end or to need a decision, and reports progress. The task goes on when a wait ends or is cancelled.
 
-use crate::{Act, Caller, Control, ControlError, News};
+use crate::{Caller, Control, ControlAction, ControlError, TaskWatch};
 use bridge_core::deadline::after;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -55,7 +55,7 @@ pub(super) async fn wait<C: Control>(
     let mut reads = ReadBudget::new(Instant::now());
     loop {
         reads.spend(Instant::now());
-        let status = Act::Status {
+        let status = ControlAction::Status {
             task_id: task_id.to_owned(),
         };
         let envelope = control.act(caller, status).await?;

@@ -7,8 +7,8 @@ use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ReadAccess, Sandbox, Task, TaskId, TaskStart, TaskTerms, Timestamp,
 };
 use bridge_front::{
-    Act, BridgeService, Caller, Control, ControlErrorKind, Grants, Live, News, Scope, TaskService,
-    Via,
+    BridgeService, Caller, Control, ControlAction, ControlErrorKind, Grants, LiveUpdate, Scope,
+    TaskService, TaskWatch, Via,
 };
 
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn threat_1_token_steers_only_own_tasks() {
         .unwrap();
     let control = TaskService::new(service);
     let steer = async |caller: &Caller, id: &str| {
-        let act = Act::Steer {
+        let act = ControlAction::Steer {
             task_id: id.to_owned(),
             instruction: "left".to_owned(),
         };
@@ -91,7 +91,7 @@ async fn threat_1_token_steers_only_own_tasks() {
 }
 
 /// Whether there is news now, once everything that is ready was done.
-async fn is_told(news: &mut impl News) -> bool {
+async fn is_told(news: &mut impl TaskWatch) -> bool {
     tokio::time::timeout(Duration::from_hours(1), news.changed())
         .await
         .is_ok()
@@ -107,9 +107,9 @@ async fn waiters_are_notified_on_task_change() {
         let mut news = control.news(id);
         assert!(is_told(&mut news).await, "{id}: it listens");
         assert!(!is_told(&mut news).await, "{id}: nothing happened");
-        service.hub().publish(&first, Live::Diff("+1".into()));
+        service.hub().publish(&first, LiveUpdate::Diff("+1".into()));
         assert!(!is_told(&mut news).await, "{id}: what Codex writes");
-        service.hub().publish(&first, Live::Changed);
+        service.hub().publish(&first, LiveUpdate::Changed);
         assert!(is_told(&mut news).await, "{id}: it changed");
     }
 }

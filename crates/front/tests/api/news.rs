@@ -3,7 +3,7 @@
 use crate::service::{Reader, TestService};
 use bridge_core::step::Cancel;
 use bridge_core::value::MessageId;
-use bridge_front::{BridgeService, Live};
+use bridge_front::{BridgeService, LiveUpdate};
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
@@ -14,7 +14,9 @@ async fn n8_lagging_reader_gets_latest_state() {
     service.receives("m1").await;
     let began = tokio::time::Instant::now();
     for _ in 0..50_000 {
-        service.hub().publish(&MessageId::new("m1"), Live::Changed);
+        service
+            .hub()
+            .publish(&MessageId::new("m1"), LiveUpdate::Changed);
     }
     service
         .cancel(
@@ -69,7 +71,7 @@ async fn n8_slow_message_watcher_gets_end() {
     for n in 0..50_000 {
         service
             .hub()
-            .publish(&id, Live::Diff(format!("text {n}").into()));
+            .publish(&id, LiveUpdate::Diff(format!("text {n}").into()));
     }
     service
         .cancel(id, bridge_core::value::Actor::named("ann"))
@@ -156,7 +158,7 @@ async fn unannounced_changes_are_published_under_load() {
         let mut every = tokio::time::interval(Duration::from_secs(1));
         loop {
             every.tick().await;
-            hub.publish(&MessageId::new("m1"), Live::Changed);
+            hub.publish(&MessageId::new("m1"), LiveUpdate::Changed);
         }
     });
     let (message_id, by) = (

@@ -17,9 +17,9 @@ use bridge_core::value::{
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, HealthView, Hub, Live, NewAnswer, NewTask, NewTaskInput,
-    Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
-    SubmitRequest, Submitted, TaskBegun, TokenHash,
+    A2aProfile, BridgeService, Caller, HealthView, Hub, LiveUpdate, NewAnswer, NewTask,
+    NewTaskInput, Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped,
+    SubmitError, SubmitRequest, Submitted, TaskBegun, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
@@ -107,7 +107,7 @@ impl TestService {
     pub(crate) async fn receives(&self, id: &str) {
         let received = self.does(message(id, "local", "ann")).await;
         assert!(matches!(received, Ok(Received::New(_))));
-        self.hub.publish(&MessageId::new(id), Live::Changed);
+        self.hub.publish(&MessageId::new(id), LiveUpdate::Changed);
     }
 }
 
@@ -218,7 +218,7 @@ impl BridgeService for TestService {
         let committed = self.ledger.transact(transition, self.now()).await?;
         for action in committed.actions {
             if let Action::Announce { message_id } = action {
-                self.hub.publish(&message_id, Live::Changed);
+                self.hub.publish(&message_id, LiveUpdate::Changed);
             }
         }
         Ok(committed.outcome)
@@ -335,7 +335,7 @@ impl BridgeService for TestService {
     async fn accept_input(&self, task: NewTaskInput) -> Result<InputAccepted, SubmitError> {
         let taken = self.does(self.task(task).await).await?;
         if let InputAccepted::New { message_id, .. } = &taken {
-            self.hub.publish(message_id, Live::Changed);
+            self.hub.publish(message_id, LiveUpdate::Changed);
         }
         Ok(taken)
     }

@@ -3,8 +3,8 @@
 //! How a task stands is derived, so that a filter by status looks at tasks one by one, up to a bound for one call. A
 //! page that ends there may have fewer tasks than were wanted, and says where to go on.
 
-use super::Call;
 use crate::BridgeService;
+use crate::a2a::call::Call;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};

@@ -1,42 +1,22 @@
-//! The operations of A2A over the service, one file per group. Both bindings call [`run`], and know nothing else of them.
+//! The operations of A2A over the service. Both bindings call [`run`], and know nothing else of them.
 
-mod card;
-mod find;
+mod cancel;
+mod get;
 mod list;
 mod push;
 mod send;
-mod stop;
-mod wait;
 
-pub(crate) use find::file;
+pub(crate) use get::file;
 
+use super::call::Call;
+use super::decode::request as decode;
 use super::error::A2aError;
-use super::negotiate::ProtocolVersion;
 use super::sse::EventStream;
-use super::{decode, schema};
-use crate::api::{BodyShare, Context};
-use crate::{BridgeService, Caller};
+use super::{card, schema};
+use crate::BridgeService;
 use a2a::methods;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-
-/// One call: who calls, from where, and what was said beside the request.
-pub(crate) struct Call<D> {
-    pub(crate) context: Context<D>,
-    pub(crate) caller: Caller,
-    /// Where the caller reached us.
-    pub(crate) base: String,
-    /// The key from the header `Idempotency-Key`.
-    pub(crate) key: Option<String>,
-    pub(crate) version: ProtocolVersion,
-    /// The number of the last event that a subscriber has who goes on behind it ([`super::extension::RESUME`]).
-    pub(crate) after: Option<u64>,
-    /// Set when the caller hung up: nobody waits for the answer.
-    pub(crate) gone: CancellationToken,
-    /// Holds the room of the body.
-    pub(crate) room: Option<BodyShare>,
-}
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,51 +93,31 @@ pub(crate) async fn run<D: BridgeService>(
     params: Value,
 ) -> Result<Done, A2aError> {
     match op {
-        Op::Send => {
-            let request = decode::request(&schema::SEND, params)?;
-            Done::of(&send::send(call, request).await?)
-        }
-        Op::Stream => {
-            let request = decode::request(&schema::SEND, params)?;
-            send::stream(call, request).await.map(events)
-        }
-        Op::Get => {
-            let request = decode::request(&schema::GET, params)?;
-            Done::of(&find::get(call, request).await?)
-        }
-        Op::List => {
-            let request = decode::request(&schema::LIST, params)?;
-            Done::of(&list::list(call, request).await?)
-        }
-        Op::Cancel => {
-            let request = decode::request(&schema::CANCEL, params)?;
-            Done::of(&stop::cancel(call, request).await?)
-        }
-        Op::Subscribe => {
-            let request = decode::request(&schema::SUBSCRIBE, params)?;
-            find::subscribe(call, request).await.map(events)
-        }
+        Op::Send => Done::of(&send::send(call, decode(&schema::SEND, params)?).await?),
+        Op::Stream => send::stream(call, decode(&schema::SEND, params)?)
+            .await
+            .map(events),
+        Op::Get => Done::of(&get::get(call, decode(&schema::GET, params)?).await?),
+        Op::List => Done::of(&list::list(call, decode(&schema::LIST, params)?).await?),
+        Op::Cancel => Done::of(&cancel::cancel(call, decode(&schema::CANCEL, params)?).await?),
+        Op::Subscribe => get::subscribe(call, decode(&schema::SUBSCRIBE, params)?)
+            .await
+            .map(events),
         Op::CreatePush => {
-            let request = decode::request(&schema::CREATE_PUSH, params)?;
-            Done::of(&push::create(call, request).await?)
+            Done::of(&push::create(call, decode(&schema::CREATE_PUSH, params)?).await?)
         }
-        Op::GetPush => {
-            let request = decode::request(&schema::ONE_PUSH, params)?;
-            Done::of(&push::get(call, request).await?)
-        }
-        Op::ListPush => {
-            let request = decode::request(&schema::LIST_PUSH, params)?;
-            Done::of(&push::list(call, request).await?)
-        }
+        Op::GetPush => Done::of(&push::get(call, decode(&schema::ONE_PUSH, params)?).await?),
+        Op::ListPush => Done::of(&push::list(call, decode(&schema::LIST_PUSH, params)?).await?),
         Op::DeletePush => {
-            let request = decode::request(&schema::ONE_PUSH, params)?;
-            push::delete(call, request).await?;
+            push::delete(call, decode(&schema::ONE_PUSH, params)?).await?;
             Ok(Done::Value(json!({})))
         }
         Op::ExtendedCard => {
             let _request: a2a::GetExtendedAgentCardRequest =
-                decode::request(&schema::EXTENDED_CARD, params)?;
-            Ok(Done::Value(card::extended(call)))
+                decode(&schema::EXTENDED_CARD, params)?;
+            let profile = call.context.service.a2a();
+            let card = card::extended(&profile, &call.base, &call.caller);
+            Ok(Done::Value(card))
         }
     }
 }

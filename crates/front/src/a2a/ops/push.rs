@@ -1,8 +1,8 @@
 //! Push notification configurations: kept and forgotten through the service. What is sent, and where it may go, is the
 //! daemon's.
 
-use super::Call;
-use super::find::owned;
+use super::get::owned;
+use crate::a2a::call::Call;
 use crate::a2a::error::A2aError;
 use crate::{BridgeService, PushPut, TokenHash};
 use a2a::{

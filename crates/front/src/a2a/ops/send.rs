@@ -1,8 +1,9 @@
 //! Send: a message begins a task, goes on with one, or answers a question of Codex in one; then its caller waits, or
 //! follows it.
 
-use super::find::owned;
-use super::{Call, push, wait};
+use super::get::{owned, until};
+use super::push;
+use crate::a2a::call::Call;
 use crate::a2a::error::A2aError;
 use crate::a2a::parse::{ParsedMessage, parse};
 use crate::a2a::questions::{self, AnswerResult};
@@ -54,7 +55,7 @@ pub(super) async fn send<D: BridgeService>(
     };
     let id = task_id.as_str();
     let view = match &permit {
-        Some(permit) => wait::until(call, Some(permit), id, SEND_WAIT, rests).await?,
+        Some(permit) => until(call, Some(permit), id, SEND_WAIT, rests).await?,
         None => owned(&call.context.service, &call.caller, id).await?,
     };
     if blocking && let Some(message) = said(&view) {

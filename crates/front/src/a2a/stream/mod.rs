@@ -4,7 +4,6 @@
 //! subscriber that missed events starts again with a snapshot.
 
 mod draft;
-mod holdback;
 mod publisher;
 mod replay;
 mod snapshot;
@@ -16,7 +15,7 @@ pub(crate) use replay::SequencedEvent;
 
 use super::error::A2aError;
 use crate::BridgeService;
-use crate::hub::MessageUpdates;
+use crate::live::MessageUpdates;
 use bridge_core::deadline::after;
 use bridge_core::value::TaskId;
 use publisher::{SubscriberStart, TaskPublisher};

@@ -8,7 +8,7 @@ use super::replay::{ReplayBuffer, SequencedEvent};
 use super::snapshot::Snapshot;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{Detail, task};
-use crate::{BridgeService, Live, Subscription};
+use crate::{BridgeService, LiveSubscription, LiveUpdate};
 use a2a::{Task, TaskState};
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
@@ -40,7 +40,7 @@ pub(super) struct TaskPublisher {
     /// Wakes the publisher's loop when a subscriber arrives.
     arrived: Notify,
     /// Subscriptions that the publisher's loop has not taken over yet.
-    new_subscriptions: Mutex<Vec<(MessageId, Subscription)>>,
+    new_subscriptions: Mutex<Vec<(MessageId, LiveSubscription)>>,
     /// Last time the loop saw a subscriber.
     last_active: Mutex<Instant>,
 }
@@ -223,7 +223,7 @@ impl TaskPublisher {
     }
 
     /// Subscriptions added since the last call.
-    pub(super) fn take_new_subscriptions(&self) -> Vec<(MessageId, Subscription)> {
+    pub(super) fn take_new_subscriptions(&self) -> Vec<(MessageId, LiveSubscription)> {
         std::mem::take(&mut *lock(&self.new_subscriptions))
     }
 
@@ -314,12 +314,12 @@ impl TaskPublisher {
         &self,
         service: &D,
         message_id: &MessageId,
-        live: Live,
+        live: LiveUpdate,
     ) -> Result<(), A2aError> {
         let text = match live {
-            Live::Changed => return self.refresh(service).await,
-            Live::Diff(_) => return Ok(()),
-            Live::Text(text) => text,
+            LiveUpdate::Changed => return self.refresh(service).await,
+            LiveUpdate::Diff(_) => return Ok(()),
+            LiveUpdate::Text(text) => text,
         };
         let mut state = self.state.lock().await;
         match state.as_mut() {

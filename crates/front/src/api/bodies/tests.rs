@@ -158,3 +158,28 @@ async fn f4_budget_exhaustion_sets_retry_after() {
     assert_eq!(response.status().as_u16(), 503);
     assert!(response.headers().contains_key("retry-after"));
 }
+
+fn values(json: &str) -> usize {
+    values_memory(json.as_bytes()).unwrap() / VALUE_BYTES
+}
+
+#[test]
+fn f4_counts_json_values_before_parsing() {
+    assert_eq!(values("[]"), 1);
+    assert_eq!(values(r#"[1, -1, 0.5, "a\n", null, true, []]"#), 8);
+    assert_eq!(values(r#"{"a": {"b": 1}}"#), 2 * OBJECT_VALUES + 3);
+    assert_eq!(values("[1, 2"), 3, "not JSON");
+    assert_eq!(values(&"[".repeat(100_000)), 128, "too deep");
+    let list = |n: usize| format!("[{}[]]", "[],".repeat(n));
+    assert!(values_memory(list(VALUES_MAX - 2).as_bytes()).is_ok());
+    assert_eq!(
+        values_memory(list(VALUES_MAX - 1).as_bytes()),
+        Err(TooManyValues)
+    );
+    assert_eq!(
+        values_memory(list(2_700_000).as_bytes()),
+        Err(TooManyValues)
+    );
+    let objects = format!("[{}0]", r#"{"":0},"#.repeat(20_000));
+    assert_eq!(values_memory(objects.as_bytes()), Err(TooManyValues));
+}

@@ -5,14 +5,11 @@
 mod hosts;
 mod identify;
 mod rate;
-mod token_cache;
 
 pub use hosts::{Hosts, HostsError};
-pub(super) use identify::A2A_PATH;
-pub(super) use identify::Identity;
 pub use identify::VIA_HEADER;
+pub(super) use identify::{A2A_PATH, Identity, TokenCache, TokenUse};
 pub(super) use rate::Rates;
-pub(super) use token_cache::{TokenCache, TokenUse};
 
 use super::server::Over;
 use super::{Context, LocalProcess, ProblemResponse};

@@ -20,7 +20,7 @@ use bridge_core::value::{
     ReplyState, Seq,
 };
 use bridge_front::api::{Api, Hosts, Listener};
-use bridge_front::{BridgeService, Live};
+use bridge_front::{BridgeService, LiveUpdate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -166,7 +166,7 @@ impl World {
             Change::NewReply(reply),
         ];
         self.service.does(Put(rows)).await.unwrap();
-        self.service.hub().publish(&message_id, Live::Changed);
+        self.service.hub().publish(&message_id, LiveUpdate::Changed);
     }
 }
 

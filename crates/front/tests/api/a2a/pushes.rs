@@ -142,7 +142,7 @@ async fn files_that_have_no_address_are_named() {
         task_event: task_event.unwrap(),
         timeline,
     };
-    let told = bridge_front::a2a::pushed(None, &delivery);
+    let told = bridge_front::a2a::push_payload(None, &delivery);
     let part = &told["artifactUpdate"]["artifact"]["parts"][1]["data"];
     assert_eq!(part["files"][0]["filename"], "a.txt", "{told}");
 }

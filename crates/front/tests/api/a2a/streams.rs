@@ -1,4 +1,4 @@
-//! Streams as each binding writes them; what is told in them is the tellers' business.
+//! StreamPermits as each binding writes them; what is told in them is the tellers' business.
 
 use super::{World, by, says, says_in};
 use crate::audit::{asks, becomes};

@@ -1,8 +1,8 @@
 //! Cancel: every message of a task that has no answer yet is stopped.
 
-use super::Call;
-use super::find::owned;
-use super::wait;
+use super::get::{owned, until};
+use crate::a2a::call::Call;
+
 use crate::BridgeService;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
@@ -33,7 +33,7 @@ pub(super) async fn cancel<D: BridgeService>(
     let over = |view: &TaskSnapshot| view.now().state.terminal();
     // Stopping is refused to nobody for want of a place.
     let permit = call.stream_permit().ok();
-    let view = wait::until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
+    let view = until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
     Ok(task::task(service, &call.base, &view, Detail::WHOLE).await)
 }
 

@@ -5,10 +5,10 @@
 //! over the rows has an id, so a pass that is cut off is repeated.
 
 use super::extract::Who;
+use super::permits::StreamPermit;
 use super::requests::RequestView;
-use super::streams::StreamPermit;
 use super::{Context, ProblemResponse};
-use crate::hub::AllChanges;
+use crate::live::AllChanges;
 use crate::{BridgeService, EventView};
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -49,7 +49,7 @@ pub struct MarkView {
 
 /// `state` on `/v1/events`: a message is somewhere else in its life.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct StateNews {
+pub struct StateChange {
     /// Id of the message.
     pub message_id: String,
     /// The conversation's key.
@@ -66,7 +66,7 @@ pub struct StateNews {
 
 /// `item` on `/v1/events`: something happened in a turn.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ItemNews {
+pub struct ItemChange {
     /// Id of the message.
     pub message_id: String,
     /// The item.
@@ -76,7 +76,7 @@ pub struct ItemNews {
 
 /// `request` on `/v1/events`: Codex asked, or somebody decided.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct RequestNews {
+pub struct RequestChange {
     /// Id of the message.
     pub message_id: String,
     /// The request.
@@ -306,7 +306,7 @@ impl Published {
         for item in &items {
             published.last_item = published.last_item.max(item.ordinal);
             if item.at >= from {
-                let item = ItemNews {
+                let item = ItemChange {
                     message_id: id.clone(),
                     event: EventView::from(item),
                 };
@@ -317,7 +317,7 @@ impl Published {
             let state = state_name(&request.state);
             let before = published.requests.insert(request.request_id.clone(), state);
             if before != Some(state) && changed_at(request) >= from {
-                let request = RequestNews {
+                let request = RequestChange {
                     message_id: id.clone(),
                     request: RequestView::new(request, Some(&message)),
                 };
@@ -328,7 +328,7 @@ impl Published {
         let before = published.state.replace(state);
         published.finished = message.life.state.name().finished();
         if before != Some(state) && message.life.updated_at >= from {
-            let state = StateNews {
+            let state = StateChange {
                 message_id: id,
                 conversation: conversation.map_or_else(String::new, |c| c.external_key),
                 channel: message.channel.to_string(),

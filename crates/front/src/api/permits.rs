@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The open streams of all callers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct StreamPermits {
     taken: Arc<Mutex<HashMap<String, CallerStreams>>>,
     /// Ends all streams.
     stop: CancellationToken,
@@ -26,13 +26,13 @@ struct CallerStreams {
 /// Permission for one stream; released when dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
-    streams: Streams,
+    streams: StreamPermits,
     name: String,
     stop: CancellationToken,
 }
 
-impl Streams {
-    /// Streams that end when `stop` is cancelled.
+impl StreamPermits {
+    /// StreamPermits that end when `stop` is cancelled.
     pub(super) fn until(stop: CancellationToken) -> Self {
         let taken = Arc::default();
         Self { taken, stop }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn threat_22_limits_total_and_caller_streams() {
-        let streams = Streams::default();
+        let streams = StreamPermits::default();
         let mut permits: Vec<StreamPermit> = (0..STREAMS_PER_CALLER)
             .map(|_| streams.acquire(&caller("one")).unwrap())
             .collect();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn threat_32_revocation_ends_only_own_streams() {
-        let streams = Streams::default();
+        let streams = StreamPermits::default();
         let (one, two) = (caller("one"), caller("two"));
         let (gone, stays) = (
             streams.acquire(&one).unwrap(),

@@ -1,8 +1,7 @@
-//! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`.
+//! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`, and their arguments.
 
-use super::arguments::Arguments;
 use super::{codex_bridge, wait};
-use crate::{Act, ControlError, StartArgs};
+use crate::{ControlAction, ControlError, ControlErrorKind, StartArgs};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 /// One of the small tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Small {
+pub(super) enum TaskTool {
     Start,
     Status,
     Wait,
@@ -25,9 +24,9 @@ pub(super) enum Small {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum McpCall {
     /// `codex_bridge`: one act, answered with its whole envelope.
-    Whole(Act),
+    Whole(ControlAction),
     /// One act, answered briefly.
-    Do(Act),
+    Do(ControlAction),
     /// Start, and then wait if that is asked for.
     Start(StartArgs, Option<Duration>),
     /// Wait until the task ends or asks.
@@ -43,7 +42,7 @@ enum ToolEffect {
     Changes,
 }
 
-impl Small {
+impl TaskTool {
     pub(super) const ALL: [Self; 8] = [
         Self::Start,
         Self::Status,
@@ -214,7 +213,7 @@ impl Small {
                     .filter(|seconds| *seconds > 0)
                     .map(wait::patience),
             ),
-            Self::Status => McpCall::Do(Act::Status {
+            Self::Status => McpCall::Do(ControlAction::Status {
                 task_id: task_id()?,
             }),
             Self::Wait => McpCall::Wait {
@@ -223,21 +222,21 @@ impl Small {
                     .number("timeout_seconds")?
                     .map_or(wait::DEFAULT, wait::patience),
             },
-            Self::List => McpCall::Do(Act::List {
+            Self::List => McpCall::Do(ControlAction::List {
                 limit: given.number("limit")?,
             }),
             Self::Requests => McpCall::Requests,
-            Self::Respond => McpCall::Do(Act::Respond {
+            Self::Respond => McpCall::Do(ControlAction::Respond {
                 task_id: task_id()?,
                 request_id: given.needed("request_id")?,
                 decision: Some(given.needed("decision")?),
                 answers: given.object("answers")?,
             }),
-            Self::Steer => McpCall::Do(Act::Steer {
+            Self::Steer => McpCall::Do(ControlAction::Steer {
                 task_id: task_id()?,
                 instruction: given.needed("instruction")?,
             }),
-            Self::Interrupt => McpCall::Do(Act::Interrupt {
+            Self::Interrupt => McpCall::Do(ControlAction::Interrupt {
                 task_id: task_id()?,
             }),
         })
@@ -255,7 +254,7 @@ impl McpCall {
         if name == codex_bridge::NAME {
             return Ok(codex_bridge::act(arguments).map(Self::Whole));
         }
-        match Small::named(&name) {
+        match TaskTool::named(&name) {
             Some(tool) => Ok(tool.call(arguments)),
             None => Err(ErrorData::invalid_params(
                 format!("there is no tool {name:?}"),
@@ -266,7 +265,7 @@ impl McpCall {
 
     /// Makes a repeated start the same task.
     pub(super) fn with_key(mut self, key: Option<String>) -> Self {
-        if let Self::Start(args, _) | Self::Whole(Act::Start(args)) = &mut self {
+        if let Self::Start(args, _) | Self::Whole(ControlAction::Start(args)) = &mut self {
             args.key = key;
         }
         self
@@ -297,7 +296,10 @@ impl CallTraits {
         let repeatable = match &call {
             McpCall::Whole(act) | McpCall::Do(act) => matches!(
                 act,
-                Act::Start(_) | Act::Status { .. } | Act::List { .. } | Act::Requests
+                ControlAction::Start(_)
+                    | ControlAction::Status { .. }
+                    | ControlAction::List { .. }
+                    | ControlAction::Requests
             ),
             McpCall::Start(..) | McpCall::Wait { .. } | McpCall::Requests => true,
         };
@@ -314,6 +316,93 @@ impl ToolEffect {
             Self::Changes => hints.read_only(false).destructive(true).open_world(true),
         }
     }
+}
+
+/// The arguments of one call. `null` counts as absent: models fill in parameters that they do not use.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    tool: &'static str,
+    values: JsonObject,
+}
+
+impl Arguments {
+    pub(super) fn new(tool: &'static str, values: Option<JsonObject>) -> Self {
+        Self {
+            tool,
+            values: values.unwrap_or_default(),
+        }
+    }
+
+    /// A text; white space alone counts as absent.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ControlError> {
+        match self.given(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(self.unfit(name, "a string")),
+        }
+    }
+
+    /// A required text.
+    pub(super) fn needed(&self, name: &str) -> Result<String, ControlError> {
+        self.text(name)?
+            .ok_or_else(|| invalid(format!("{} requires {name}.", self.tool)))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<u32>, ControlError> {
+        let unfit = || self.unfit(name, "a whole number that is not negative");
+        match self.given(name) {
+            None => Ok(None),
+            Some(value) => {
+                let number = value.as_u64().ok_or_else(unfit)?;
+                u32::try_from(number).map(Some).map_err(|_| unfit())
+            }
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ControlError> {
+        match self.given(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(self.unfit(name, "true or false")),
+        }
+    }
+
+    pub(super) fn object(&self, name: &str) -> Result<Option<Value>, ControlError> {
+        match self.given(name) {
+            None => Ok(None),
+            Some(object @ Value::Object(_)) => Ok(Some(object.clone())),
+            Some(_) => Err(self.unfit(name, "an object")),
+        }
+    }
+
+    /// Refuses unknown names, so that a misspelt one is not silently ignored.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), ControlError> {
+        match self
+            .values
+            .keys()
+            .find(|name| !known.contains(&name.as_str()))
+        {
+            None => Ok(()),
+            Some(name) => Err(invalid(format!(
+                "{} has no parameter {name:?}; it has: {}.",
+                self.tool,
+                known.join(", ")
+            ))),
+        }
+    }
+
+    fn given(&self, name: &str) -> Option<&Value> {
+        self.values.get(name).filter(|value| !value.is_null())
+    }
+
+    fn unfit(&self, name: &str, wanted: &str) -> ControlError {
+        invalid(format!("{}: {name} must be {wanted}.", self.tool))
+    }
+}
+
+pub(super) fn invalid(message: String) -> ControlError {
+    ControlError::new(ControlErrorKind::Invalid, message)
 }
 
 #[cfg(test)]

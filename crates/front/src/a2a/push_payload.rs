@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// The body of one push. `base` is the public URL of this server, if known.
 #[must_use]
-pub fn pushed(base: Option<&str>, delivery: &EventDelivery) -> Value {
+pub fn push_payload(base: Option<&str>, delivery: &EventDelivery) -> Value {
     let view = &delivery.timeline.view;
     let what = &delivery.task_event.what;
     let push = delivery.subscription.push();

@@ -15,7 +15,7 @@ const WATCHED_MAX: usize = 4096;
 
 /// One update of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Live {
+pub enum LiveUpdate {
     /// The rows of the message changed.
     Changed,
     /// What Codex writes: each growing part, and once more when it is whole.
@@ -32,7 +32,7 @@ const ALL_BEHIND_MAX: usize = 1024;
 pub struct Hub {
     /// The newest text of each running turn, for subscribers that arrive late.
     texts: Arc<Mutex<HashMap<MessageId, Arc<TextUpdate>>>>,
-    watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<Live>>>>,
+    watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<LiveUpdate>>>>,
     all: broadcast::Sender<MessageId>,
 }
 
@@ -59,10 +59,10 @@ impl AllChanges {
 
 /// A subscription to one message; ends when dropped.
 #[derive(Debug)]
-pub struct Subscription {
+pub struct LiveSubscription {
     hub: Hub,
     message_id: MessageId,
-    updates: Option<broadcast::Receiver<Live>>,
+    updates: Option<broadcast::Receiver<LiveUpdate>>,
 }
 
 impl Hub {
@@ -73,11 +73,11 @@ impl Hub {
     }
 
     /// Publishes an update; free without subscribers.
-    pub fn publish(&self, message_id: &MessageId, live: Live) {
-        if live == Live::Changed && self.all.receiver_count() > 0 {
+    pub fn publish(&self, message_id: &MessageId, live: LiveUpdate) {
+        if live == LiveUpdate::Changed && self.all.receiver_count() > 0 {
             let _unwatched = self.all.send(message_id.clone());
         }
-        if let Live::Text(text) = &live {
+        if let LiveUpdate::Text(text) = &live {
             self.keep_text(message_id, text);
         }
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Hub {
 
     /// Subscribes to one message. `None` if too many messages have subscriptions.
     #[must_use]
-    pub fn watch(&self, message_id: &MessageId) -> Option<Subscription> {
+    pub fn watch(&self, message_id: &MessageId) -> Option<LiveSubscription> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if watched.len() >= WATCHED_MAX && !watched.contains_key(message_id) {
             return None;
@@ -117,7 +117,7 @@ impl Hub {
         let sender = watched
             .entry(message_id.clone())
             .or_insert_with(|| broadcast::channel(BEHIND_MAX).0);
-        Some(Subscription {
+        Some(LiveSubscription {
             hub: self.clone(),
             message_id: message_id.clone(),
             updates: Some(sender.subscribe()),
@@ -125,16 +125,16 @@ impl Hub {
     }
 }
 
-impl Subscription {
+impl LiveSubscription {
     /// The next update. A subscriber that fell behind gets `Changed`.
-    pub async fn next(&mut self) -> Live {
+    pub async fn next(&mut self) -> LiveUpdate {
         let Some(updates) = &mut self.updates else {
-            return Live::Changed;
+            return LiveUpdate::Changed;
         };
         match updates.recv().await {
             Ok(live) => live,
             Err(broadcast::error::RecvError::Lagged(_) | broadcast::error::RecvError::Closed) => {
-                Live::Changed
+                LiveUpdate::Changed
             }
         }
     }
@@ -144,7 +144,7 @@ impl Subscription {
 #[derive(Debug)]
 pub(crate) struct MessageUpdates {
     hub: Hub,
-    subscriptions: HashMap<MessageId, Subscription>,
+    subscriptions: HashMap<MessageId, LiveSubscription>,
 }
 
 impl MessageUpdates {
@@ -172,7 +172,7 @@ impl MessageUpdates {
     }
 
     /// Takes over subscriptions that were made elsewhere.
-    pub(crate) fn extend(&mut self, new: Vec<(MessageId, Subscription)>) {
+    pub(crate) fn extend(&mut self, new: Vec<(MessageId, LiveSubscription)>) {
         self.subscriptions.extend(new);
     }
 
@@ -183,7 +183,7 @@ impl MessageUpdates {
     }
 
     /// The next update of any message; pending forever without subscriptions.
-    pub(crate) async fn next(&mut self) -> (MessageId, Live) {
+    pub(crate) async fn next(&mut self) -> (MessageId, LiveUpdate) {
         if self.subscriptions.is_empty() {
             return std::future::pending().await;
         }
@@ -196,11 +196,11 @@ impl MessageUpdates {
 
     /// Resolves at the next change of rows; skips live output.
     pub(crate) async fn changed(&mut self) {
-        while self.next().await.1 != Live::Changed {}
+        while self.next().await.1 != LiveUpdate::Changed {}
     }
 }
 
-impl Drop for Subscription {
+impl Drop for LiveSubscription {
     fn drop(&mut self) {
         self.updates = None;
         let mut watched = self
@@ -227,9 +227,9 @@ mod tests {
         let message_id = MessageId::new("m");
         let mut watcher = hub.watch(&message_id).unwrap();
         for n in 0..10_000 {
-            hub.publish(&message_id, Live::Diff(format!("{n}").into()));
+            hub.publish(&message_id, LiveUpdate::Diff(format!("{n}").into()));
         }
-        assert_eq!(watcher.next().await, Live::Changed);
+        assert_eq!(watcher.next().await, LiveUpdate::Changed);
         drop(watcher);
         assert!(hub.watched.lock().unwrap().is_empty());
     }

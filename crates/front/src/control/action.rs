@@ -10,22 +10,22 @@ use std::future::Future;
 /// Does what a caller may.
 pub trait Control: Clone + Send + Sync + 'static {
     /// What tells whoever waits for a task when to look at it.
-    type News: News;
+    type TaskWatch: TaskWatch;
 
     /// Does it, and gives the envelope that its caller is shown.
     fn act(
         &self,
         caller: &Caller,
-        act: Act,
+        act: ControlAction,
     ) -> impl Future<Output = Result<Value, ControlError>> + Send;
 
-    /// News of the task with this id. Nothing is listened to before it is asked.
-    fn news(&self, task_id: &str) -> Self::News;
+    /// TaskWatch of the task with this id. Nothing is listened to before it is asked.
+    fn news(&self, task_id: &str) -> Self::TaskWatch;
 }
 
 /// Says "look" to whoever waits for a task. Lossy: the rows are the truth, so look before it is asked, and now and
 /// then without it. It may be asked again after it was dropped half way.
-pub trait News: Send + 'static {
+pub trait TaskWatch: Send + 'static {
     /// The task may have changed since the last call. Whatever happens after the first call is heard: it returns as
     /// soon as it listens, so that what happened before is looked at.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
@@ -33,7 +33,7 @@ pub trait News: Send + 'static {
 
 /// One act. Where a task is named, a message of any channel may be named as well.
 #[derive(Clone, PartialEq)]
-pub enum Act {
+pub enum ControlAction {
     /// Begin a task.
     Start(StartArgs),
     /// How a task is.
@@ -80,7 +80,7 @@ pub enum Act {
     },
 }
 
-impl Act {
+impl ControlAction {
     /// The scope without which it is refused. To accept what Codex asks needs `approve` beside it.
     #[must_use]
     pub fn scope(&self) -> Scope {
@@ -99,7 +99,7 @@ impl Act {
 }
 
 /// Answers may be secrets, and other texts are nobody else's: which act on what is all that is printed.
-impl fmt::Debug for Act {
+impl fmt::Debug for ControlAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut on = |name: &str, task_id: &str| {
             f.debug_struct(name)
@@ -199,12 +199,12 @@ mod tests {
             ..StartArgs::default()
         };
         for act in [
-            Act::Start(start),
-            Act::Steer {
+            ControlAction::Start(start),
+            ControlAction::Steer {
                 task_id: "codex-1".to_owned(),
                 instruction: canary(),
             },
-            Act::Respond {
+            ControlAction::Respond {
                 task_id: "codex-1".to_owned(),
                 request_id: "r".to_owned(),
                 decision: None,
