@@ -101,7 +101,7 @@ pub(crate) fn watch_signals(stop: Stop) -> io::Result<()> {
     });
     tokio::spawn(async move {
         either(&mut terminate, &mut interrupt).await;
-        tracing::info!("told to stop");
+        tracing::info!("stopping");
         stop.gently.cancel();
         either(&mut terminate, &mut interrupt).await;
         stop.now.cancel();

@@ -15,6 +15,7 @@ mod connection;
 pub mod env;
 mod error;
 mod exec;
+pub mod form;
 mod history;
 mod homes;
 mod host;

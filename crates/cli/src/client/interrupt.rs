@@ -1,9 +1,11 @@
 //! `interrupt`: stops a message and says what that came to.
 
 use super::api::{ApiClient, ClientError, MessageAct};
+use super::ask::{AskMode, Asker};
 use super::output::{print, print_json};
-use super::progress::SendProgress;
-use super::send::{EXIT_LATER, FollowOutcome, Sender};
+use super::screen::{OutputStream, Screen};
+use super::send::EXIT_LATER;
+use super::watch::{FollowOutcome, Watcher};
 use crate::cli::InterruptArgs;
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, escape};
@@ -76,12 +78,10 @@ pub(crate) async fn interrupt(
 
 /// Waits for the end of a message whose turn is being interrupted.
 async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopReport, ClientError> {
-    let sender = Sender {
-        client,
-        deadline: after(Instant::now(), wait),
-    };
-    let mut progress = SendProgress::new(true, true);
-    Ok(match sender.follow(id, &mut progress).await? {
+    let screen = Screen::new(OutputStream::Stderr, true);
+    let asker = Asker::new(client, AskMode::Silent);
+    let mut watcher = Watcher::of_message(asker, id, screen, None);
+    Ok(match watcher.follow(after(Instant::now(), wait)).await? {
         FollowOutcome::Answered(_) => {
             let detail = format!("its answer came first; `codex-bridge show {id}` prints it");
             StopReport::new(id, "answered", detail)
@@ -95,7 +95,7 @@ async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopRepo
             "stopping",
             format!("{}; {}", message.why.now, message.why.next),
         ),
-        FollowOutcome::StillWorking(_) => {
+        FollowOutcome::StillWorking => {
             let detail = format!("its turn has not ended yet; see `codex-bridge why {id}`");
             StopReport::new(id, "stopping", detail)
         }

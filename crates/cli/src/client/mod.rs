@@ -6,11 +6,9 @@ mod control;
 mod dead;
 #[cfg(feature = "demo")]
 mod demo;
-mod event_lines;
 mod interrupt;
 mod message;
 mod output;
-mod progress;
 mod redrive;
 mod screen;
 mod send;

@@ -2,7 +2,6 @@
 //! decided elsewhere. It reads the open requests from the daemon whenever something changed.
 
 mod dialogue;
-mod fields;
 mod keys;
 mod request;
 
@@ -45,7 +44,7 @@ pub(crate) enum AskMode {
 /// Shows open requests and takes answers.
 #[derive(Debug)]
 pub(crate) struct Asker<'a> {
-    client: &'a ApiClient,
+    pub(crate) client: &'a ApiClient,
     mode: AskMode,
     keys: Keyboard,
     /// Requests that were shown, or wait to be.

@@ -71,7 +71,7 @@ pub(crate) async fn start_task(
     Ok(text(&envelope["task"], "task_id").to_owned())
 }
 
-/// Hands the task over; the same key makes a repetition harmless.
+/// Submits the task; the same key makes a repetition harmless.
 async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientError> {
     let key = uuid::Uuid::new_v4().to_string();
     let submit = async || client.post("/v1/tasks", Some(terms), Some(&key)).await;

@@ -100,7 +100,7 @@ pub(crate) async fn interrupt_task(
     })
 }
 
-/// Hands the stop over and looks at the task until it is over.
+/// Sends the stop and polls the task until it has ended.
 async fn stop(client: &ApiClient, id: &str, deadline: Instant) -> Result<Value, ClientError> {
     let interrupt = client.act_on_task(id, "interrupt", NO_BODY);
     let mut envelope = match timeout_at(deadline, interrupt).await {
@@ -145,7 +145,7 @@ fn interrupt_words(envelope: &Value) -> String {
             "{id} is not stopped: it had failed before; `codex-bridge status {id}` says why"
         ),
         status => format!(
-            "{id} is told to stop and has not ended yet: it is {status}; see `codex-bridge status {id}`"
+            "{id} is stopping and has not ended yet: it is {status}; see `codex-bridge status {id}`"
         ),
     };
     escape(&said).into_owned()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn steering_says_what_became_of_it() {
+    fn steer_outcome_in_words() {
         for (envelope, said) in [
             (
                 json!({"steer": "steered"}),

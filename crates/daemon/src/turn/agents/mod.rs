@@ -201,10 +201,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.tasks.spawn(async move {
                     let call = daemon.run_call(&cause, &to, arguments, over);
                     if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
-                        let then = "the turn is told that its call of another agent failed";
+                        let then = "the turn gets an error for its call of another agent";
                         daemon.count_panic(&cause, panic.as_ref(), then);
                         // Codex would wait for it until its turn's time is used up.
-                        let why = "codex-bridge failed while it asked; whether the agent heard it is not known";
+                        let why = "codex-bridge failed while it asked; whether the agent received it is not known";
                         daemon.give_back(&to, &Returned::failed(why)).await;
                     }
                     calls.end(&to);
