@@ -2,6 +2,7 @@
 //! `bridge_channel::a2a::client`'s; here it only meets a person.
 
 use crate::cli::CallArgs;
+use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED};
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
     AgentCallError, AgentClient, AgentQuestion, Ask, AskOutcome, AskPatience, AskProgress, File,
@@ -13,13 +14,6 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use uuid::Uuid;
-
-/// The task was cancelled on the other side.
-const EXIT_CANCELED: u8 = 3;
-/// The task goes on over there, or waits for something.
-const EXIT_OPEN: u8 = 75;
-/// Left with Ctrl-C.
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// Asks, shows how it goes on stderr, and prints the answer on stdout.
 pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow::Result<ExitCode> {
@@ -55,7 +49,7 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
         Some(Ok(outcome)) => report(&outcome, json, &show),
         Some(Err(fault @ AgentCallError::Late(_))) => {
             goes_on(&ask, &fault.to_string());
-            Ok(ExitCode::from(EXIT_OPEN))
+            Ok(ExitCode::from(EXIT_LATER))
         }
         Some(Err(fault)) => bail!("{fault}"),
         None => {
@@ -143,12 +137,12 @@ fn report(outcome: &AskOutcome, json: bool, show: &CallOutput) -> anyhow::Result
     Ok(match outcome.state {
         State::Completed => ExitCode::SUCCESS,
         State::Failed | State::Rejected => ExitCode::FAILURE,
-        State::Canceled => ExitCode::from(EXIT_CANCELED),
+        State::Canceled => ExitCode::from(EXIT_STOPPED),
         State::Submitted
         | State::Working
         | State::InputRequired
         | State::AuthRequired
-        | State::Unknown => ExitCode::from(EXIT_OPEN),
+        | State::Unknown => ExitCode::from(EXIT_LATER),
     })
 }
 

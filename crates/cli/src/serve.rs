@@ -39,8 +39,8 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
         file: common.config.clone(),
         environment: environment.clone(),
         state_dir: state_dir.clone(),
-        codex_bin: args.codex_bin,
-        workdir: args.workdir,
+        codex_bin: args.codex.codex_bin,
+        workdir: args.workdir.workdir,
         listen: args.listen,
     };
     let loaded = source.load()?;

@@ -4,7 +4,7 @@
 use super::api::{ApiClient, ClientError, submit_until};
 use super::ask::{AskMode, Asker};
 use super::message::file_words;
-use super::output::{print, print_json};
+use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, print_json};
 use super::screen::{OutputStream, Screen};
 use super::watch::{FollowOutcome, WatchLines, Watcher};
 use bridge_core::deadline::after;
@@ -13,13 +13,6 @@ use bridge_front::{MessageView, SubmitRequest};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Exit code when the answer may still come: the message is kept (EX_TEMPFAIL).
-pub(super) const EXIT_LATER: u8 = 75;
-/// Exit code after Ctrl-C, as shells have it: we left, the work goes on.
-pub(super) const EXIT_INTERRUPTED: u8 = 130;
-/// Exit code when the message was stopped.
-pub(super) const EXIT_STOPPED: u8 = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SendOptions {

@@ -2,7 +2,7 @@
 //! decided elsewhere. It reads the open requests from the daemon whenever something changed.
 
 mod dialogue;
-mod keys;
+mod keyboard;
 mod request;
 
 pub(crate) use request::{AnswerBy, ApprovalView};
@@ -11,7 +11,7 @@ use crate::client::api::{ApiClient, ClientError};
 use crate::client::screen::Screen;
 use bridge_daemon::term::escape_line;
 use dialogue::{Dialogue, DialogueDecision, DialogueStep};
-use keys::Keyboard;
+use keyboard::Keyboard;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which messages' requests are shown.

@@ -1,12 +1,11 @@
 //! `start`: gives the daemon a task and prints its id; with `--wait` it stays until the answer is there.
 
 use super::refused;
-use super::words::text;
+use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
-use crate::client::output::{print, print_json};
+use crate::client::output::{EXIT_INTERRUPTED, print, print_json};
 use crate::client::screen::OutputStream;
-use crate::client::send::EXIT_INTERRUPTED;
 use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
 use anyhow::Context;
 use bridge_daemon::term::{self, escape, escape_line};
