@@ -1,10 +1,9 @@
 //! `audit`: what people did by hand, and whether the record of it is whole. It reads the ledger beside a daemon.
 
-mod export;
-
 use crate::cli::{Common, OutputArgs};
 use crate::client;
-use bridge_core::value::{AuditEntry, AuditFound, AuditLink};
+use anyhow::{Context, bail};
+use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink};
 use bridge_daemon::config::Environment;
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape_line, when};
@@ -12,11 +11,17 @@ use bridge_store::AuditPublicKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{self, AuditRecord, AuditSigner};
 use clap::Args;
-use std::path::PathBuf;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Most entries on one page.
 const LIMIT_MAX: i64 = 10_000;
+/// The longest file that is read: every entry that one page can have, at a generous size.
+const FILE_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 #[command(
@@ -58,7 +63,7 @@ fn answer(
     let state = StateDir::existing(&environment.state_dir(common.state_dir.as_deref())?);
     let place = || common.find_key(environment, &state);
     let key = match args.public_key.as_deref() {
-        Some("") if args.verify => anyhow::bail!(
+        Some("") if args.verify => bail!(
             "--verify --public-key needs the key to verify with; `codex-bridge audit --public-key` prints it"
         ),
         Some("") => return Ok((place()?.load()?.public().to_string(), true)),
@@ -70,13 +75,13 @@ fn answer(
         },
     };
     if let (Some(file), Some(key)) = (&args.file, &key) {
-        let found = export::verify(file, key)?;
+        let found = verify_file(file, key)?;
         let said = format!("this part of the record is {}", verdict(&found));
         return Ok((escape_line(&said).into_owned(), found.is_ok()));
     }
     let record = sqlite::audit(&state.ledger(), args.limit, key.as_ref())?;
     let text = if args.output.json {
-        format!("{:#}", export::in_json(record.as_ref(), args.verify))
+        format!("{:#}", in_json(record.as_ref(), args.verify))
     } else {
         in_words(record.as_ref(), args.verify)
     };
@@ -137,4 +142,70 @@ fn in_words(record: Option<&AuditRecord>, verify: bool) -> String {
     );
     let lines: Vec<String> = shown.chain([escape_line(&verdict).into_owned()]).collect();
     lines.join("\n")
+}
+
+/// What of the JSON is verified.
+#[derive(Debug, Deserialize)]
+struct AuditExport {
+    entries: Vec<AuditLink>,
+    before: Option<String>,
+    ends: AuditEnds,
+    signature: Option<String>,
+}
+
+/// The record as JSON; without entries where only the verdict is wanted.
+fn in_json(record: Option<&AuditRecord>, verify: bool) -> Value {
+    let entries: Vec<&AuditLink> = record
+        .filter(|_| !verify)
+        .into_iter()
+        .flat_map(|record| &record.newest)
+        .collect();
+    let chain = record.map(|record| &record.chain);
+    let found = chain.and_then(|chain| chain.as_ref().ok());
+    let signer = record.map_or(AuditSigner::Nobody, |record| record.signer);
+    let (verified, key) = match signer {
+        AuditSigner::Verified(key) => (true, Some(key.to_string())),
+        AuditSigner::Named(key) => (false, Some(key.to_string())),
+        AuditSigner::Nobody => (false, None),
+    };
+    json!({
+        "ok": chain.is_none_or(Result::is_ok),
+        "chained": found.map_or(0, |found| found.chained),
+        "without_sums": found.map_or(0, |found| found.unchained),
+        "broken": chain.and_then(|chain| chain.as_ref().err()),
+        "signature_verified": verified,
+        "public_key": key,
+        "signature": record.and_then(|record| record.signature.clone()),
+        "ends": record.map(|record| &record.ends),
+        "before": record.and_then(|record| record.before.clone()),
+        "entries": entries,
+    })
+}
+
+/// Verifies a JSON that `audit --json` printed.
+fn verify_file(path: &Path, key: &AuditPublicKey) -> anyhow::Result<Result<AuditFound, String>> {
+    let shown = path.display();
+    let file = File::open(path).with_context(|| format!("open {shown}"))?;
+    let mut text = String::new();
+    let mut file = file.take(FILE_MAX_BYTES + 1);
+    file.read_to_string(&mut text)
+        .with_context(|| format!("read {shown}"))?;
+    if text.len() as u64 > FILE_MAX_BYTES {
+        bail!("{shown} is longer than {FILE_MAX_BYTES} bytes; export fewer entries with --limit");
+    }
+    let export = serde_json::from_str(&text)
+        .with_context(|| format!("{shown} is not what `codex-bridge audit --json` prints"))?;
+    Ok(verify_export(export, key))
+}
+
+fn verify_export(export: AuditExport, key: &AuditPublicKey) -> Result<AuditFound, String> {
+    let signature = export.signature.unwrap_or_default();
+    if !key.verifies(&export.ends.statement(), &signature) {
+        return Err(format!("it is not signed by the key {key}"));
+    }
+    let mut check = AuditCheck::behind(export.before, export.ends);
+    for link in export.entries.iter().rev() {
+        check.next(link)?;
+    }
+    check.end()
 }

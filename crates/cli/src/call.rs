@@ -2,6 +2,7 @@
 //! `bridge_channel::a2a::client`'s; here it only meets a person.
 
 use crate::cli::CallArgs;
+use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED};
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
     AgentAnswer, AgentCall, AgentCallError, AgentClient, AgentFile, AgentQuestion, AgentTaskState,
@@ -13,13 +14,6 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use uuid::Uuid;
-
-/// The task was cancelled on the other side.
-const EXIT_CANCELED: u8 = 3;
-/// The task goes on over there, or waits for something.
-const EXIT_OPEN: u8 = 75;
-/// Left with Ctrl-C.
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// Asks, shows how it goes on stderr, and prints the answer on stdout.
 pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow::Result<ExitCode> {
@@ -55,7 +49,7 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
         Some(Ok(outcome)) => report(&outcome, json, &show),
         Some(Err(fault @ AgentCallError::Late(_))) => {
             goes_on(&ask, &fault.to_string());
-            Ok(ExitCode::from(EXIT_OPEN))
+            Ok(ExitCode::from(EXIT_LATER))
         }
         Some(Err(fault)) => bail!("{fault}"),
         None => {
@@ -147,12 +141,12 @@ fn report(outcome: &AgentAnswer, json: bool, show: &CallOutput) -> anyhow::Resul
     Ok(match outcome.state {
         AgentTaskState::Completed => ExitCode::SUCCESS,
         AgentTaskState::Failed | AgentTaskState::Rejected => ExitCode::FAILURE,
-        AgentTaskState::Canceled => ExitCode::from(EXIT_CANCELED),
+        AgentTaskState::Canceled => ExitCode::from(EXIT_STOPPED),
         AgentTaskState::Submitted
         | AgentTaskState::Working
         | AgentTaskState::InputRequired
         | AgentTaskState::AuthRequired
-        | AgentTaskState::Unknown => ExitCode::from(EXIT_OPEN),
+        | AgentTaskState::Unknown => ExitCode::from(EXIT_LATER),
     })
 }
 

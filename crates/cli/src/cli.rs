@@ -53,6 +53,39 @@ pub(crate) struct OutputArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CodexBinArg {
+    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkdirArg {
+    /// A directory that all conversations work in together, instead of one each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TaskArg {
+    /// The task's or message's id, or the beginning of it
+    #[arg(value_name = "TASK")]
+    pub(crate) id: String,
+}
+
+// The dead letters that a command is about, beside its own flag `--all`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeadIds {
+    /// Ids, or their beginnings
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) ids: Vec<String>,
+}
+
 impl Common {
     /// The place of the ledger's key, for commands beside the daemon.
     pub(crate) fn find_key(
@@ -133,12 +166,10 @@ pub(crate) enum CliCommand {
     after_help = "Exit codes: 0 stopped as told; 1 it could not start or go on; 65 the ledger is damaged, see `recover`"
 )]
 pub(crate) struct RunArgs {
-    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) codex_bin: Option<PathBuf>,
-    /// A directory that all conversations work in together, instead of one each
-    #[arg(long, value_name = "DIR")]
-    pub(crate) workdir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) codex: CodexBinArg,
+    #[command(flatten)]
+    pub(crate) workdir: WorkdirArg,
     /// Serve the HTTP API over TCP as well, for holders of a token; port 0 picks a free one [default: $CODEX_BRIDGE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
@@ -280,13 +311,8 @@ pub(crate) struct DeadListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RedriveArgs {
-    /// Ids, or their beginnings
-    #[arg(
-        value_name = "ID",
-        required_unless_present = "all",
-        conflicts_with = "all"
-    )]
-    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) dead: DeadIds,
     /// All of them, oldest first
     #[arg(long)]
     pub(crate) all: bool,
@@ -299,13 +325,8 @@ pub(crate) struct RedriveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DropArgs {
-    /// Ids, or their beginnings
-    #[arg(
-        value_name = "ID",
-        required_unless_present = "all",
-        conflicts_with = "all"
-    )]
-    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) dead: DeadIds,
     /// All of them; asks first
     #[arg(long)]
     pub(crate) all: bool,
@@ -330,9 +351,8 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) codex_bin: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) codex: CodexBinArg,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -412,9 +432,8 @@ pub(crate) struct ServiceInstall {
     /// Whom a machine's service runs as [default: codex-bridge]
     #[arg(long, value_name = "USER", requires = "system")]
     pub(crate) run_as: Option<String>,
-    /// A directory that all conversations work in together, instead of one each
-    #[arg(long, value_name = "DIR")]
-    pub(crate) workdir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) workdir: WorkdirArg,
     /// The Codex binary [default: `codex` on the PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) codex_bin: Option<PathBuf>,

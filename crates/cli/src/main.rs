@@ -3,29 +3,31 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod audit;
+mod backup;
 mod call;
 mod cli;
 mod client;
 mod doctor;
-mod keeper;
 mod mcp;
 mod permissions;
 mod policy;
 mod serve;
 mod service;
-mod upkeep;
 
 use anyhow::{Context, anyhow, bail};
+use bridge_core::value::Transport;
 use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
+use bridge_host::keeper::{KeeperOptions, exec_codex};
 use clap::{CommandFactory, Parser};
 use cli::{
-    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, SendArgs, StatusArgs,
+    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, KeeperArgs, KeeperExecArgs,
+    SendArgs, StatusArgs,
 };
 use client::{ApiClient, ClientError, SendOptions};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -36,8 +38,8 @@ const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 fn main() -> ExitCode {
     let Cli { command, common } = Cli::parse();
     match command {
-        CliCommand::Keeper(args) => keeper::keep(args),
-        CliCommand::KeeperExec(args) => keeper::exec(&args),
+        CliCommand::Keeper(args) => keep(args),
+        CliCommand::KeeperExec(args) => keeper_exec(&args),
         command => run(command, common).unwrap_or_else(|error| complain(&format!("{error:#}"))),
     }
 }
@@ -105,8 +107,8 @@ async fn dispatch(
         CliCommand::Drill(args) => Ok(bridge_demo::drill(args, environment).await),
         CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
-        CliCommand::Backup(args) => upkeep::backup(&args, &common, &environment),
-        CliCommand::Recover(args) => upkeep::recover(&args, &common, &environment),
+        CliCommand::Backup(args) => backup::backup(&args, &common, &environment),
+        CliCommand::Recover(args) => backup::recover(&args, &common, &environment),
         CliCommand::Config(ConfigCommand::Check(output)) => {
             let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
             Ok(config::check(file, &environment, state_dir, output.json))
@@ -128,9 +130,6 @@ async fn dispatch(
         // It needs no daemon.
         CliCommand::Control(ControlCommand::Completions { shell }) => completions(shell),
         CliCommand::Control(command) => client::control(&api()?, command, no_color).await,
-        CliCommand::Interrupt(args) if client::is_task(&args.id) => {
-            client::interrupt_task(&api()?, &args).await
-        }
         CliCommand::Interrupt(args) => client::interrupt(&api()?, &args).await,
         CliCommand::Dead(command) => client::dead(&api()?, command, no_color).await,
         CliCommand::Status(StatusArgs {
@@ -198,4 +197,37 @@ fn read_stdin() -> anyhow::Result<String> {
 fn complain(error: &str) -> ExitCode {
     term::complain(&term::escape(error));
     ExitCode::FAILURE
+}
+
+/// The hidden command `keeper`; the work is in `bridge_host`.
+fn keep(args: KeeperArgs) -> ExitCode {
+    let mut codex = args.codex.into_iter();
+    let (Some(transport), Some(binary)) = (Transport::from_word(&args.transport), codex.next())
+    else {
+        eprintln!("keeper: unknown transport {}", args.transport);
+        return ExitCode::FAILURE;
+    };
+    let options = KeeperOptions {
+        directory: args.directory,
+        transport,
+        linger: Duration::from_millis(args.linger_ms),
+        prompt_bytes: args.prompt_bytes,
+        codex: PathBuf::from(binary),
+        args: codex.collect(),
+    };
+    match bridge_host::keeper::keep(&options) {
+        Ok(code) => ExitCode::from(u8::try_from(code.clamp(0, 255)).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("keeper: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn keeper_exec(args: &KeeperExecArgs) -> ExitCode {
+    if let Some((binary, rest)) = args.codex.split_first() {
+        let error = exec_codex(Path::new(binary), rest);
+        eprintln!("start {binary}: {error}");
+    }
+    ExitCode::from(127)
 }

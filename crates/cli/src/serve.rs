@@ -39,8 +39,8 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
         file: common.config.clone(),
         environment: environment.clone(),
         state_dir: state_dir.clone(),
-        codex_bin: args.codex_bin,
-        workdir: args.workdir,
+        codex_bin: args.codex.codex_bin,
+        workdir: args.workdir.workdir,
         listen: args.listen,
     };
     let loaded = source.load()?;
@@ -101,7 +101,7 @@ pub(crate) fn watch_signals(stop: Stop) -> io::Result<()> {
     });
     tokio::spawn(async move {
         either(&mut terminate, &mut interrupt).await;
-        tracing::info!("told to stop");
+        tracing::info!("stopping");
         stop.gently.cancel();
         either(&mut terminate, &mut interrupt).await;
         stop.now.cancel();

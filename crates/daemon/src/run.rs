@@ -503,7 +503,7 @@ impl<L: Ledger> CodexDaemon<L> {
         tokio::select! {
             () = self.tasks.wait() => {}
             () = tokio::time::sleep(drain) => tracing::warn!("turns did not finish in time and are interrupted"),
-            () = now.cancelled() => tracing::warn!("told to stop now: turns are interrupted"),
+            () = now.cancelled() => tracing::warn!("stop at once: turns are interrupted"),
         }
         self.interrupt_all().await;
         let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;

@@ -15,6 +15,7 @@ pub mod app_server;
 pub mod binary;
 mod error;
 mod exec;
+pub mod form;
 pub mod keeper;
 pub mod process;
 pub mod sandbox;

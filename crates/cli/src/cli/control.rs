@@ -1,6 +1,6 @@
 //! The commands that control tasks, questions and tokens: names, flags and help. What they do is in `client::control`.
 
-use super::OutputArgs;
+use super::{OutputArgs, TaskArg};
 use bridge_front::Scope;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -98,9 +98,8 @@ pub(crate) struct ListArgs {
     after_help = "It says what became of it: steered (the running turn has it), queued (the next turn begins with it), or refused and why.\n\nExit codes: 0 steered or queued; 1 refused\n\nExample: codex-bridge steer codex-3f2a 'Leave the tests alone'"
 )]
 pub(crate) struct SteerArgs {
-    /// The task's or message's id, or the beginning of it
-    #[arg(value_name = "TASK")]
-    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) task: TaskArg,
     /// The instruction; `-` reads it from standard input
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: String,
@@ -142,9 +141,8 @@ impl DecisionArg {
     after_help = "`status TASK` and `requests` show what is asked. The first valid answer counts; a later one is refused and says who decided.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExamples:\n  codex-bridge respond codex-3f2a k3x9qz accept\n  codex-bridge respond codex-3f2a k3x9qz accept --answers '{\"colour\":\"red\"}'"
 )]
 pub(crate) struct RespondArgs {
-    /// The task's or message's id, or the beginning of it
-    #[arg(value_name = "TASK")]
-    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) task: TaskArg,
     /// The request's id or code
     #[arg(value_name = "REQUEST")]
     pub(crate) request: String,

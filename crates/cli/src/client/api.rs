@@ -247,12 +247,6 @@ impl ApiClient {
         self.post(&path, body, None).await
     }
 
-    /// Opens the stream of a message's events, after the one that was seen last.
-    pub(crate) async fn events(&self, id: &str, after: u32) -> Result<SseEvents, ClientError> {
-        let path = format!("{}/events", path_of(id)?);
-        self.stream(&path, Some(&after.to_string())).await
-    }
-
     /// What is at this path of the API.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let call = self.client.get(at(path)).timeout(CALL_DEADLINE);

@@ -1,10 +1,11 @@
 //! The client that the commands of `bridge_demo` use: the same code as behind `send`, `start` and `watch`.
 
 use super::api::ApiClient;
+use super::ask::{AskMode, Asker};
 use super::control::start_task;
-use super::progress::SendProgress;
-use super::send::{FollowOutcome, SendOptions, Sender};
-use super::watch::{WatchTarget, Watcher};
+use super::screen::{OutputStream, Screen};
+use super::send::{SendOptions, submit};
+use super::watch::{FollowOutcome, WatchLines, WatchTarget, Watcher};
 use anyhow::{Context, bail};
 use bridge_core::deadline::after;
 use bridge_daemon::state::StateDir;
@@ -39,14 +40,15 @@ impl DemoClient for ApiDemoClient {
             quiet: false,
             no_color: self.no_color,
         };
-        let mut progress = SendProgress::named(&format!("  {conversation}"), self.no_color);
-        let sender = Sender {
-            client: &self.api,
-            deadline: after(Instant::now(), patience),
-        };
-        let message_id = sender.submit(&options, &mut progress).await?;
-        let outcome = sender.follow(&message_id, &mut progress).await?;
-        progress.clear();
+        let mut screen = Screen::new(OutputStream::Stderr, self.no_color);
+        let deadline = after(Instant::now(), patience);
+        let message_id = submit(&self.api, &options, deadline, &mut screen).await?;
+        let asker = Asker::new(&self.api, AskMode::Silent);
+        let lines = WatchLines::named(&format!("  {conversation}"));
+        let mut watcher = Watcher::of_message(asker, &message_id, screen, Some(lines));
+        watcher.note(&format!("message {message_id} is on disk"));
+        let outcome = watcher.follow(deadline).await?;
+        watcher.clear();
         match outcome {
             FollowOutcome::Answered(message) => {
                 let answer = message
@@ -57,7 +59,7 @@ impl DemoClient for ApiDemoClient {
             FollowOutcome::Unanswered(message) | FollowOutcome::Held(message) => {
                 bail!("{}", message.why.now)
             }
-            FollowOutcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
+            FollowOutcome::StillWorking => bail!("message {message_id} took too long"),
         }
     }
 

@@ -1,16 +1,24 @@
-//! `interrupt`: stops a message and says what that came to.
+//! `interrupt`: stops a message or a task and reports the outcome.
 
-use super::api::{ApiClient, ClientError, MessageAct};
-use super::output::{print, print_json};
-use super::progress::SendProgress;
-use super::send::{EXIT_LATER, FollowOutcome, Sender};
+use super::api::{ApiClient, ClientError, MessageAct, NO_BODY};
+use super::ask::{AskMode, Asker};
+use super::control::{answered, is_task, text};
+use super::output::{EXIT_LATER, print, print_json};
+use super::screen::{OutputStream, Screen};
+use super::watch::{FollowOutcome, Watcher};
 use crate::cli::InterruptArgs;
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, escape};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
+
+/// How long the daemon is given to write a stop down, however short the wait.
+const STOP_GIVEN: Duration = Duration::from_secs(2);
+/// How often a task that is being stopped is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What stopping a message came to.
 #[derive(Debug, Serialize)]
@@ -43,6 +51,9 @@ pub(crate) async fn interrupt(
     client: &ApiClient,
     args: &InterruptArgs,
 ) -> anyhow::Result<ExitCode> {
+    if is_task(&args.id) {
+        return interrupt_task(client, args).await;
+    }
     let (id, json) = (args.id.as_str(), args.output.json);
     let wait = Duration::from_secs(args.wait);
     let stopped = match client.act(id, MessageAct::Cancel).await {
@@ -76,12 +87,10 @@ pub(crate) async fn interrupt(
 
 /// Waits for the end of a message whose turn is being interrupted.
 async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopReport, ClientError> {
-    let sender = Sender {
-        client,
-        deadline: after(Instant::now(), wait),
-    };
-    let mut progress = SendProgress::new(true, true);
-    Ok(match sender.follow(id, &mut progress).await? {
+    let screen = Screen::new(OutputStream::Stderr, true);
+    let asker = Asker::new(client, AskMode::Silent);
+    let mut watcher = Watcher::of_message(asker, id, screen, None);
+    Ok(match watcher.follow(after(Instant::now(), wait)).await? {
         FollowOutcome::Answered(_) => {
             let detail = format!("its answer came first; `codex-bridge show {id}` prints it");
             StopReport::new(id, "answered", detail)
@@ -95,9 +104,75 @@ async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopRepo
             "stopping",
             format!("{}; {}", message.why.now, message.why.next),
         ),
-        FollowOutcome::StillWorking(_) => {
+        FollowOutcome::StillWorking => {
             let detail = format!("its turn has not ended yet; see `codex-bridge why {id}`");
             StopReport::new(id, "stopping", detail)
         }
     })
+}
+
+/// Stops a task, and stays until its turn has ended or the time is over; it is interrupted all the same.
+async fn interrupt_task(client: &ApiClient, args: &InterruptArgs) -> anyhow::Result<ExitCode> {
+    let wait = Duration::from_secs(args.wait);
+    let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
+    let stopped = stop_task(client, &args.id, deadline).await;
+    answered(stopped, args.output, |envelope: &Value| {
+        let code = match text(&envelope["task"], "status") {
+            "cancelled" => ExitCode::SUCCESS,
+            status if is_over(status) => ExitCode::FAILURE,
+            _ => ExitCode::from(EXIT_LATER),
+        };
+        (interrupt_words(envelope), code)
+    })
+}
+
+/// Sends the stop and polls the task until it has ended.
+async fn stop_task(client: &ApiClient, id: &str, deadline: Instant) -> Result<Value, ClientError> {
+    let interrupt = client.act_on_task(id, "interrupt", NO_BODY);
+    let mut envelope = match timeout_at(deadline, interrupt).await {
+        Ok(handed) => handed?,
+        Err(_elapsed) => client.task(id).await?,
+    };
+    while !is_over(text(&envelope["task"], "status")) {
+        if timeout_at(deadline, tokio::time::sleep(LOOK_EVERY))
+            .await
+            .is_err()
+        {
+            break;
+        }
+        match client.task(id).await {
+            Ok(newer) => envelope = newer,
+            // The stop is on disk; a daemon that restarts meanwhile goes on with it.
+            Err(error) if error.may_pass() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    envelope["interrupt"] = match text(&envelope["task"], "status") {
+        status if is_over(status) => json!(status),
+        _ => json!("stopping"),
+    };
+    Ok(envelope)
+}
+
+fn is_over(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled")
+}
+
+fn interrupt_words(envelope: &Value) -> String {
+    let id = text(&envelope["task"], "task_id");
+    let said = match text(&envelope["task"], "status") {
+        "cancelled" => format!("{id} is stopped"),
+        "completed" => {
+            format!(
+                "{id} is not stopped: its answer came first; `codex-bridge status {id}` prints it"
+            )
+        }
+        "failed" => format!(
+            "{id} is not stopped: it had failed before; `codex-bridge status {id}` says why"
+        ),
+        status => format!(
+            "{id} is stopping and has not ended yet: it is {status}; see `codex-bridge status {id}`"
+        ),
+    };
+    escape(&said).into_owned()
 }

@@ -173,7 +173,7 @@ fn outcome(message: &MessageView, paint: Paint) -> String {
         Some(answer) => {
             let source = match answer.source.as_str() {
                 "harvested" => ", read from Codex's history after a restart",
-                "shared" => ", together with the message whose turn heard it",
+                "shared" => ", together with the message whose turn took it",
                 _ => "",
             };
             let title = format!("answer, {}{source}", when(answer.created_at));

@@ -6,12 +6,9 @@ mod control;
 mod dead;
 #[cfg(feature = "demo")]
 mod demo;
-mod event_lines;
 mod interrupt;
 mod message;
 mod output;
-mod progress;
-mod redrive;
 mod screen;
 mod send;
 mod show;
@@ -19,11 +16,11 @@ mod sse;
 mod watch;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
-pub(crate) use control::{control, interrupt_task, is_task, task_status};
+pub(crate) use control::{control, task_status};
 pub(crate) use dead::dead;
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
 pub(crate) use interrupt::interrupt;
-pub(crate) use output::{exit_code, print, print_json};
+pub(crate) use output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, exit_code, print, print_json};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, status, why};

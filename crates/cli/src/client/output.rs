@@ -6,6 +6,13 @@ use bridge_daemon::term;
 use serde::Serialize;
 use std::process::ExitCode;
 
+/// Exit code when somebody stopped the work.
+pub(crate) const EXIT_STOPPED: u8 = 3;
+/// Exit code when the answer may still come (EX_TEMPFAIL).
+pub(crate) const EXIT_LATER: u8 = 75;
+/// Exit code after Ctrl-C, as shells have it: we left, the work goes on.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
 impl OutputArgs {
     /// Prints a value: as it is for programs, in words for people; gives `code` if that works.
     pub(crate) fn show<T: Serialize>(

@@ -76,6 +76,12 @@ impl Screen {
         self.write(&text);
     }
 
+    /// A warning, which stays.
+    pub(crate) fn warn(&mut self, text: &str) {
+        let line = self.paint.yellow(&escape_line(text));
+        self.lines(&[line]);
+    }
+
     /// A line that the next one replaces; only on a terminal, and not while a prompt is open.
     pub(crate) fn live(&mut self, text: &str) {
         let Some(width) = self.width().filter(|_| self.prompt.is_none()) else {

@@ -5,9 +5,8 @@
 //! one; how it is shown is in [`report`].
 
 mod channels;
-mod home;
+mod codex;
 mod isolation;
-mod program;
 mod report;
 mod sandbox;
 mod server;
@@ -28,9 +27,9 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
         loaded.config.daemon.key_file.as_deref(),
         &mut report,
     );
-    let binary = program::find(&loaded.config, environment, &mut report);
+    let binary = codex::find(&loaded.config, environment, &mut report);
     if let Some(home) = loaded.codex_home() {
-        report.add(home::check(home, &environment.temporary_dirs()));
+        report.add(codex::check_home(home, &environment.temporary_dirs()));
     }
     let scratch = state.and_then(|state| state::scratch(&state, &mut report));
     match (binary, scratch) {
@@ -56,7 +55,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             }
         }
     }
-    program::check_socket(bridge_host::app_server::socket_dir::obstacle())
+    codex::check_socket(bridge_host::app_server::socket_dir::obstacle())
         .into_iter()
         .for_each(|check| report.add(check));
     channels::check_molecule(&loaded.molecule, &mut report).await;
@@ -76,7 +75,7 @@ fn configuration(
     let topic = Topic("config", "configuration");
     let state_dir = common.state_dir.as_deref();
     let loaded = load(common.config.as_deref(), environment, state_dir).and_then(|mut loaded| {
-        loaded.override_with(args.codex_bin.clone(), None)?;
+        loaded.override_with(args.codex.codex_bin.clone(), None)?;
         Ok(loaded)
     });
     let loaded = match loaded {
@@ -85,7 +84,7 @@ fn configuration(
             let fix = "mend it; `codex-bridge config check` looks at it again";
             report.add(topic.fail(error.to_string(), fix));
             let mut defaults = Loaded::without_file(environment, state_dir);
-            defaults.config.codex.bin = args.codex_bin.or(defaults.config.codex.bin);
+            defaults.config.codex.bin = args.codex.codex_bin.or(defaults.config.codex.bin);
             return defaults;
         }
     };

@@ -146,7 +146,7 @@ fn plan(
         path: SYSTEM_PATH.to_owned(),
         codex_bin: args.codex_bin.as_deref().map(absolute).transpose()?,
         codex_home: Some(Path::new(SYSTEM_HOME).join("codex")),
-        workdir: args.workdir.as_deref().map(absolute).transpose()?,
+        workdir: args.workdir.workdir.as_deref().map(absolute).transpose()?,
         run_as: None,
         drain_secs: config::Config::default().daemon.drain_secs,
         handover: args.handover,

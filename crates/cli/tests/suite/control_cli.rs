@@ -178,7 +178,7 @@ async fn watch_answers_questions_hiding_secrets() {
     terminal.screen.wait_for("it is not shown").await;
     terminal.types("hunter2\n");
     let call = api.called("POST /v1/requests/", 1).await;
-    let answers = json!({"colour": {"answers": ["Blue"]}, "key": {"answers": ["hunter2"]}});
+    let answers = json!({"colour": "Blue", "key": "hunter2"});
     assert_eq!(call.body, json!({"decision": "accept", "answers": answers}));
     open(&api, &[]);
     ends(&api);

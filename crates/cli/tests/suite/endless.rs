@@ -11,11 +11,11 @@ async fn silent_turn_is_interrupted_and_retried() {
     let world = World::with_settings(SHORT).await;
     let mut daemon = world.daemon().await;
     let send = world.start(&["send", "hold:gate echo:at last"]).await;
-    daemon.log.wait_for("nothing was heard of a turn").await;
+    daemon.log.wait_for("a turn was silent").await;
     world.model.wait_aborted(1).await.unwrap();
     world.model.release("gate");
     let ended = send.ended().await;
-    ended.must(0, &["nothing was heard of the turn for 1 s"]);
+    ended.must(0, &["the turn was silent for 1 s"]);
     assert_eq!(ended.stdout, "at last\n");
     assert_eq!(daemon.stop().await, Some(0));
 }
@@ -25,7 +25,7 @@ async fn persistently_silent_turn_is_abandoned() {
     let world = World::with_settings(SHORT).await;
     let daemon = world.daemon().await;
     let ended = world.run(&["send", "-c", "a", "hang:"]).await;
-    let says = "given up after 3 attempts; the last one: nothing was heard of the turn for 1 s";
+    let says = "given up after 3 attempts; the last one: the turn was silent for 1 s";
     ended.must(1, &["no answer: ", says]);
     assert_eq!(world.ask("a", "echo:next").await, "next");
     assert_eq!(daemon.stop().await, Some(0));
@@ -52,7 +52,7 @@ async fn a_long_silent_command_is_not_cut() {
     let silent = world
         .start(&["send", "-c", "silent", "hold:gate echo:late"])
         .await;
-    daemon.log.wait_for("nothing was heard of a turn").await;
+    daemon.log.wait_for("a turn was silent").await;
     world.model.release("gate");
     assert_eq!(silent.ended().await.stdout, "late\n");
     drop(gate);
@@ -82,7 +82,7 @@ async fn ignored_interrupt_ends_codex() {
     let mut fake = Fake::start(&settings, script).await;
     let send = fake.world.start(&["send", "echo:answered"]).await;
     let log = fake.daemon.log.wait_for("a turn does not end").await;
-    assert!(log.contains("nothing was heard of a turn"), "{log}");
+    assert!(log.contains("a turn was silent"), "{log}");
     let ended = send.ended().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(fake.daemon.stop().await, Some(0));

@@ -171,6 +171,6 @@ async fn n5_second_signal_skips_drain() {
     daemon.terminate();
     daemon.log.wait_for("waiting for running turns").await;
     daemon.terminate();
-    daemon.log.wait_for("told to stop now").await;
+    daemon.log.wait_for("stop at once").await;
     interrupted(&world, send, daemon).await;
 }

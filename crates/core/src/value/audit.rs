@@ -5,10 +5,11 @@
 
 use super::Timestamp;
 use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// One act of a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
     pub at: Timestamp,
     /// Who, by the front's own authenticated field.
@@ -45,18 +46,19 @@ impl AuditEntry {
 }
 
 /// One row of the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditLink {
     /// Its number.
     pub row: i64,
     /// What it says.
+    #[serde(flatten)]
     pub entry: AuditEntry,
     /// Its sum; rows of older versions have none.
     pub sum: Option<String>,
 }
 
 /// What is kept beside the record about its two ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEnds {
     /// The sum of the newest row that retention removed.
     pub removed: Option<String>,

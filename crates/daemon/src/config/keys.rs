@@ -44,7 +44,7 @@ pub struct Config {
     pub tiers: Tiers,
     /// Tasks that callers start.
     pub tasks: TasksConfig,
-    /// Who may be told that a task is finished.
+    /// Who may be notified when a task has finished.
     pub notify: NotifyConfig,
     /// How long what Codex asks waits for a person.
     pub approvals: ApprovalsConfig,
@@ -164,14 +164,14 @@ pub struct TurnConfig {
     /// How long one turn may take, in seconds, before it is interrupted.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub timeout_secs: u64,
-    /// How long nothing may be heard of a turn, in seconds, before it is interrupted. The time that a command
+    /// How long a turn may be silent, in seconds, before it is interrupted. The time that a command
     /// runs does not count.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub idle_secs: u64,
-    /// After how many seconds a chat is told for the first time what a long turn is doing; 0 is never.
+    /// After how many seconds a long turn sends its first progress message to a chat; 0 is never.
     #[schemars(range(min = 0, max = DAY_SECS))]
     pub progress_after_secs: u64,
-    /// How many seconds later it is told again.
+    /// How many seconds later the next one follows.
     #[schemars(range(min = 10, max = DAY_SECS))]
     pub progress_every_secs: u64,
     /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.

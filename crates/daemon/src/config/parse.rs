@@ -355,7 +355,7 @@ mod tests {
             .filter_map(|problem| problem.split(':').next()?.parse::<u32>().ok())
             .collect();
         assert_eq!(lines, [2, 5, 6, 9]);
-        let many: String = (0..100).map(|n| format!("unheard{n} = 1\n")).collect();
+        let many: String = (0..100).map(|n| format!("unknown{n} = 1\n")).collect();
         assert_eq!(problems(&many).len(), PROBLEMS_MAX);
     }
 

@@ -29,7 +29,7 @@ pub struct ApprovalsConfig {
     /// After how many seconds a question that nobody answered is declined.
     #[schemars(range(min = 1, max = DEADLINE_MAX_SECS))]
     pub deadline_secs: u64,
-    /// After how many seconds whoever may answer is told again; 0 is never.
+    /// After how many seconds those who may answer are reminded; 0 is never.
     #[schemars(range(min = 0, max = DEADLINE_MAX_SECS))]
     pub reminder_secs: u64,
 }
@@ -47,7 +47,7 @@ impl Default for ApprovalsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleConfig {
-    /// What the rule is called wherever it is told that it decided.
+    /// The name of the rule in reports of its decisions.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Whose turns it is about. Without it all tiers.
@@ -296,7 +296,8 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     let approvals = &config.approvals;
     let late = approvals.reminder_secs >= approvals.deadline_secs;
     let late = late.then(|| {
-        "approvals.reminder_secs is not below approvals.deadline_secs: nobody is told a second time".to_owned()
+        "approvals.reminder_secs is not below approvals.deadline_secs: nobody is reminded"
+            .to_owned()
     });
     let rules = config.rules.iter().flat_map(RuleConfig::warnings);
     late.into_iter().chain(rules).collect()

@@ -23,7 +23,7 @@ pub struct TasksConfig {
     pub roots: Vec<PathBuf>,
 }
 
-/// Who may be told that a task is finished.
+/// Who may be notified when a task has finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifyConfig {
@@ -38,7 +38,7 @@ pub struct NotifyConfig {
     pub command: Vec<NotifyCommandConfig>,
 }
 
-/// One command. It gets what is told as JSON on its standard input, and an exit status of 0 means that it has it.
+/// One command. It gets the notification as JSON on its standard input; an exit status of 0 confirms it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifyCommandConfig {

@@ -97,7 +97,7 @@ pub struct TierConfig<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub model: Option<String>,
-    /// Text that the model is told beside every conversation.
+    /// Instructions that the model gets in every conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub instructions: Option<String>,

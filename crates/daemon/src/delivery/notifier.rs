@@ -42,7 +42,7 @@ enum Found {
     Later(Timestamp),
 }
 
-/// What became of the end of a send.
+/// How the end of a send was recorded.
 enum Ended {
     /// It is on disk.
     Written(SubscriptionState),

@@ -26,7 +26,7 @@ const ORDINAL: u32 = u32::MAX;
 /// Why a command that was running when the daemon died is not run again.
 const CUT: &str = "the command was running when the daemon ended, and may have done its work: look, and run it again with `codex-bridge notify-completed` if it did not";
 
-/// Who can be told.
+/// Targets that can be notified.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NotifySettings {
     /// Calls webhooks.
@@ -41,13 +41,13 @@ impl NotifySettings {
     pub(crate) fn new(config: &Config, env: &[(OsString, OsString)]) -> Self {
         let commands = config.notify.command.iter().filter_map(|command| {
             let (program, args) = command.argv.split_first()?;
-            let told = NotifyProgram {
+            let target = NotifyProgram {
                 program: program.clone(),
                 args: args.to_vec(),
                 env: env.to_vec(),
                 deadline: Duration::from_secs(command.timeout_secs),
             };
-            Some((command.name.clone(), told))
+            Some((command.name.clone(), target))
         });
         Self {
             webhook: Some(config.notify.webhook()),
@@ -56,13 +56,13 @@ impl NotifySettings {
         }
     }
 
-    /// With the workspaces that can be told something.
+    /// With the workspaces that can be notified.
     pub(crate) fn through(mut self, molecules: impl Iterator<Item = ChannelId>) -> Self {
         self.molecules = molecules.collect();
         self
     }
 
-    /// Whether a target can be told, as far as that is known before.
+    /// Whether a target can be notified, as far as that is known in advance.
     pub(crate) fn check(&self, target: &str) -> Result<(), String> {
         match Target::parse(target).map_err(|error| error.to_string())? {
             Target::Local => Ok(()),
@@ -84,7 +84,7 @@ impl NotifySettings {
         }
     }
 
-    /// Through which channel a workspace is told, and as what.
+    /// The channel that reaches a workspace, and the kind of sender we are there.
     fn way(&self, workspace: &str) -> Option<(ChannelId, SenderKind)> {
         let own = format!("{MOLECULE}{workspace}");
         match self
@@ -150,8 +150,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let mut body = notice.body;
                 body["id"] = serde_json::Value::String(id);
                 body["text"] = serde_json::Value::String(notice.text);
-                let told = command.tell(format!("{body}\n").into_bytes()).await;
-                told.map_err(|error| command_failure(&error))
+                let sent = command.tell(format!("{body}\n").into_bytes()).await;
+                sent.map_err(|error| command_failure(&error))
             }
             Target::Molecule(workspace) => {
                 let way = settings.way(&workspace).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Tasks behind the service: one is started, told more, and its turns get the terms that it was given.
+//! Tasks behind the service: start one, steer it, and give its turns the terms of the task.
 
 use crate::Daemon;
 use crate::api::service::{DaemonService, closed};
@@ -26,13 +26,13 @@ const STEER_WAIT: Duration = Duration::from_secs(15);
 /// What to do after an unknown outcome.
 const LOOK: &str = "look at the events and at what it does before you say it again";
 
-/// What became of a message that was given to a running turn.
+/// Outcome of giving a message to a running turn.
 pub(crate) enum Joined {
     /// The turn has it.
     Taken,
     /// It waits for its own turn.
     Waits(String),
-    /// It may have been heard; the turn's end says so.
+    /// The turn may have it; its end shows that.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let task = self.ledger.read(move |rows| rows.started_task(&id)).await;
         match task {
             Ok(Some(task)) => {
-                // A turn that was begun is looked for whatever became of its directory.
+                // A turn that was begun is looked for even if its directory is gone.
                 if message.life.state.name() != StateName::Unclear {
                     self.settings().still_fits(&task)?;
                 }
@@ -65,7 +65,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
-    /// own turn; after an unknown outcome the turn's end says what it heard.
+    /// own turn; after an unknown outcome the end of the turn shows whether it had it.
     pub(crate) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
         let _order = match self.order_of(&message_id).await {
             Ok(order) => order,
@@ -125,7 +125,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .tasks
             .spawn(async move { daemon.tell_in_order(tell).await });
         match tokio::time::timeout(STEER_WAIT, telling).await {
-            Ok(Ok(told)) => told,
+            Ok(Ok(steering)) => steering,
             Ok(Err(_)) | Err(_) => Ok(Steering::Unknown {
                 why: format!("Codex did not say in time whether the running turn has it: {LOOK}"),
             }),
@@ -141,7 +141,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let (steering, text) = match self.agent.steer(&steer).await {
             Ok(Steered::Taken) => {
-                let text = format!("the running turn has what {by} told it");
+                let text = format!("the running turn has the text of {by}");
                 (Steering::Steered, text)
             }
             Err(fault) if fault.failure.class == Class::Ambiguous => {

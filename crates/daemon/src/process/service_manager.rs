@@ -138,7 +138,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             } else {
                 tracing::error!(
                     seconds = every.as_secs(),
-                    "the scheduler does not move; the service manager is not told that the daemon lives"
+                    "the scheduler does not move; the service manager gets no watchdog signal"
                 );
             }
             seen = Some(rounds);

@@ -1,4 +1,4 @@
-//! An agent that answers at once, remembers every turn it was given, and fails when it is told to. It lives on when a
+//! An agent that answers at once, remembers every turn it was given, and fails on demand. It lives on when a
 //! daemon goes, like a Codex behind its socket.
 
 use bridge_core::port::{
@@ -50,13 +50,13 @@ pub(super) enum Word {
 #[derive(Debug, Default)]
 struct Known {
     words: VecDeque<Word>,
-    told: Vec<String>,
+    steered: Vec<String>,
     threads: u32,
     turns: Vec<(ThreadId, TurnId, ClientId, String)>,
     troubles: VecDeque<Trouble>,
     /// What the next turn asks.
     asks: Vec<ApprovalRequest>,
-    /// What becomes of the next answers; they are heard when nothing is said.
+    /// Outcomes of the next answers; without one an answer is accepted.
     hears: VecDeque<Responded>,
     /// What it was answered.
     answers: Vec<RequestVerdict>,
@@ -101,8 +101,8 @@ impl ScriptedAgent {
     }
 
     /// What becomes of the next answer.
-    pub(super) fn hears(&self, heard: Responded) {
-        self.known().hears.push_back(heard);
+    pub(super) fn hears(&self, outcome: Responded) {
+        self.known().hears.push_back(outcome);
     }
 
     /// What it was answered so far.
@@ -141,8 +141,8 @@ impl ScriptedAgent {
     }
 
     /// Texts that were given to running turns.
-    pub(super) fn told(&self) -> Vec<String> {
-        self.known().told.clone()
+    pub(super) fn steered(&self) -> Vec<String> {
+        self.known().steered.clone()
     }
 
     /// How often a turn with this text was taken.
@@ -319,7 +319,7 @@ impl Agent for ScriptedAgent {
     async fn steer(&self, steer: &Steer) -> Result<Steered, AgentError> {
         let word = {
             let mut known = self.known();
-            known.told.push(steer.text.clone());
+            known.steered.push(steer.text.clone());
             known.words.pop_front()
         };
         match word {

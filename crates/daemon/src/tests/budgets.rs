@@ -1,4 +1,4 @@
-//! Budgets of a day, in virtual time: who has used one up waits, is told, and is answered when there is room again.
+//! Budgets of a day, in virtual time: who has used one up waits, is notified, and is answered when there is room again.
 
 use super::stage::Stage;
 use crate::config::Config;
@@ -44,13 +44,13 @@ async fn threat_23_turn_budget_defers_to_tomorrow() {
             stage.platform.visible().len() == 3
         })
         .await;
-    let told = stage.platform.visible();
+    let shown = stage.platform.visible();
     assert!(
-        told[2].contains("its budget of 2 turns a day; it goes on at 20"),
-        "{told:?}"
+        shown[2].contains("its budget of 2 turns a day; it goes on at 20"),
+        "{shown:?}"
     );
     let (why, attempts) = waits(&stage, "three");
-    assert!(told[2].contains(&why) && attempts == 0, "{why}");
+    assert!(shown[2].contains(&why) && attempts == 0, "{why}");
     // The daemon dies meanwhile; what was used is in the rows.
     let stage = stage.dies();
     assert!(!answered_within(&stage, "three", 20 * HOUR).await);

@@ -61,8 +61,8 @@ async fn agents_get_no_progress_messages() {
     assert_eq!(stage.platform.hints(), Vec::<String>::new());
 }
 
-/// The manager's socket, and the words it heard so far.
-fn heard(socket: &UnixDatagram) -> Vec<String> {
+/// Watchdog signals that the socket received so far.
+fn watchdog_signals(socket: &UnixDatagram) -> Vec<String> {
     let mut words = Vec::new();
     let mut bytes = [0; 512];
     while let Ok(length) = socket.recv(&mut bytes) {
@@ -88,12 +88,15 @@ async fn stalled_scheduler_stops_watchdog_beats() {
     tokio::spawn(Arc::clone(&stage.daemon).keep_alive(notifier));
     let never = || false;
     stage.reaches(minutes(2), never).await;
-    assert_eq!(heard(&socket).len(), 1, "only that it began");
+    assert_eq!(watchdog_signals(&socket).len(), 1, "only that it began");
     stage.start();
     stage.reaches(minutes(1), never).await;
-    let beats = heard(&socket).len();
+    let beats = watchdog_signals(&socket).len();
     assert!((5..=7).contains(&beats), "{beats} beats in a minute");
     stage.daemon.stopping.cancel();
     stage.reaches(minutes(1), never).await;
-    assert!(heard(&socket).len() >= 5, "a stop that takes long is alive");
+    assert!(
+        watchdog_signals(&socket).len() >= 5,
+        "a stop that takes long is alive"
+    );
 }

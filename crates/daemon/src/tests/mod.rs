@@ -2,17 +2,17 @@
 //!
 //! What needs the real Codex, a real file or a real death is in the suite of the built binary.
 
-mod adrift;
 mod agent;
-mod asks;
+mod approvals;
 mod budgets;
+mod detached_call;
 mod faults;
 mod long;
+mod notify;
 mod panics;
 mod platform;
-mod pushed;
+mod push;
 mod stage;
-mod told;
 
 use self::platform::Mood;
 use self::stage::Stage;

@@ -25,7 +25,7 @@ struct Known {
     moods: VecDeque<Mood>,
     refuses_until: Option<Instant>,
     probeable: bool,
-    /// By key, in the order they became visible.
+    /// By key, in the order of their appearance.
     seen: Vec<(String, String)>,
     receipts: BTreeMap<String, String>,
     hints: Vec<String>,

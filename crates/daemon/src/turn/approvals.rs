@@ -406,7 +406,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             match self.commit(expire).await {
                 Ok(ExpireOutcome::Did(request_id)) => {
-                    tracing::info!(%request_id, "a question of codex was not decided in time, or is told of again");
+                    tracing::info!(%request_id, "a question of codex was not decided in time, or is sent again as a reminder");
                 }
                 Ok(ExpireOutcome::Idle { next_due }) => return next_due,
                 Err(error) => {

@@ -143,7 +143,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match duty {
             None => {}
             Some(Duty::Probe) => {
-                tracing::warn!(%message_id, "nothing was heard of a turn for too long");
+                tracing::warn!(%message_id, "a turn was silent for too long");
                 if let Err(error) = self.agent.probe(&turn.thread).await {
                     let reason = crate::term::escape_line(&error.failure.reason).into_owned();
                     tracing::error!(%message_id, reason, "codex does not answer and is ended");
@@ -290,7 +290,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             (_, None, Some(Cause::Timeout)) => turn.timed_out(),
             (_, None, Some(Cause::Silence)) => {
                 let idle = turn.patience.idle.as_secs();
-                let why = format!("nothing was heard of the turn for {idle} s");
+                let why = format!("the turn was silent for {idle} s");
                 Failure::new(Class::Transient, why)
             }
             (_, None, Some(Cause::Stopped) | None) => end.failure.unwrap_or_else(|| {

@@ -3,7 +3,7 @@
 use crate::engine::Target;
 use crate::service::TestService;
 use bridge_front::LocalProgram;
-use bridge_front::api::{Api, Bar, LocalProcess};
+use bridge_front::api::{Api, LocalProcess, ProcessFinder};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -138,6 +138,6 @@ fn with_length(input: &[u8]) -> Vec<u8> {
 }
 
 /// Lets every process in.
-fn anybody() -> Bar {
-    Bar::new(|_| LocalProcess::new(|| Ok(LocalProgram::OwnAlone)))
+fn anybody() -> ProcessFinder {
+    ProcessFinder::new(|_| LocalProcess::new(|| Ok(LocalProgram::OwnAlone)))
 }

@@ -2,9 +2,9 @@
 //!
 //! Nothing is ever accepted by Enter alone, and what was typed for one question never counts for another.
 
-use super::fields::{self, FormField};
 use super::request::ApprovalView;
-use serde_json::{Map, Value, json};
+use bridge_host::form::{FormField, form_fields};
+use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DialogueDecision {
@@ -44,11 +44,7 @@ pub(crate) struct Dialogue {
 
 impl Dialogue {
     pub(crate) fn new(request: ApprovalView) -> Self {
-        let fields = match request.kind.as_str() {
-            "user_input" => fields::of_questions(&request),
-            "elicitation" => fields::of_form(&request),
-            _ => Vec::new(),
-        };
+        let fields = form_fields(&request.kind, &request.payload);
         let stage = if fields.is_empty() {
             DialogueStage::Decide
         } else {
@@ -173,19 +169,13 @@ impl Dialogue {
                 Err(why) => return DialogueStep::Again(why),
             },
         };
-        let asked = self.request.kind == "user_input";
         if let Some(value) = value {
-            let value = if asked {
-                json!({ "answers": [value] })
-            } else {
-                value
-            };
             self.filled.insert(field.id.clone(), value);
         }
         self.stage = match self.stage {
             DialogueStage::Fill(at) if at + 1 < self.fields.len() => DialogueStage::Fill(at + 1),
             // The answer to a question is the decision; a form is sent when its reader says so.
-            DialogueStage::Fill(_) | DialogueStage::Decide if asked => {
+            DialogueStage::Fill(_) | DialogueStage::Decide if self.request.kind == "user_input" => {
                 return DialogueStep::Done(DialogueDecision {
                     decision: "accept",
                     answers: Some(Value::Object(self.filled.clone())),
@@ -208,7 +198,7 @@ fn chosen(field: &FormField, line: &str) -> Result<Value, String> {
             .and_then(|at| field.options.get(at))
             .map(|option| option.value.clone())
             .ok_or_else(|| format!("there is no option {number}")),
-        (None, Some(typed)) => typed.read(line).map_err(ToOwned::to_owned),
+        (None, Some(typed)) => typed.parse(line).map_err(ToOwned::to_owned),
         (None, None) => Err("choose one of the numbers".to_owned()),
     }
 }
@@ -223,6 +213,7 @@ fn done(decision: &'static str) -> DialogueStep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn dialogue(kind: &str, payload: Value) -> Dialogue {
         Dialogue::new(ApprovalView {
@@ -276,9 +267,7 @@ mod tests {
         assert_eq!(choice.decision, "accept");
         assert_eq!(
             choice.answers,
-            Some(
-                json!({"color": {"answers": ["Blue"]}, "why": {"answers": ["because"]}, "key": {"answers": ["123"]}})
-            )
+            Some(json!({"color": "Blue", "why": "because", "key": "123"}))
         );
     }
 

@@ -2,8 +2,7 @@
 //! decided elsewhere. It reads the open requests from the daemon whenever something changed.
 
 mod dialogue;
-mod fields;
-mod keys;
+mod keyboard;
 mod request;
 
 pub(crate) use request::{AnswerBy, ApprovalView};
@@ -12,7 +11,7 @@ use crate::client::api::{ApiClient, ClientError};
 use crate::client::screen::Screen;
 use bridge_daemon::term::escape_line;
 use dialogue::{Dialogue, DialogueDecision, DialogueStep};
-use keys::Keyboard;
+use keyboard::Keyboard;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which messages' requests are shown.
@@ -45,7 +44,7 @@ pub(crate) enum AskMode {
 /// Shows open requests and takes answers.
 #[derive(Debug)]
 pub(crate) struct Asker<'a> {
-    client: &'a ApiClient,
+    pub(crate) client: &'a ApiClient,
     mode: AskMode,
     keys: Keyboard,
     /// Requests that were shown, or wait to be.

@@ -27,7 +27,7 @@ pub(crate) struct ApprovalView {
     pub(crate) headline: String,
     /// All that is decided about, in plain lines; the daemon keeps it in its canonical form (`core::show`).
     pub(crate) shown: String,
-    /// What Codex sent, which the fields of a question or form are read from.
+    /// As Codex sent it; only `bridge_host::form` reads it.
     pub(crate) payload: Value,
     /// Milliseconds since the epoch; then it is declined.
     pub(crate) deadline: i64,
@@ -55,14 +55,6 @@ impl ApprovalView {
     /// Whether Codex waits for a decision, or would if it lived.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "open" | "orphaned")
-    }
-
-    /// What Codex sent; some surfaces give it as text.
-    pub(crate) fn sent(&self) -> Value {
-        match &self.payload {
-            Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
-            payload => payload.clone(),
-        }
     }
 
     /// The task or message that it belongs to.
@@ -112,7 +104,7 @@ impl ApprovalView {
                 "accept: that tool runs, once, outside of the sandbox; for the session: it is not asked about again"
             }
             "elicitation" if self.wants == "visit" => {
-                "accept: that MCP server is told that you visited the page"
+                "accept: that MCP server learns that you visited the page"
             }
             "elicitation" => "accept: what you fill in goes to that MCP server",
             "user_input" => "your answer goes to Codex as it is",

@@ -2,17 +2,16 @@
 //!
 //! `--json` prints the daemon's answers unchanged.
 
-mod notify;
 mod requests;
+mod senders;
 mod start;
-mod stop;
 mod task;
-mod token;
-mod words;
+mod task_text;
 
 #[cfg(feature = "demo")]
 pub(crate) use start::start_task;
-pub(crate) use task::{interrupt_task, is_task, task_status};
+pub(crate) use task::{is_task, task_status};
+pub(super) use task_text::text;
 
 use super::api::{ApiClient, ClientError};
 use super::output::print_json;
@@ -31,22 +30,22 @@ pub(crate) async fn control(
     match command {
         ControlCommand::Start(args) => start::start(client, args, no_color).await,
         ControlCommand::List(args) => task::list(client, &args, no_color).await,
-        ControlCommand::Stop(args) => stop::stop(client, args).await,
+        ControlCommand::Stop(args) => senders::stop(client, args).await,
         ControlCommand::Steer(args) => task::steer(client, args).await,
         ControlCommand::Respond(args) => requests::respond(client, &args).await,
         ControlCommand::Requests(args) => requests::list(client, &args, no_color).await,
         ControlCommand::Approve(args) => requests::decide(client, &args, "accept").await,
         ControlCommand::Decline(args) => requests::decide(client, &args, "decline").await,
-        ControlCommand::NotifyCompleted(args) => notify::notify(client, &args).await,
+        ControlCommand::NotifyCompleted(args) => task::notify(client, &args).await,
         ControlCommand::Watch(args) => watch(client, args, no_color).await,
-        ControlCommand::Token(command) => token::token(client, command).await,
-        ControlCommand::Peers(command) => token::peers(client, command).await,
+        ControlCommand::Token(command) => senders::token(client, command).await,
+        ControlCommand::Peers(command) => senders::peers(client, command).await,
         ControlCommand::Completions { shell } => crate::completions(shell),
     }
 }
 
 /// Prints what the daemon answered: as it is for programs, in words for people.
-fn answered<T: Serialize>(
+pub(super) fn answered<T: Serialize>(
     answer: Result<T, ClientError>,
     output: OutputArgs,
     words: impl FnOnce(&T) -> (String, ExitCode),

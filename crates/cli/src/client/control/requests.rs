@@ -63,7 +63,9 @@ pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> anyhow::R
     if let Some(answers) = answers {
         body["answers"] = answers;
     }
-    let done = client.act_on_task(&args.id, "respond", Some(&body)).await;
+    let done = client
+        .act_on_task(&args.task.id, "respond", Some(&body))
+        .await;
     answered(done, args.output, |_: &Value| {
         let said = format!("{}: {}", args.request, decided(args.decision.as_str()));
         (escape(&said).into_owned(), ExitCode::SUCCESS)

@@ -1,12 +1,11 @@
 //! `start`: gives the daemon a task and prints its id; with `--wait` it stays until the answer is there.
 
 use super::refused;
-use super::words::text;
+use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
-use crate::client::output::{print, print_json};
+use crate::client::output::{EXIT_INTERRUPTED, print, print_json};
 use crate::client::screen::OutputStream;
-use crate::client::send::EXIT_INTERRUPTED;
 use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
 use anyhow::Context;
 use bridge_daemon::term::{self, escape, escape_line};
@@ -71,7 +70,7 @@ pub(crate) async fn start_task(
     Ok(text(&envelope["task"], "task_id").to_owned())
 }
 
-/// Hands the task over; the same key makes a repetition harmless.
+/// Submits the task; the same key makes a repetition harmless.
 async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientError> {
     let key = uuid::Uuid::new_v4().to_string();
     let submit = async || client.post("/v1/tasks", Some(terms), Some(&key)).await;

@@ -1,22 +1,18 @@
-//! `status TASK`, `list`, `steer` and `interrupt TASK`.
+//! `status TASK`, `list`, `steer` and `notify-completed`.
 
 use super::answered;
-use super::words::{list_words, task_words, text};
-use crate::cli::{InterruptArgs, ListArgs, OutputArgs, SteerArgs};
-use crate::client::api::{ApiClient, ClientError, NO_BODY};
-use crate::client::send::EXIT_LATER;
+use super::task_text::{list_words, task_words, text};
+use crate::cli::{ListArgs, NotifyArgs, OutputArgs, SteerArgs};
+use crate::client::api::ApiClient;
+use crate::client::output::exit_code;
 use anyhow::Context;
-use bridge_core::deadline::after;
-use bridge_daemon::term::{Paint, escape};
+use bridge_daemon::term::{Paint, escape, escape_line};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
-/// How long the daemon is given to write a stop down, however short the wait.
-const STOP_GIVEN: Duration = Duration::from_secs(2);
-/// How often a task that is being stopped is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long `notify-completed` may take: targets are called one after the other, and each has its own bound.
+const NOTIFY_DEADLINE: Duration = Duration::from_secs(1_800);
 /// What a task's id begins with.
 const TASK_PREFIX: &str = "codex-";
 
@@ -58,7 +54,9 @@ pub(super) async fn list(
 pub(super) async fn steer(client: &ApiClient, args: SteerArgs) -> anyhow::Result<ExitCode> {
     let instruction = crate::text_or_stdin(args.text).context("not steered")?;
     let body = json!({ "instruction": instruction });
-    let steered = client.act_on_task(&args.id, "steer", Some(&body)).await;
+    let steered = client
+        .act_on_task(&args.task.id, "steer", Some(&body))
+        .await;
     answered(steered, args.output, |envelope: &Value| {
         let code = match text(envelope, "steer") {
             "refused" => ExitCode::FAILURE,
@@ -82,73 +80,51 @@ fn steer_words(envelope: &Value) -> String {
     escape(&said).into_owned()
 }
 
-/// Stops a task, and stays until its turn has ended or the time is over; it is interrupted all the same.
-pub(crate) async fn interrupt_task(
-    client: &ApiClient,
-    args: &InterruptArgs,
-) -> anyhow::Result<ExitCode> {
-    let wait = Duration::from_secs(args.wait);
-    let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
-    let stopped = stop(client, &args.id, deadline).await;
-    answered(stopped, args.output, |envelope: &Value| {
-        let code = match text(&envelope["task"], "status") {
-            "cancelled" => ExitCode::SUCCESS,
-            status if is_over(status) => ExitCode::FAILURE,
-            _ => ExitCode::from(EXIT_LATER),
-        };
-        (interrupt_words(envelope), code)
-    })
+pub(super) async fn notify(client: &ApiClient, args: &NotifyArgs) -> anyhow::Result<ExitCode> {
+    let body = json!({ "limit": args.limit, "dry_run": args.dry_run });
+    let done = client
+        .post_within(
+            NOTIFY_DEADLINE,
+            "/v1/tasks/notify-completed",
+            Some(&body),
+            None,
+        )
+        .await;
+    answered(done, args.output, notified_words)
 }
 
-/// Hands the stop over and looks at the task until it is over.
-async fn stop(client: &ApiClient, id: &str, deadline: Instant) -> Result<Value, ClientError> {
-    let interrupt = client.act_on_task(id, "interrupt", NO_BODY);
-    let mut envelope = match timeout_at(deadline, interrupt).await {
-        Ok(handed) => handed?,
-        Err(_elapsed) => client.task(id).await?,
-    };
-    while !is_over(text(&envelope["task"], "status")) {
-        if timeout_at(deadline, tokio::time::sleep(LOOK_EVERY))
-            .await
-            .is_err()
-        {
-            break;
-        }
-        match client.task(id).await {
-            Ok(newer) => envelope = newer,
-            // The stop is on disk; a daemon that restarts meanwhile goes on with it.
-            Err(error) if error.may_pass() => {}
-            Err(error) => return Err(error),
-        }
+fn notified_words(envelope: &Value) -> (String, ExitCode) {
+    let sent = envelope["notifications"].as_array();
+    let sent = sent.map_or(&[][..], Vec::as_slice);
+    let failed = sent
+        .iter()
+        .any(|one| text(one, "notification_status") == "failed");
+    let code = exit_code(!failed);
+    if sent.is_empty() {
+        return (
+            "no finished task has a notification to send".to_owned(),
+            code,
+        );
     }
-    envelope["interrupt"] = match text(&envelope["task"], "status") {
-        status if is_over(status) => json!(status),
-        _ => json!("stopping"),
+    let line = |one: &Value| {
+        let state = text(one, "notification_status");
+        let target = match text(one, "target") {
+            "" => String::new(),
+            target => format!(" to {target}"),
+        };
+        let error = match text(one, "error") {
+            "" => String::new(),
+            error => format!(": {error}"),
+        };
+        let said = format!(
+            "{} ({}): {}{target}{error}",
+            text(one, "task_id"),
+            text(one, "status"),
+            state.replace('_', " "),
+        );
+        escape_line(&said).into_owned()
     };
-    Ok(envelope)
-}
-
-fn is_over(status: &str) -> bool {
-    matches!(status, "completed" | "failed" | "cancelled")
-}
-
-fn interrupt_words(envelope: &Value) -> String {
-    let id = text(&envelope["task"], "task_id");
-    let said = match text(&envelope["task"], "status") {
-        "cancelled" => format!("{id} is stopped"),
-        "completed" => {
-            format!(
-                "{id} is not stopped: its answer came first; `codex-bridge status {id}` prints it"
-            )
-        }
-        "failed" => format!(
-            "{id} is not stopped: it had failed before; `codex-bridge status {id}` says why"
-        ),
-        status => format!(
-            "{id} is told to stop and has not ended yet: it is {status}; see `codex-bridge status {id}`"
-        ),
-    };
-    escape(&said).into_owned()
+    (sent.iter().map(line).collect::<Vec<_>>().join("\n"), code)
 }
 
 #[cfg(test)]
@@ -170,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn steering_says_what_became_of_it() {
+    fn steer_outcome_in_words() {
         for (envelope, said) in [
             (
                 json!({"steer": "steered"}),
@@ -187,5 +163,24 @@ mod tests {
         ] {
             assert_eq!(steer_words(&envelope), said);
         }
+    }
+
+    #[test]
+    fn failed_notification_sets_failure_exit_code() {
+        let envelope = json!({"success": true, "dry_run": false, "processed": 3, "notifications": [
+            {"task_id": "codex-a", "status": "completed", "notification_status": "sent", "target": "local"},
+            {"task_id": "codex-b", "status": "failed", "notification_status": "no_target"},
+            {"task_id": "codex-c", "status": "completed", "notification_status": "failed", "target": "webhook:x", "error": "refused"},
+        ]});
+        let (words, code) = notified_words(&envelope);
+        assert_eq!(
+            words,
+            "codex-a (completed): sent to local\ncodex-b (failed): no target\ncodex-c (completed): failed to webhook:x: refused"
+        );
+        assert_eq!(code, ExitCode::FAILURE);
+        assert_eq!(
+            notified_words(&json!({"success": true})).1,
+            ExitCode::SUCCESS
+        );
     }
 }

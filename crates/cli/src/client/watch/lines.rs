@@ -1,10 +1,9 @@
-//! The lines of `watch`: events of one message, or of many with their names, and how a watched message ended.
+//! Events as lines for people: of one message, or of many with their names, and how a watched message ended.
 
 use super::event::WatchEvent;
-use crate::client::event_lines::{EventLines, StateLine, diff_lines};
 use crate::client::screen::Screen;
-use bridge_daemon::term::{Paint, escape, escape_line};
-use bridge_front::MessageView;
+use bridge_daemon::term::{Paint, cells, escape, escape_line, fold};
+use bridge_front::{EventView, MessageView};
 use std::collections::BTreeMap;
 
 /// Messages whose newest line is remembered; beyond that a line may be shown twice.
@@ -12,11 +11,18 @@ const MESSAGES_MAX: usize = 1_000;
 /// Letters at the end of an id that distinguish messages; its beginning is the time.
 const ID_TAIL: usize = 6;
 
+/// Lines of a diff that are shown while Codex works; the file has the rest.
+const DIFF_MAX_LINES: usize = 200;
+/// Narrowest column that a text is folded into.
+const ROOM_MIN: usize = 20;
+
 /// The lines of one or of many messages.
 #[derive(Debug, Default)]
 pub(crate) struct WatchLines {
     /// Whether lines begin with the name of their message.
     many: bool,
+    /// What the lines of one message begin with; then none is overwritten.
+    prefix: String,
     messages: BTreeMap<String, WatchedMessage>,
 }
 
@@ -33,7 +39,16 @@ impl WatchLines {
     pub(crate) fn new(many: bool) -> Self {
         Self {
             many,
-            messages: BTreeMap::new(),
+            ..Self::default()
+        }
+    }
+
+    /// One message, beside others that are watched at the same time.
+    #[cfg(feature = "demo")]
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            prefix: format!("{name} "),
+            ..Self::default()
         }
     }
 
@@ -44,33 +59,25 @@ impl WatchLines {
         paint: Paint,
         width: Option<usize>,
     ) -> (Vec<String>, Option<String>) {
-        let many = self.many;
+        let nothing = (Vec::new(), None);
         match event {
             WatchEvent::Item { message_id, event } => {
-                let named = self.named(message_id);
-                if event.ordinal <= named.ordinal {
-                    return (Vec::new(), None);
+                let prefix = self.prefix(message_id);
+                let message = self.message(message_id);
+                if event.ordinal <= message.ordinal {
+                    return nothing;
                 }
-                named.ordinal = event.ordinal;
-                let prefix = if many {
-                    format!("{} ", named.name)
-                } else {
-                    String::new()
-                };
-                (named.lines.event(event, &prefix, paint, width), None)
+                message.ordinal = event.ordinal;
+                (message.lines.event(event, &prefix, paint, width), None)
             }
-            WatchEvent::State(message) => {
-                let named = self.called(message);
-                let name = named.name.clone();
-                match named.lines.state(message) {
-                    Some(StateLine::Lasting(text)) => {
-                        (vec![line(many, &name, "…", &text, paint)], None)
+            WatchEvent::State(view) => {
+                self.rename(&view.message_id, &view.conversation);
+                match self.message(&view.message_id).lines.state(view) {
+                    Some(StateLine::Passing(text)) if !self.many => (Vec::new(), Some(text)),
+                    Some(StateLine::Lasting(text) | StateLine::Passing(text)) => {
+                        (vec![self.line(&view.message_id, "…", &text, paint)], None)
                     }
-                    Some(StateLine::Passing(text)) if many => {
-                        (vec![line(many, &name, "…", &text, paint)], None)
-                    }
-                    Some(StateLine::Passing(text)) => (Vec::new(), Some(text)),
-                    None => (Vec::new(), None),
+                    None => nothing,
                 }
             }
             WatchEvent::Moved {
@@ -78,50 +85,34 @@ impl WatchLines {
                 conversation,
                 state,
             } => {
-                let named = self.named(message_id);
-                if !conversation.is_empty() {
-                    named.name = escape_line(conversation).into_owned();
+                self.rename(message_id, conversation);
+                if self.is_in(message_id, state) {
+                    return nothing;
                 }
-                if named.state == *state {
-                    return (Vec::new(), None);
-                }
-                named.state.clone_from(state);
-                let name = named.name.clone();
-                (vec![line(many, &name, "…", state, paint)], None)
+                (vec![self.line(message_id, "…", state, paint)], None)
             }
-            WatchEvent::Text { message_id, text } => {
-                let live = if many {
-                    format!("{}: {text}", self.named(message_id).name)
-                } else {
-                    text.clone()
-                };
-                (Vec::new(), Some(live))
+            WatchEvent::Text { message_id, text } if self.many => {
+                let name = &self.message(message_id).name;
+                (Vec::new(), Some(format!("{name}: {text}")))
             }
+            WatchEvent::Text { text, .. } => (Vec::new(), Some(text.clone())),
             WatchEvent::Diff { message_id, text } => {
-                let name = self.named(message_id).name.clone();
-                let prefix = if many {
-                    format!("{name} ")
-                } else {
-                    String::new()
-                };
+                let prefix = self.prefix(message_id);
                 (diff_lines(text, &prefix, paint, width), None)
             }
-            WatchEvent::End(message) if many => {
-                let named = self.called(message);
-                if named.state == message.state {
-                    return (Vec::new(), None);
+            WatchEvent::End(view) if self.many => {
+                self.rename(&view.message_id, &view.conversation);
+                if self.is_in(&view.message_id, &view.state) {
+                    return nothing;
                 }
-                named.state.clone_from(&message.state);
-                let name = named.name.clone();
-                (vec![line(many, &name, "■", &ended(message), paint)], None)
+                let line = self.line(&view.message_id, "■", &ended(view), paint);
+                (vec![line], None)
             }
             WatchEvent::Reset => {
                 let said = "some events are too old to be shown; `codex-bridge show ID` has the whole story";
                 (vec![paint.yellow(said)], None)
             }
-            WatchEvent::End(_) | WatchEvent::RequestChanged | WatchEvent::Other => {
-                (Vec::new(), None)
-            }
+            WatchEvent::End(_) | WatchEvent::RequestChanged | WatchEvent::Other => nothing,
         }
     }
 
@@ -131,12 +122,26 @@ impl WatchLines {
         if !lines.is_empty() {
             screen.lines(&lines);
         }
-        if let Some(live) = live {
+        if let Some(live) = live.filter(|_| self.prefix.is_empty()) {
             screen.live(&live);
         }
     }
 
-    fn named(&mut self, message_id: &str) -> &mut WatchedMessage {
+    /// One line about a message.
+    pub(crate) fn line(&mut self, id: &str, mark: &str, text: &str, paint: Paint) -> String {
+        let text = paint.dim(&escape_line(text));
+        format!("{}{} {text}", self.prefix(id), paint.cyan(mark))
+    }
+
+    fn prefix(&mut self, message_id: &str) -> String {
+        if self.many {
+            format!("{} ", self.message(message_id).name)
+        } else {
+            self.prefix.clone()
+        }
+    }
+
+    fn message(&mut self, message_id: &str) -> &mut WatchedMessage {
         if self.messages.len() >= MESSAGES_MAX && !self.messages.contains_key(message_id) {
             self.messages.clear();
         }
@@ -148,32 +153,132 @@ impl WatchLines {
             })
     }
 
-    fn called(&mut self, message: &MessageView) -> &mut WatchedMessage {
-        let named = self.named(&message.message_id);
-        named.name = match message.conversation.as_str() {
-            "" => tail_of(&message.message_id),
-            conversation => escape_line(conversation).into_owned(),
-        };
-        named
+    /// Names a message after its conversation, where that is known.
+    fn rename(&mut self, message_id: &str, conversation: &str) {
+        if !conversation.is_empty() {
+            self.message(message_id).name = escape_line(conversation).into_owned();
+        }
     }
-}
 
-fn line(many: bool, name: &str, mark: &str, text: &str, paint: Paint) -> String {
-    let name = if many {
-        format!("{name} ")
-    } else {
-        String::new()
-    };
-    format!(
-        "{name}{} {}",
-        paint.cyan(mark),
-        paint.dim(&escape_line(text))
-    )
+    /// Whether this state of a message was shown; from now on it counts as shown.
+    fn is_in(&mut self, message_id: &str, state: &str) -> bool {
+        let message = self.message(message_id);
+        let shown = message.state == state;
+        state.clone_into(&mut message.state);
+        shown
+    }
 }
 
 fn tail_of(id: &str) -> String {
     let from = id.len().saturating_sub(ID_TAIL);
     escape_line(id.get(from..).unwrap_or(id)).into_owned()
+}
+
+/// Makes lines of events, and remembers the last ones, so that nothing is shown twice.
+#[derive(Clone, Debug, Default)]
+struct EventLines {
+    now: String,
+    /// The newest event, which a state need not repeat.
+    event: String,
+}
+
+/// The state of a message as a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum StateLine {
+    /// Worth a line of its own: it waits for something.
+    Lasting(String),
+    /// On the way to the next thing.
+    Passing(String),
+}
+
+impl EventLines {
+    /// An item-level event: one line, folded to the width of the terminal.
+    fn event(
+        &mut self,
+        event: &EventView,
+        prefix: &str,
+        paint: Paint,
+        width: Option<usize>,
+    ) -> Vec<String> {
+        self.event.clone_from(&event.text);
+        let mark = match (event.kind.as_str(), ended_badly(&event.text)) {
+            ("item/started", _) => paint.cyan("•"),
+            ("item/completed", false) => paint.green("✓"),
+            ("item/completed", true) => paint.red("✗"),
+            ("turn/retrying", _) => paint.yellow("↻"),
+            ("request", _) => paint.yellow("?"),
+            _ => paint.cyan("!"),
+        };
+        let indent = cells(prefix) + 2;
+        let text = escape_line(&event.text);
+        let pieces = match width {
+            Some(width) => fold(&text, width.saturating_sub(indent + 1).max(ROOM_MIN)),
+            None => vec![text.into_owned()],
+        };
+        let line = |(at, piece): (usize, &String)| match at {
+            0 => format!("{prefix}{mark} {}", paint.dim(piece)),
+            _ => format!("{:indent$}{}", "", paint.dim(piece)),
+        };
+        pieces.iter().enumerate().map(line).collect()
+    }
+
+    /// Where the message is; nothing when it is where it was.
+    fn state(&mut self, message: &MessageView) -> Option<StateLine> {
+        if self.now == message.why.now {
+            return None;
+        }
+        self.now.clone_from(&message.why.now);
+        let waits = message.hold.is_some()
+            || matches!(message.state.as_str(), "unclear" | "parked" | "steered");
+        let hold = message.hold.as_ref();
+        let reason = hold.map(|hold| hold.failure.reason.as_str());
+        Some(match waits {
+            true if reason == Some(&self.event) => StateLine::Lasting(message.why.next.clone()),
+            true => StateLine::Lasting(format!("{}; {}", message.why.now, message.why.next)),
+            false => StateLine::Passing(message.why.now.clone()),
+        })
+    }
+}
+
+/// What was changed in files, in the usual colours, below the line that names it.
+fn diff_lines(text: &str, prefix: &str, paint: Paint, width: Option<usize>) -> Vec<String> {
+    let indent = cells(prefix) + 2;
+    let mut lines = Vec::new();
+    for line in text.lines().take(DIFF_MAX_LINES) {
+        let inner = line
+            .strip_prefix("  ")
+            .and_then(|inner| inner.chars().next());
+        let shown = escape_line(line).replace("\\t", "    ");
+        let pieces = match width {
+            Some(width) => fold(&shown, width.saturating_sub(indent + 1).max(ROOM_MIN)),
+            None => vec![shown],
+        };
+        let tint = |piece: &String| match inner {
+            Some('+') => paint.green(piece),
+            Some('-') => paint.red(piece),
+            Some('@') => paint.cyan(piece),
+            Some(_) | None => paint.dim(piece),
+        };
+        lines.extend(
+            pieces
+                .iter()
+                .map(|piece| format!("{:indent$}{}", "", tint(piece))),
+        );
+    }
+    let more = text.lines().count().saturating_sub(DIFF_MAX_LINES);
+    if more > 0 {
+        lines.push(format!(
+            "{:indent$}{}",
+            "",
+            paint.dim(&format!("… {more} more lines"))
+        ));
+    }
+    lines
+}
+
+/// Headlines of commands say how they ended, if it was not well.
+fn ended_badly(text: &str) -> bool {
+    text.ends_with(')') && (text.contains(" (exit code ") || text.contains(" (failed"))
 }
 
 /// How a message ended, in one line.
@@ -286,5 +391,68 @@ mod tests {
         ));
         assert!(read("request/decided", &json!({})).may_ask());
         assert!(!read("text", &json!({"text": "x"})).may_ask());
+    }
+
+    fn event(kind: &str, text: &str) -> EventView {
+        EventView {
+            ordinal: 1,
+            attempt: 1,
+            kind: kind.to_owned(),
+            text: text.to_owned(),
+            at: 0,
+        }
+    }
+
+    #[test]
+    fn events_get_marks_and_escaped_text() {
+        let mut lines = EventLines::default();
+        let mut said = |kind: &str, text: &str| {
+            let lines = lines.event(&event(kind, text), "a ", Paint::plain(), None);
+            lines.join("\n")
+        };
+        for (kind, text, shown) in [
+            ("item/started", "running `ls`", "a • running `ls`"),
+            ("item/completed", "running `ls`", "a ✓ running `ls`"),
+            (
+                "item/completed",
+                "running `false` (exit code 1)",
+                "a ✗ running `false` (exit code 1)",
+            ),
+            ("turn/retrying", "again", "a ↻ again"),
+            ("request", "may it?", "a ? may it?"),
+            ("bridge", "\u{1b}[2J\n", "a ! \\e[2J\\n"),
+            ("what a later version says", "x", "a ! x"),
+        ] {
+            assert_eq!(said(kind, text), shown);
+        }
+    }
+
+    #[test]
+    fn diff_is_coloured_and_truncated() {
+        let text = "update a.rs:\n  @@ -1 +1 @@\n  -old\u{1b}\n  +new";
+        let lines = diff_lines(text, "", Paint::plain(), None);
+        assert_eq!(
+            lines,
+            [
+                "  update a.rs:",
+                "    @@ -1 +1 @@",
+                "    -old\\e",
+                "    +new"
+            ]
+        );
+        let lines = diff_lines(text, "", Paint::always(), None);
+        assert!(lines[2].contains("\u{1b}[31m"), "{lines:?}");
+        assert!(lines[3].contains("\u{1b}[32m"), "{lines:?}");
+        let long = "x\n".repeat(DIFF_MAX_LINES + 5);
+        let lines = diff_lines(&long, "", Paint::plain(), None);
+        assert_eq!(lines.last().unwrap(), "  … 5 more lines");
+    }
+
+    #[test]
+    fn long_line_wraps_with_indent() {
+        let text = "running `printf aaaaaaaaaaaaaaaa`";
+        let lines =
+            EventLines::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
+        assert_eq!(lines, ["• running `printf ", "  aaaaaaaaaaaaaaaa`"]);
     }
 }

@@ -7,24 +7,24 @@ mod lines;
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN, checked};
 use super::ask::{AskMode, Asker, RequestFilter};
 use super::control::is_task;
-use super::output::print;
+use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print};
 use super::screen::{OutputStream, Screen};
-use super::send::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, LOOK_EVERY, leaving};
 use super::sse::SseEvent;
 use crate::cli::WatchArgs;
 use bridge_daemon::term;
 use bridge_front::{MessageList, MessageView};
 use event::WatchEvent;
-use lines::WatchLines;
-pub(crate) use lines::last_words;
+pub(crate) use lines::{WatchLines, last_words};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// How long a daemon that is away is waited for.
 const AWAY_MAX: Duration = Duration::from_secs(3600);
+/// How often open requests are read while one is on the screen, besides on events.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Running messages that are shown first when everything is watched.
 const RUNNING_MAX: u32 = 100;
 
@@ -63,7 +63,30 @@ impl WatchTarget {
 /// Where events are shown.
 enum WatchOutput {
     People(WatchLines, Screen),
+    /// A screen for requests and warnings alone.
+    Quiet(Screen),
     Programs,
+}
+
+impl WatchOutput {
+    fn screen(&mut self) -> Option<&mut Screen> {
+        match self {
+            Self::People(_, screen) | Self::Quiet(screen) => Some(screen),
+            Self::Programs => None,
+        }
+    }
+}
+
+/// How waiting for a message ended.
+#[derive(Clone, Debug)]
+pub(crate) enum FollowOutcome {
+    Answered(Box<MessageView>),
+    /// It is finished without an answer.
+    Unanswered(Box<MessageView>),
+    /// It waits for something that will not come by itself soon.
+    Held(Box<MessageView>),
+    /// The time to wait is over; it is worked on all the same.
+    StillWorking,
 }
 
 /// Follows the events of a target.
@@ -139,6 +162,21 @@ impl<'a> Watcher<'a> {
         Self::new(client, target, WatchOutput::People(lines, screen), asker)
     }
 
+    /// Follows one message on a screen; without `lines` only requests and warnings are shown.
+    pub(crate) fn of_message(
+        asker: Asker<'a>,
+        message_id: &str,
+        screen: Screen,
+        lines: Option<WatchLines>,
+    ) -> Self {
+        let output = match lines {
+            Some(lines) => WatchOutput::People(lines, screen),
+            None => WatchOutput::Quiet(screen),
+        };
+        let target = WatchTarget::Message(message_id.to_owned());
+        Self::new(asker.client, target, output, asker)
+    }
+
     fn for_programs(client: &'a ApiClient, target: WatchTarget) -> Self {
         let nobody = Asker::new(client, AskMode::Silent);
         Self::new(client, target, WatchOutput::Programs, nobody)
@@ -152,9 +190,8 @@ impl<'a> Watcher<'a> {
     ) -> Self {
         let filter = match target {
             WatchTarget::All => RequestFilter::All,
-            WatchTarget::Message(_) | WatchTarget::Task(_) => {
-                RequestFilter::Messages(BTreeSet::new())
-            }
+            WatchTarget::Message(ref id) => RequestFilter::Messages([id.clone()].into()),
+            WatchTarget::Task(_) => RequestFilter::Messages(BTreeSet::new()),
         };
         Self {
             client,
@@ -171,15 +208,43 @@ impl<'a> Watcher<'a> {
         self.clear();
         let said = match self.target.id() {
             "" => "left; everything goes on".to_owned(),
-            id => leaving(id),
+            id => format!(
+                "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge interrupt {id}` stops it"
+            ),
         };
         term::complain(&term::escape(&said));
     }
 
     /// Removes the unfinished line.
     pub(crate) fn clear(&mut self) {
-        if let WatchOutput::People(_, screen) = &mut self.output {
+        if let Some(screen) = self.output.screen() {
             screen.retract();
+        }
+    }
+
+    /// Follows a message until it ends or waits for a person, at most until `deadline`.
+    pub(crate) async fn follow(&mut self, deadline: Instant) -> Result<FollowOutcome, ClientError> {
+        let Ok(watched) = timeout_at(deadline, self.until_its_end()).await else {
+            return Ok(FollowOutcome::StillWorking);
+        };
+        let message = Box::new(watched?);
+        Ok(match &message.answer {
+            _ if !is_over(&message.state) => FollowOutcome::Held(message),
+            None => FollowOutcome::Unanswered(message),
+            Some(answer) => {
+                if answer.source == "shared" {
+                    self.note("answered together with the message whose turn took it");
+                }
+                FollowOutcome::Answered(message)
+            }
+        })
+    }
+
+    /// A remark of our own, unless it is quiet.
+    pub(crate) fn note(&mut self, text: &str) {
+        if let WatchOutput::People(lines, screen) = &mut self.output {
+            let line = lines.line(self.target.id(), "→", text, screen.paint());
+            screen.lines(&[line]);
         }
     }
 
@@ -233,14 +298,14 @@ impl<'a> Watcher<'a> {
         let path = self.target.path();
         let mut stream = self.client.stream(&path, self.seen.as_deref()).await?;
         if away.take().is_some() {
-            self.warn("the daemon is back; going on after what was told last");
+            self.warn("the daemon is back; going on after the last event");
         }
         self.look().await?;
         loop {
             let event = tokio::select! {
                 event = stream.next() => event?,
                 line = self.asker.typed() => {
-                    if let WatchOutput::People(_, screen) = &mut self.output {
+                    if let Some(screen) = self.output.screen() {
                         self.asker.take(line, screen).await;
                     }
                     continue;
@@ -281,9 +346,11 @@ impl<'a> Watcher<'a> {
             WatchEvent::End(message) if self.target != WatchTarget::All => {
                 return Ok(Some(*message));
             }
-            // It waits for a person.
+            // It waits for a person. Of a task, a message that is over is not yet the end.
             WatchEvent::State(message)
-                if self.target != WatchTarget::All && !message.worth_waiting =>
+                if self.target != WatchTarget::All
+                    && !message.worth_waiting
+                    && !is_over(&message.state) =>
             {
                 return Ok(Some(*message));
             }
@@ -315,19 +382,16 @@ impl<'a> Watcher<'a> {
     }
 
     async fn look(&mut self) -> Result<(), ClientError> {
-        match &mut self.output {
-            WatchOutput::People(_, screen) => self.asker.look(&self.filter, screen).await,
-            WatchOutput::Programs => Ok(()),
+        match self.output.screen() {
+            Some(screen) => self.asker.look(&self.filter, screen).await,
+            None => Ok(()),
         }
     }
 
     fn warn(&mut self, text: &str) {
-        match &mut self.output {
-            WatchOutput::People(_, screen) => {
-                let line = screen.paint().yellow(text);
-                screen.lines(&[line]);
-            }
-            WatchOutput::Programs => term::complain(text),
+        match self.output.screen() {
+            Some(screen) => screen.warn(text),
+            None => term::complain(text),
         }
     }
 }

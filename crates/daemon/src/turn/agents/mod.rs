@@ -123,9 +123,9 @@ impl DetachedCalls {
     }
 }
 
-/// What the model wants.
+/// Arguments of the tool `ask_agent`, as the model gave them.
 #[derive(Debug, Deserialize)]
-struct AgentCall {
+struct AgentToolCall {
     agent: String,
     text: String,
     context: Option<String>,
@@ -201,10 +201,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.tasks.spawn(async move {
                     let call = daemon.run_call(&cause, &to, arguments, over);
                     if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
-                        let then = "the turn is told that its call of another agent failed";
+                        let then = "the turn gets an error for its call of another agent";
                         daemon.count_panic(&cause, panic.as_ref(), then);
                         // Codex would wait for it until its turn's time is used up.
-                        let why = "codex-bridge failed while it asked; whether the agent heard it is not known";
+                        let why = "codex-bridge failed while it asked; whether the agent received it is not known";
                         daemon.give_back(&to, &Returned::failed(why)).await;
                     }
                     calls.end(&to);
@@ -255,7 +255,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         arguments: String,
         over: CancellationToken,
     ) -> Returned {
-        let wanted: AgentCall = match serde_json::from_str(&arguments) {
+        let wanted: AgentToolCall = match serde_json::from_str(&arguments) {
             Ok(wanted) => wanted,
             Err(error) => return Returned::failed(format!("the arguments do not fit: {error}")),
         };
@@ -305,7 +305,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         cause: &MessageId,
         to: &RequestKey,
-        wanted: &AgentCall,
+        wanted: &AgentToolCall,
     ) -> Result<(RemoteAgent, AgentQuestion), Returned> {
         let id = cause.clone();
         let read = self.ledger.read(move |rows| {

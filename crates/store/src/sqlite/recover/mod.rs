@@ -18,11 +18,13 @@ use crate::key::{AuditPublicKey, LedgerKey};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
 use salvage::{RowOrigin, Salvage, SalvageSource};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// How a recovery ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Recovered {
     /// Nothing is wrong; nothing was done.
     Sound {
@@ -35,11 +37,12 @@ pub enum Recovered {
         damaged: Option<PathBuf>,
     },
     /// A new ledger is in place.
+    #[serde(rename = "recovered")]
     Done(Box<RecoveryReport>),
 }
 
 /// Outcome of a recovery that built a new ledger.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecoveryReport {
     /// Where the damaged ledger is; absent if there was none.
     pub damaged: Option<PathBuf>,
@@ -60,7 +63,7 @@ pub struct RecoveryReport {
 }
 
 /// The rows of one table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TableReport {
     pub table: String,
     /// Rows that were brought over from the damaged ledger.
@@ -74,7 +77,7 @@ pub struct TableReport {
 }
 
 /// A remark about one message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecoveryNotice {
     pub message_id: String,
     pub what: String,

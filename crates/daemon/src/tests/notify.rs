@@ -1,5 +1,5 @@
-//! Who is told that a task is over, and what running turns are told, while callers go away, the ledger fails and Codex
-//! says nothing.
+//! Notifications of finished tasks and texts to running turns, while callers go away, the ledger fails and Codex is
+//! silent.
 
 use super::HOUR;
 use super::agent::{Trouble, Word};
@@ -280,7 +280,7 @@ async fn steer_outcome_is_recorded_in_events() {
             "to be told by ann",
             "whether the running turn has it is not known",
             "to be told by ann",
-            "the running turn has what ann told it",
+            "the running turn has the text of ann",
             "to be told by ann",
             "the running turn did not take it",
         ]
@@ -297,7 +297,7 @@ async fn silent_codex_blocks_only_its_conversation() {
         let unknown = stage.daemon.tell_running(tell("one", text)).await.unwrap();
         assert!(matches!(unknown, Steering::Unknown { .. }), "{unknown:?}");
     }
-    assert_eq!(stage.agent.told(), ["first"], "nothing overtakes");
+    assert_eq!(stage.agent.steered(), ["first"], "nothing overtakes");
     let taken = stage.daemon.tell_running(tell("two", "other")).await;
     assert_eq!(taken, Ok(Steering::Steered));
 }

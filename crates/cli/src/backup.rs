@@ -241,40 +241,11 @@ fn kept(damaged: Option<&Path>) -> String {
 }
 
 fn recovered_json((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Value {
-    match recovered {
-        Recovered::Sound { messages } => json!({ "outcome": "sound", "messages": messages }),
-        Recovered::Finished { damaged } => json!({ "outcome": "finished", "damaged": damaged }),
-        Recovered::Done(report) => report_json(report, key_made.as_deref()),
+    let mut value = json!(recovered);
+    if let Recovered::Done(_) = recovered {
+        value["key_made"] = json!(key_made);
     }
-}
-
-fn report_json(report: &RecoveryReport, key_made: Option<&Path>) -> Value {
-    let notices = |notices: &[RecoveryNotice]| -> Vec<Value> {
-        let notice =
-            |one: &RecoveryNotice| json!({ "message_id": one.message_id, "what": one.what });
-        notices.iter().map(notice).collect()
-    };
-    let tables = report.tables.iter().map(|table| {
-        json!({
-            "table": table.table,
-            "kept": table.kept,
-            "from_backup": table.from_backup,
-            "dropped": table.dropped,
-            "holes": table.holes,
-        })
-    });
-    json!({
-        "outcome": "recovered",
-        "damaged": report.damaged,
-        "findings": report.findings,
-        "messages": report.messages,
-        "tables": tables.collect::<Vec<_>>(),
-        "buried": notices(&report.buried),
-        "incomplete": notices(&report.incomplete),
-        "lost": report.lost,
-        "audit_cuts": report.audit_cuts,
-        "key_made": key_made,
-    })
+    value
 }
 
 /// The state directory, which must exist: a mistyped one is not created.

@@ -43,8 +43,8 @@ async fn recovered_turn_still_awaits_agent_answer() {
         .asks_adrift(vec![asks_agent("hold:gate hi")], HOUR);
     stage.start();
     stage.shown("one").await;
-    let heard = |ground: &bridge_sim::PeerGround| !ground.heard.is_empty();
-    peer.wait_for("the question", heard).await.unwrap();
+    let received = |ground: &bridge_sim::PeerGround| !ground.heard.is_empty();
+    peer.wait_for("the question", received).await.unwrap();
     stage
         .until("a look at it", || !stage.agent.is_adrift())
         .await;

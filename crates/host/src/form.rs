@@ -1,47 +1,51 @@
-//! What a question or form of Codex wants to have filled in, read from what Codex sent.
+//! The fields of Codex's questions and of MCP servers' forms, read from the stored request for a person at a terminal.
 //!
-//! Tolerant: a schema that this does not know becomes a text field, and the daemon says if the answer does not fit.
+//! Tolerant: an unknown schema becomes a text field. Codex's peer checks the answers (`bridge_codex::wire`).
 
-use super::request::ApprovalView;
 use serde_json::{Map, Value};
 
-/// One thing to fill in.
+/// One question, or one field of a form.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct FormField {
-    pub(crate) id: String,
+pub struct FormField {
+    pub id: String,
     /// What it is asked as.
-    pub(crate) title: String,
-    pub(crate) options: Vec<FieldOption>,
+    pub title: String,
+    pub options: Vec<FieldOption>,
     /// What may be typed instead of a number; nothing where only the options count.
-    pub(crate) typed: Option<Typed>,
-    pub(crate) required: bool,
-    pub(crate) preset: Option<Value>,
+    pub typed: Option<FieldType>,
+    pub required: bool,
+    pub preset: Option<Value>,
     /// It is not shown while it is typed.
-    pub(crate) secret: bool,
+    pub secret: bool,
 }
 
-/// One option.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FieldOption {
-    pub(crate) label: String,
-    pub(crate) help: String,
-    pub(crate) value: Value,
+pub struct FieldOption {
+    pub label: String,
+    pub help: String,
+    pub value: Value,
 }
 
 /// How typed text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub enum FieldType {
     Text,
     Integer,
     Number,
     Boolean,
 }
 
-/// The questions that Codex asks the user.
-pub(super) fn of_questions(question: &ApprovalView) -> Vec<FormField> {
-    let sent = question.sent();
-    let questions = sent["questions"].as_array().cloned().unwrap_or_default();
-    questions.iter().map(of_question).collect()
+/// What an approval request wants filled in; empty where a bare decision is enough. Some surfaces give the payload as text.
+pub fn form_fields(kind: &str, payload: &Value) -> Vec<FormField> {
+    let parsed = match payload {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        payload => payload.clone(),
+    };
+    match kind {
+        "user_input" => list(&parsed["questions"]).map(of_question).collect(),
+        "elicitation" => of_schema(&parsed["requestedSchema"]),
+        _ => Vec::new(),
+    }
 }
 
 fn of_question(question: &Value) -> FormField {
@@ -56,7 +60,7 @@ fn of_question(question: &Value) -> FormField {
     FormField {
         id: text(&question["id"]),
         title: text(&question["question"]),
-        typed: free.then_some(Typed::Text),
+        typed: free.then_some(FieldType::Text),
         options,
         required: true,
         preset: None,
@@ -64,10 +68,7 @@ fn of_question(question: &Value) -> FormField {
     }
 }
 
-/// The fields of an MCP server's form; none where it only wants a yes.
-pub(super) fn of_form(question: &ApprovalView) -> Vec<FormField> {
-    let sent = question.sent();
-    let schema = &sent["requestedSchema"];
+fn of_schema(schema: &Value) -> Vec<FormField> {
     let empty = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&empty);
     let required: Vec<_> = list(&schema["required"]).map(text).collect();
@@ -93,10 +94,10 @@ fn of_property(id: &str, schema: &Value, required: bool) -> FormField {
     options.extend(titled.map(|one| choice(&one["title"], &one["const"])));
     let typed = match schema["type"].as_str() {
         _ if !options.is_empty() => None,
-        Some("integer") => Some(Typed::Integer),
-        Some("number") => Some(Typed::Number),
-        Some("boolean") => Some(Typed::Boolean),
-        Some(_) | None => Some(Typed::Text),
+        Some("integer") => Some(FieldType::Integer),
+        Some("number") => Some(FieldType::Number),
+        Some("boolean") => Some(FieldType::Boolean),
+        Some(_) | None => Some(FieldType::Text),
     };
     FormField {
         id: id.to_owned(),
@@ -134,9 +135,9 @@ fn text(value: &Value) -> String {
     }
 }
 
-impl Typed {
-    /// Reads what was typed; the error says what is wanted.
-    pub(crate) fn read(self, line: &str) -> Result<Value, &'static str> {
+impl FieldType {
+    /// Parses a typed line; the error says what is wanted.
+    pub fn parse(self, line: &str) -> Result<Value, &'static str> {
         match self {
             Self::Text => Ok(Value::from(line)),
             Self::Integer => match line.parse::<i64>() {

@@ -10,7 +10,7 @@ const NAME_WIDTH: usize = 10;
 const SUMMARY_MAX_CHARS: usize = 70;
 
 /// A field of the envelope as text; nothing for nothing.
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 

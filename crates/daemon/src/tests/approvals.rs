@@ -140,7 +140,7 @@ async fn turn_waits_for_open_ledger_requests() {
     });
     let request_id = stage.accepts().await;
     stage
-        .until("the misfit", || stage.agent.answers().len() == 1)
+        .until("the refused answer", || stage.agent.answers().len() == 1)
         .await;
     stage
         .until("it is open again", || {
@@ -224,7 +224,7 @@ async fn f5_a_secret_is_kept_until_confirmed() {
     stage.until("it is forgotten", || !kept()).await;
 }
 
-/// Codex asks again and is told between the moment in which a telling failed and the commit that says so.
+/// Codex asks again and is answered between a failed answer and the commit that records the failure.
 #[tokio::test(start_paused = true)]
 async fn f10_stale_undelivered_report_grants_nothing() {
     let stage = Stage::new();

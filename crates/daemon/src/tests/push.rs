@@ -209,8 +209,8 @@ async fn late_push_config_gets_only_new_events() {
     assert_eq!(stage.wants(late.clone()).await, PushPut::Put);
     stage.told_all("one").await;
     assert_eq!(receivers.got("p"), life("one"));
-    let heard = || receivers.got("late").len() == 2;
-    stage.until("the late one", heard).await;
+    let received = || receivers.got("late").len() == 2;
+    stage.until("the late one", received).await;
     assert_eq!(receivers.got("late"), life("one")[2..]);
     let after = Subscription {
         subscription_id: "after".to_owned(),
@@ -270,10 +270,10 @@ async fn f1_unreadable_push_is_never_sent() {
     assert_eq!(receivers.known().tries, 0, "nothing is sent");
     let rows = stage.ledger.inner().snapshot().unwrap();
     let events = rows.events(&MessageId::new("m-one"), 0, 50).unwrap();
-    let told = events.iter().any(|event| {
+    let reported = events.iter().any(|event| {
         event.text.contains("given up after 1 try") && event.text.contains("can't be decrypted")
     });
-    assert!(told, "{events:#?}");
+    assert!(reported, "{events:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +323,7 @@ async fn p15_push_is_abandoned_after_a_day() {
             .reaches(HOUR, || receivers.known().tries > tries)
             .await
     );
-    // Whoever asks again is told again, all of it.
+    // A new subscription gets all events again.
     receivers.known().away_until = None;
     stage.wants(push("one", "p")).await;
     stage.told_all("one").await;
@@ -435,15 +435,19 @@ async fn idle_pushes_take_no_owner_slot() {
     stage.pushing(&receivers);
     stage.start();
     let names = ["one", "two", "three", "four", "five", "six"];
-    let heard = |name: &str| receivers.got(name) == life(name)[..2];
+    let received = |name: &str| receivers.got(name) == life(name)[..2];
     for name in names {
         stage.agent.trouble(Trouble::Slow(HOUR));
         stage.given(name).await;
         assert_eq!(stage.wants(push(name, name)).await, PushPut::Put);
-        let told = stage.reaches(MINUTE, || heard(name)).await;
-        assert!(told, "{name}: {:?}", receivers.known().got);
+        let reached = stage.reaches(MINUTE, || received(name)).await;
+        assert!(reached, "{name}: {:?}", receivers.known().got);
     }
-    assert!(names.into_iter().all(heard), "{:?}", receivers.known().got);
+    assert!(
+        names.into_iter().all(received),
+        "{:?}",
+        receivers.known().got
+    );
     let before = stage.ledger.calls();
     assert!(!stage.reaches(10 * MINUTE, || false).await);
     let calls = stage.ledger.calls() - before;
