@@ -144,6 +144,11 @@ pub const EVENTS_PER_MESSAGE_MAX: u32 = 500;
 /// Longest text of one item-level event.
 pub const EVENT_TEXT_MAX_CHARS: usize = 500;
 
+/// Tasks of the older tool that are taken over, the newest ones: one transaction writes them.
+pub const IMPORTED_TASKS_MAX: usize = 1_000;
+/// Events of such a task, the newest ones: as many as the older tool showed.
+pub const IMPORTED_EVENTS_PER_TASK_MAX: usize = 20;
+
 /// Longest reason stored with a failure.
 pub const REASON_MAX_CHARS: usize = 2_000;
 

@@ -55,6 +55,8 @@ pub struct RunOptions {
     pub molecule: Vec<Workspace>,
     /// Where the legacy program may have kept its sessions.
     pub sessions: Vec<PathBuf>,
+    /// Databases of the older tool whose tasks are taken over.
+    pub old_tasks: Vec<PathBuf>,
     /// Where `codex` is looked for when the configuration names none.
     pub search_path: Option<OsString>,
     /// The environment that Codex gets.
@@ -93,6 +95,7 @@ impl RunOptions {
             notifier: Notifier::default(),
             molecule: Vec::new(),
             sessions: Vec::new(),
+            old_tasks: Vec::new(),
             source: None,
             credentials: None,
         }
@@ -107,11 +110,13 @@ impl RunOptions {
         let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
         let logins: Vec<_> = logins.into_iter().map(registry::codex_logins).collect();
         let sessions = environment.old_state_dirs(&state_dir);
+        let old_tasks = environment.old_task_files(&loaded.config);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
         options.places = places;
         options.molecule = loaded.molecule;
         options.sessions = sessions;
+        options.old_tasks = old_tasks;
         options.credentials = environment.credentials_dir().map(ToOwned::to_owned);
         options.hidden.extend(options.credentials.clone());
         logins
@@ -327,6 +332,7 @@ async fn start(
     let listeners = listeners.open(service.clone());
     let targets: Vec<_> = options.molecule.iter().map(import_target).collect();
     daemon.import_sessions(&options.sessions, &targets).await?;
+    daemon.import_tasks(&options.old_tasks).await?;
     for molecule in &daemon.sink.molecule {
         molecule.recall(&service).await?;
     }

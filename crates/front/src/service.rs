@@ -191,10 +191,12 @@ pub struct NewTask {
     /// The caller's idempotency key.
     pub key: Option<String>,
     pub starter: String,
-    /// Whether the caller may name any directory, or only those below the configured roots.
-    pub any_directory: bool,
-    /// Whether the caller counts as owner, which decides what its commands may read.
+    /// Whether the caller counts as owner: one may name any directory, others only those below the configured roots,
+    /// and it decides what its commands may read.
     pub by_owner: bool,
+    /// Where the caller's program works: relative paths begin there, and a task of the owner works there if nothing
+    /// else is said.
+    pub base: Option<String>,
 }
 
 /// A started task.

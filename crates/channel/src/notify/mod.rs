@@ -6,5 +6,5 @@ mod target;
 mod webhook;
 
 pub use sign::{SecretError, Signer};
-pub use target::{Target, TargetError, is_command_name};
+pub use target::{Target, TargetError, is_command_name, is_scheme};
 pub use webhook::{Delivery, Webhook};

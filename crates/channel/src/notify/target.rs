@@ -3,6 +3,13 @@
 use std::fmt;
 use uuid::Uuid;
 
+/// Schemes that mean something here, or would be taken for a webhook.
+const OWN_SCHEMES: [&str; 6] = ["local", "webhook", "molecule", "command", "http", "https"];
+/// Longest scheme of another sender.
+const SCHEME_MAX_CHARS: usize = 32;
+/// Longest address of another sender.
+const ADDRESS_MAX_CHARS: usize = 500;
+
 /// Longest name of a command.
 const COMMAND_MAX_CHARS: usize = 64;
 
@@ -17,6 +24,13 @@ pub enum Target {
     Molecule(String),
     /// A command of the configuration file, by its name.
     Command(String),
+    /// An address of another sender, such as `feishu:<chat>`: the configuration maps its scheme.
+    Other {
+        /// Before the colon.
+        scheme: String,
+        /// Behind it. Data for whoever sends, never an argument.
+        address: String,
+    },
 }
 
 /// Why a target is none.
@@ -24,7 +38,7 @@ pub enum Target {
 pub enum TargetError {
     /// Not one of the forms.
     #[error(
-        "unknown notify target {0:?}: use local, webhook:<https url>, molecule:<workspace id> or command:<name of the configuration>"
+        "unknown notify target {0:?}: use local, webhook:<https url>, molecule:<workspace id>, command:<name of the configuration>, or <scheme>:<address> with a scheme that `notify.schemes` maps"
     )]
     Unknown(String),
     /// A workspace that is none.
@@ -48,6 +62,12 @@ impl Target {
             Some(("command", name)) if is_command_name(name.trim()) => {
                 Ok(Self::Command(name.trim().to_owned()))
             }
+            Some((scheme, address)) if is_scheme(scheme) && is_address(address) => {
+                Ok(Self::Other {
+                    scheme: scheme.to_owned(),
+                    address: address.to_owned(),
+                })
+            }
             Some(_) | None => Err(unknown()),
         }
     }
@@ -60,8 +80,26 @@ impl fmt::Display for Target {
             Self::Webhook(url) => write!(f, "webhook:{url}"),
             Self::Molecule(workspace) => write!(f, "molecule:{workspace}"),
             Self::Command(name) => write!(f, "command:{name}"),
+            Self::Other { scheme, address } => write!(f, "{scheme}:{address}"),
         }
     }
+}
+
+/// Whether a scheme of another sender may be called so.
+#[must_use]
+pub fn is_scheme(scheme: &str) -> bool {
+    scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.len() <= SCHEME_MAX_CHARS
+        && !OWN_SCHEMES.contains(&scheme)
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'))
+}
+
+fn is_address(address: &str) -> bool {
+    !address.trim().is_empty()
+        && address.chars().nth(ADDRESS_MAX_CHARS).is_none()
+        && !address.chars().any(char::is_control)
 }
 
 /// Whether a command may be called so.
@@ -86,6 +124,8 @@ mod tests {
             "webhook:https://hooks.example.com/a?b=c".to_owned(),
             format!("molecule:{workspace}"),
             "command:mail-me_2".to_owned(),
+            "feishu:oc_chat:1 2".to_owned(),
+            "telegram:-100123".to_owned(),
         ] {
             let read = Target::parse(&format!("  {text} ")).unwrap();
             assert_eq!(read.to_string(), text);
@@ -96,7 +136,10 @@ mod tests {
             "local:x",
             "webhook:",
             "webhook",
-            "feishu:chat",
+            "feishu:",
+            "FEISHU:chat",
+            "-x:chat",
+            "feishu:a\nb",
             "command:",
             "command:../sh",
             "command:a b",

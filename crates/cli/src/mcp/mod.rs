@@ -3,6 +3,7 @@
 //! A proxy to the daemon of the state directory; where none runs, it runs one for its own lifetime.
 
 mod daemon;
+mod directory;
 mod proxy;
 
 use crate::cli::{Common, McpArgs};

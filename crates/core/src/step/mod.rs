@@ -20,9 +20,9 @@ pub use approval::{
 };
 pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
 pub use operator::{
-    AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, Imported, Incarnate,
-    IncarnationGone, Keep, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
-    StopCause, StopSender, TokenAdded, UseToken, regenerate,
+    AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, ImportTasks, Imported, Incarnate,
+    IncarnationGone, Keep, OldEvent, OldTask, Prune, Record, Redrive, RedriveOutcome, RevokeToken,
+    SenderStopped, StopCause, StopSender, TokenAdded, UseToken, regenerate,
 };
 pub use reply::{Confirm, Refuse, Send, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};

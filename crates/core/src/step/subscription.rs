@@ -153,6 +153,9 @@ impl Transition for DeliveryBegin {
             return Ok(DeliveryStep::Nothing);
         };
         let asked = self.asked.is_some();
+        if subscription.is_local() && !asked {
+            return Ok(DeliveryStep::Nothing);
+        }
         let next = next_event(&subscription, &timeline);
         let again = subscription.state == SubscriptionState::Sending;
         let (task_event, first_try_at) = match (subscription.state, next) {
@@ -204,6 +207,10 @@ impl Transition for DeliveryBegin {
 #[must_use]
 pub fn delivery_is_due(subscription: &Subscription, timeline: &Timeline) -> bool {
     let more = || next_event(subscription, timeline).is_some();
+    if subscription.is_local() {
+        // Whoever asks for it is told; a send of it that was cut told nobody.
+        return false;
+    }
     match subscription.state {
         SubscriptionState::Waiting { .. } => is_over(subscription, timeline) || more(),
         SubscriptionState::Sending => true,

@@ -135,6 +135,10 @@ impl TaskState {
             // An answer that could not be delivered can be read all the same.
             MessageState::Dead { .. } if present.answer.is_some() => present.answered(ended),
             MessageState::Dead { .. } => Self::Failed { begun },
+            // Taken over as failed: it is no dead letter, because nothing is left of it that could be sent again.
+            MessageState::Cancelled { .. } if present.message.failed_elsewhere() => {
+                Self::Failed { begun: true }
+            }
             MessageState::Cancelled { .. } => Self::Cancelled,
         }
     }

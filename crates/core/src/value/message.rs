@@ -6,6 +6,7 @@
 use super::{
     ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier, Timestamp, TurnId,
 };
+use crate::channels;
 
 /// One inbound message: what was said, by whom, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,19 @@ impl Message {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
         let quotable = !id.is_empty() && id.len() <= THEIR_ID_MAX_CHARS && id.chars().all(fits);
         quotable.then_some(id)
+    }
+}
+
+impl Message {
+    /// Begins the channel's id of a task's message that was taken over; those that come in begin otherwise.
+    pub(crate) const IMPORTED: &'static str = "import:";
+
+    /// Whether it was taken over from the older tool, where it failed.
+    #[must_use]
+    pub fn failed_elsewhere(&self) -> bool {
+        let imported = self.channel.as_str() == channels::TASK
+            && self.external_id.as_str().starts_with(Self::IMPORTED);
+        imported && self.life.failure.is_some()
     }
 }
 

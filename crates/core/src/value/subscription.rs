@@ -29,6 +29,8 @@ pub struct Subscription {
 impl Subscription {
     /// The id of the notification of a task's end.
     pub const END: &'static str = "end";
+    /// The target of a notification that waits here until somebody asks for it.
+    pub const LOCAL: &'static str = "local";
 
     /// The notification of a started task's end. Nobody is told without a target: such a row records that a person was
     /// shown the end, which happens once.
@@ -51,6 +53,12 @@ impl Subscription {
             error: None,
             created_at,
         }
+    }
+
+    /// Whether nobody is sent anything: whoever asks for it is the one who is told, once.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.notify().map(str::trim) == Some(Self::LOCAL)
     }
 
     /// Where A2A push notifications go, if it is one of them.

@@ -121,6 +121,12 @@ pub enum EventKind {
     Asked,
     /// Said by the bridge.
     Bridge,
+    /// A line of Codex's protocol as it came, where the operator wants them.
+    Raw,
+    /// A line that Codex wrote to its standard error.
+    Stderr,
+    /// Taken over from the older tool: see [`crate::step::OldEvent`].
+    Imported,
 }
 
 words!(EventKind {
@@ -129,4 +135,7 @@ words!(EventKind {
     Retrying => "turn/retrying",
     Asked => "request",
     Bridge => "bridge",
+    Raw => "protocol/raw",
+    Stderr => "codex/stderr",
+    Imported => "imported",
 });

@@ -14,6 +14,11 @@ pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
 /// Placed the state of the legacy program; still honoured.
 const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
 /// Where the legacy program kept its state by default, below the home directory.
+/// Where the older tool's program keeps its state, and its usual place below the home directory.
+const HERMES_HOME: &str = "HERMES_HOME";
+const HERMES: &str = ".hermes";
+/// The older tool's database.
+const OLD_TASKS: &str = "codex_bridge.db";
 const OLD_STATE: &str = ".codex-channel-molecule";
 /// Names the Codex executable.
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
@@ -276,6 +281,23 @@ impl Environment {
             }
         }
         places
+    }
+
+    /// Where the tasks of the older `codex_bridge` tool may be: the file that the configuration names, else where the
+    /// tool kept it.
+    pub fn old_task_files(&self, config: &Config) -> Vec<PathBuf> {
+        if let Some(named) = &config.tasks.import {
+            return vec![named.clone()];
+        }
+        let named = self.directory(HERMES_HOME);
+        let usual = self.home().map(|home| home.join(HERMES));
+        let mut files: Vec<_> = named
+            .into_iter()
+            .chain(usual)
+            .map(|home| home.join(OLD_TASKS))
+            .collect();
+        files.dedup();
+        files
     }
 
     /// Our directory for configuration.

@@ -18,6 +18,20 @@ pub struct Places {
 }
 
 impl Places {
+    /// The user's home.
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// The same with this home.
+    #[cfg(test)]
+    pub(crate) fn with_home(self, home: PathBuf) -> Self {
+        Self {
+            home: Some(home),
+            ..self
+        }
+    }
+
     /// Why conversations may not work in `directory`; `None` when they may. One that turns can write in, or that
     /// is all they may read, must not hold what matters: `exposed`.
     pub fn refuse_workdir(&self, directory: &Path, exposed: bool) -> Option<String> {

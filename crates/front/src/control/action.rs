@@ -150,6 +150,9 @@ pub struct StartArgs {
     /// The caller's own id for it: the same one again is the same task.
     #[serde(skip)]
     pub key: Option<String>,
+    /// Where the caller's program works, as its transport says.
+    #[serde(skip)]
+    pub base: Option<String>,
 }
 
 /// Why an act was not done. Nothing was changed.

@@ -4,6 +4,7 @@
 use super::rows::{EVENTS_TOLD, TaskRows};
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
 use bridge_core::requester::requester;
+use bridge_core::step::OldEvent;
 use bridge_core::task::ControlStatus;
 use bridge_core::value::{
     EventKind, ItemEvent, Life, MessageState, Request, Subscription, SubscriptionState,
@@ -177,8 +178,8 @@ pub(crate) struct TaskView {
 
 #[derive(Debug, Serialize)]
 struct RecentEvent {
-    source_event_type: &'static str,
-    normalized_status: Option<&'static str>,
+    source_event_type: String,
+    normalized_status: Option<String>,
     payload_summary: String,
     created_at: f64,
 }
@@ -326,6 +327,9 @@ impl TaskView {
             .map(|task| task.created_at)
             .or(first.map(|message| message.received_at));
         let changed = rows.messages.iter().map(|one| one.message.life.updated_at);
+        // The rows of a task that was taken over are of the day of that; its newest event is of its own.
+        let imported = newest.filter(|event| event.kind == EventKind::Imported);
+        let imported = imported.map(|event| event.at);
         let updated = changed.chain(newest.map(|event| event.at)).max();
         let whole = detail != TaskDetail::Line;
         Self {
@@ -337,6 +341,7 @@ impl TaskView {
                 .map(ToString::to_string),
             codex_turn_id: turn
                 .and_then(|turn| turn.turn_id.as_ref())
+                .or(conversation.and_then(|conversation| conversation.last_turn.as_ref()))
                 .map(ToString::to_string),
             prompt_summary,
             cwd: terms
@@ -363,19 +368,17 @@ impl TaskView {
             notification_status: notification.map(notification_word),
             notified_at: notification.and_then(notified_at).map(seconds),
             notification_error: notification.and_then(|it| it.error.clone()),
-            last_progress_summary: newest.map(|event| {
-                let line = format!("{}: {}", kind(event.kind), event.text);
-                clip(&line, PROGRESS_MAX_CHARS)
-            }),
+            last_progress_summary: progress(rows),
             final_summary: answer.map(|answer| summary(&answer.text, SUMMARY_MAX_CHARS)),
             error_summary: life
                 .and_then(error)
                 .map(|reason| summary(reason, SUMMARY_MAX_CHARS)),
             stopping: life.and_then(|life| life.stop.clone()),
             created_at: created.map(seconds),
-            updated_at: updated.map(seconds),
+            updated_at: imported.or(updated).map(seconds),
             completed_at: answer
                 .map(|answer| answer.created_at)
+                .or(imported)
                 .or(life.map(|life| life.updated_at))
                 .filter(|_| status.over())
                 .map(seconds),
@@ -437,11 +440,31 @@ fn kind(kind: EventKind) -> &'static str {
         EventKind::Retrying => "error",
         EventKind::Asked => "bridge/request",
         EventKind::Bridge => "bridge/note",
+        EventKind::Raw | EventKind::Stderr | EventKind::Imported => kind.as_str(),
     }
 }
 
+/// The newest event. Lines of the protocol and of standard error are no progress, nor is it that a task was taken over.
+fn progress(rows: &TaskRows) -> Option<String> {
+    rows.events.iter().rev().find_map(|event| {
+        let line = match event.kind {
+            EventKind::Raw | EventKind::Stderr => return None,
+            EventKind::Imported => match OldEvent::read(&event.text) {
+                (OldEvent::TAKEN_OVER, _, _) => return None,
+                (source, _, summary) => format!("{source}: {summary}"),
+            },
+            kind => format!("{}: {}", self::kind(kind), event.text),
+        };
+        Some(clip(&line, PROGRESS_MAX_CHARS))
+    })
+}
+
 fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
-    let mut events: Vec<(Timestamp, RecentEvent)> = rows.turns.iter().flat_map(of_turn).collect();
+    let mut events: Vec<(Timestamp, RecentEvent)> = rows
+        .turns
+        .iter()
+        .flat_map(|turn| of_turn(rows, turn))
+        .collect();
     events.extend(rows.events.iter().map(of_event));
     // Stable: events of the same time stay in order.
     events.sort_by_key(|(at, _)| *at);
@@ -454,14 +477,14 @@ fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
 }
 
 fn event(
-    source: &'static str,
-    status: Option<&'static str>,
+    source: &str,
+    status: Option<&str>,
     payload: &str,
     at: Timestamp,
 ) -> (Timestamp, RecentEvent) {
     let event = RecentEvent {
-        source_event_type: source,
-        normalized_status: status,
+        source_event_type: source.to_owned(),
+        normalized_status: status.map(ToOwned::to_owned),
         payload_summary: payload.to_owned(),
         created_at: seconds(at),
     };
@@ -469,7 +492,7 @@ fn event(
 }
 
 /// The beginning and the end of a turn, which are rows of their own here.
-fn of_turn(turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
+fn of_turn(rows: &TaskRows, turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
     let name = turn.turn_id.as_ref().map(ToString::to_string);
     let name = name.unwrap_or_default();
     let mut events = vec![event(
@@ -479,16 +502,32 @@ fn of_turn(turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
         turn.started_at,
     )];
     if let (TurnState::Ended, Some(at)) = (turn.state, turn.ended_at) {
-        events.push(event("turn/completed", None, &name, at));
+        let status = Some(ended_as(rows, turn).as_str());
+        events.push(event("turn/completed", status, &name, at));
     }
     events
+}
+
+/// How a turn ended, by what became of its message.
+fn ended_as(rows: &TaskRows, turn: &Turn) -> ControlStatus {
+    let mut messages = rows.messages.iter();
+    let one = messages.find(|one| one.message.message_id == turn.message_id);
+    match one.map(|one| (&one.answer, &one.message.life.state)) {
+        Some((Some(_), _)) => ControlStatus::Completed,
+        Some((None, MessageState::Cancelled { .. })) => ControlStatus::Cancelled,
+        Some((None, _)) | None => ControlStatus::Failed,
+    }
 }
 
 fn of_event(item: &ItemEvent) -> (Timestamp, RecentEvent) {
     let status = match item.kind {
         EventKind::Started | EventKind::Completed | EventKind::Retrying => Some("working"),
         EventKind::Asked => Some(ControlStatus::WaitingForApproval.as_str()),
-        EventKind::Bridge => None,
+        EventKind::Bridge | EventKind::Raw | EventKind::Stderr => None,
+        EventKind::Imported => {
+            let (source, status, summary) = OldEvent::read(&item.text);
+            return event(source, status, summary, item.at);
+        }
     };
     event(kind(item.kind), status, &item.text, item.at)
 }

@@ -5,8 +5,11 @@ use super::rows::TaskRows;
 use super::service::{Done, permit, shown, unavailable};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
+use bridge_core::port::Ledger;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{DecidedBy, Request, RequestDecision, RequestKind, RequestVerdict};
+use bridge_core::value::{
+    DecidedBy, Request, RequestDecision, RequestId, RequestKind, RequestVerdict,
+};
 use serde_json::{Value, json};
 
 impl<D: BridgeService> TaskService<D> {
@@ -20,14 +23,16 @@ impl<D: BridgeService> TaskService<D> {
     ) -> Done {
         let said = read(decision)?;
         let rows = self.look(task_id).await?;
-        let request = find(&rows, request_id);
+        let past = self.past_request(&rows, request_id).await?;
+        let request = find(&rows, request_id).or(past.as_ref());
         let decision = said.unwrap_or_else(|| unsaid(request, answers.as_ref()));
         let own = request.is_some_and(|request| is_own_question(caller, &rows, request));
         if decision.accepts() && !own {
             permit(caller, Scope::Approve)?;
         }
+        let none = format!("No pending Codex request '{request_id}' for task {task_id}");
         let request = request.ok_or_else(|| {
-            let said = format!("No pending Codex request '{request_id}' for task {task_id}.");
+            let said = format!("{none}.{}", asked_now(&rows, None));
             ControlError::new(ControlErrorKind::Unknown, said)
         })?;
         let verdict = RequestVerdict {
@@ -49,7 +54,15 @@ impl<D: BridgeService> TaskService<D> {
             DecideOutcome::Granted => {
                 "Codex died while it asked. The decision counts once, if it asks the same again."
             }
-            DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
+            DecideOutcome::Refused(refusal) => {
+                let mut error = refused(&refusal);
+                if error.kind == ControlErrorKind::Refused {
+                    let rows = self.look(task_id).await?;
+                    let again = asked_now(&rows, Some(request));
+                    error.message = format!("{none}: {refusal}.{again}");
+                }
+                return Err(error);
+            }
         };
         let rows = self.look(task_id).await?;
         let response = match said_back {
@@ -59,6 +72,52 @@ impl<D: BridgeService> TaskService<D> {
         let envelope = TaskEnvelope::of(&rows).with_message(message);
         shown(envelope.answered(response))
     }
+}
+
+impl<D: BridgeService> TaskService<D> {
+    /// A request of the task that does not wait any more, the newest one with this id or code.
+    async fn past_request(
+        &self,
+        rows: &TaskRows,
+        id: &str,
+    ) -> Result<Option<Request>, ControlError> {
+        let id = id.trim().to_owned();
+        if find(rows, &id).is_some() {
+            return Ok(None);
+        }
+        let messages = rows
+            .messages
+            .iter()
+            .map(|one| one.message.message_id.clone());
+        let messages: Vec<_> = messages.collect();
+        let found = self.service.ledger().read(move |rows| {
+            for message_id in messages.iter().rev() {
+                let standings = rows.standings(message_id)?;
+                let mut standings = standings.iter().rev();
+                if let Some(one) = standings.find(|one| is_named(&one.request_id, &id)) {
+                    return rows.request(&one.request_id);
+                }
+            }
+            Ok(None)
+        });
+        found.await.map_err(unavailable)
+    }
+}
+
+/// What Codex waits for now, for whoever answered something else: after a restart it asks the same again under another
+/// code.
+fn asked_now(rows: &TaskRows, answered: Option<&Request>) -> String {
+    let asked = rows.requests().last().map(|request| {
+        let same = answered.is_some_and(|before| before.digest == request.digest);
+        let how = if same {
+            "Codex asked again: answer"
+        } else {
+            "Codex waits for"
+        };
+        let code = request.request_id.code();
+        format!(" {how} '{code}' ({}).", request.headline)
+    });
+    asked.unwrap_or_default()
 }
 
 fn refused(refusal: &DecideRefusal) -> ControlError {
@@ -116,9 +175,12 @@ fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool 
 /// By its id, or by its code.
 fn find<'r>(rows: &'r TaskRows, id: &str) -> Option<&'r Request> {
     let id = id.trim();
-    rows.requests().find(|request| {
-        request.request_id.as_str() == id || request.request_id.code().eq_ignore_ascii_case(id)
-    })
+    rows.requests()
+        .find(|request| is_named(&request.request_id, id))
+}
+
+fn is_named(request_id: &RequestId, id: &str) -> bool {
+    request_id.as_str() == id || request_id.code().eq_ignore_ascii_case(id)
 }
 
 #[cfg(test)]

@@ -76,11 +76,8 @@ fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
         notify_target: given(args.notify_target),
         key: args.key,
         starter: caller.name.clone(),
-        any_directory: match &caller.grants {
-            Grants::LocalOwner => true,
-            Grants::Scopes(_) => false,
-        },
         by_owner: caller.may(Scope::Admin),
+        base: args.base.filter(|_| caller.grants == Grants::LocalOwner),
     })
 }
 

@@ -44,7 +44,7 @@ fn schema() -> JsonObject {
             "type": "object",
             "description": "requestUserInput answers keyed by Codex question id, e.g. {'q1': {'answers': ['value']}}.",
         },
-        "cwd": text("Working directory for the Codex thread. Default: a new directory of the task's own."),
+        "cwd": text("Working directory for the Codex thread. Default: the client's own directory over stdio, else a new one of the task's own."),
         "model": text("Optional Codex model override."),
         "sandbox": choice(
             &["read-only", "workspace-write"],
@@ -57,7 +57,8 @@ fn schema() -> JsonObject {
         "codex_home": text("Optional CODEX_HOME override for isolated runs; only directories that the configuration lists."),
         "notify_target": text(
             "Optional completion notification target for action=start: 'local', 'webhook:<url>', \
-             'molecule:<workspace>' or 'command:<name>'.",
+             'molecule:<workspace>', 'command:<name>', or a target of a scheme that the configuration maps, such as \
+             'feishu:<chat_id>'.",
         ),
         "limit": {"type": "integer", "description": "Most tasks for action=list and notify_completed. Default 10."},
         "dry_run": {
@@ -86,6 +87,7 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
             codex_home: given.text("codex_home")?,
             notify_target: given.text("notify_target")?,
             key: None,
+            base: None,
         })),
         "status" => Ok(ControlAction::Status {
             task_id: given

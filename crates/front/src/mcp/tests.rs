@@ -205,6 +205,7 @@ async fn maps_every_legacy_action() {
                 codex_home: Some("/h".to_owned()),
                 notify_target: Some("local".to_owned()),
                 key: None,
+                base: None,
             }),
         ),
         // The ancestor's agents send what they do not use, and its refusals come from control.

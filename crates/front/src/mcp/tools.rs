@@ -128,7 +128,7 @@ impl TaskTool {
             Self::Start => (
                 json!({
                     "prompt": {"type": "string", "description": "What to do, with everything Codex needs to know."},
-                    "cwd": {"type": "string", "description": "Directory to work in. Default: a new one of the task's own."},
+                    "cwd": {"type": "string", "description": "Directory to work in. Default: the client's own directory over stdio, else a new one of the task's own."},
                     "model": {"type": "string", "description": "Codex model. Default: the configured one."},
                     "sandbox": {"type": "string", "enum": ["read-only", "workspace-write"], "description": "Default read-only; workspace-write lets Codex change files in cwd."},
                     "approval_policy": {"type": "string", "enum": ["untrusted", "on-request"], "description": "When Codex asks before it runs a command."},
@@ -207,6 +207,7 @@ impl TaskTool {
                     codex_home: None,
                     notify_target: given.text("notify_target")?,
                     key: None,
+                    base: None,
                 },
                 given
                     .number("wait_seconds")?
@@ -270,6 +271,14 @@ impl McpCall {
         }
         self
     }
+
+    /// Where the client works.
+    pub(super) fn with_base(mut self, base: Option<String>) -> Self {
+        if let Self::Start(args, _) | Self::Whole(ControlAction::Start(args)) = &mut self {
+            args.base = base;
+        }
+        self
+    }
 }
 
 /// What a proxy must know of a tool call.
@@ -277,6 +286,8 @@ impl McpCall {
 pub struct CallTraits {
     /// A repetition is harmless: the call only reads, or starts a task under the same idempotency key.
     pub repeatable: bool,
+    /// It starts a task, so it matters where the client works.
+    pub starts: bool,
     /// How long the call waits, and the argument that says so.
     pub wait: Option<(&'static str, Duration)>,
 }
@@ -303,7 +314,15 @@ impl CallTraits {
             ),
             McpCall::Start(..) | McpCall::Wait { .. } | McpCall::Requests => true,
         };
-        Self { repeatable, wait }
+        let starts = matches!(
+            &call,
+            McpCall::Start(..) | McpCall::Whole(ControlAction::Start(_))
+        );
+        Self {
+            repeatable,
+            starts,
+            wait,
+        }
     }
 }
 

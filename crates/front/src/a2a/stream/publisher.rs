@@ -451,7 +451,11 @@ fn answers(
 fn progress_line(item: &ItemEvent) -> Option<String> {
     match item.kind {
         EventKind::Started | EventKind::Completed | EventKind::Retrying => Some(item.text.clone()),
-        EventKind::Asked | EventKind::Bridge => None,
+        EventKind::Asked
+        | EventKind::Bridge
+        | EventKind::Raw
+        | EventKind::Stderr
+        | EventKind::Imported => None,
     }
 }
 
