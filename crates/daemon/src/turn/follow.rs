@@ -9,6 +9,7 @@ use crate::turn::approvals::{AskedBefore, TurnRequests};
 use crate::turn::progress::ProgressTimer;
 use crate::turn::running::RunningTurn;
 use crate::turn::watchdog::{Cause, Duty, Watchdog};
+use bridge_core::channels;
 use bridge_core::port::{
     Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
@@ -90,6 +91,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ProgressTimer::new(self.settings().progress_times(), gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
+        }
+        let of_task = turn.claimed.message.channel.as_str() == channels::TASK;
+        if of_task && self.settings().config.tasks.raw_events {
+            stream.show_raw();
         }
         loop {
             let ending = watchdog.cause().is_some();
@@ -200,6 +205,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let message_id = turn.message_id();
         match event {
             TurnEvent::Alive => {}
+            TurnEvent::Raw(line) => self.note(message_id, EventKind::Raw, line, false).await,
+            TurnEvent::Stderr(line) => {
+                self.note(message_id, EventKind::Stderr, line, false).await;
+            }
             TurnEvent::Item(item) => self.item(message_id, item).await,
             TurnEvent::Text(said) => {
                 tracing::debug!(target: TRACE, at = "text", %message_id);

@@ -479,6 +479,8 @@ impl LinkTask {
                 Ok(())
             }
             LinkEvent::Notification(notification) => {
+                // Before its own event: the end of a turn is the last one.
+                self.router.raw_line(&notification, text);
                 self.notice(&notification);
                 Ok(())
             }

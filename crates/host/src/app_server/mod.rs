@@ -102,6 +102,7 @@ impl Session {
         TurnContext {
             incarnation: self.incarnation.incarnation_id.clone(),
             allowed,
+            directory: PathBuf::from(&self.incarnation.directory),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use crate::thread::permissions::{Permissions, ReportedPermissions};
 use crate::turn::approvals;
+use crate::turn::raw::RawLines;
 use bridge_codex::turn::{
     ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, completed_diff, completed_text,
 };
@@ -14,6 +15,7 @@ use bridge_core::deadline::after;
 use bridge_core::port::{ItemNote, TurnEvent};
 use bridge_core::value::{Class, Failure, IncarnationId, ThreadId, Timestamp, TurnId};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -40,6 +42,8 @@ pub(crate) struct TurnContext {
     pub(crate) incarnation: IncarnationId,
     /// The most that it may do.
     pub(crate) allowed: Permissions,
+    /// Where the files of its Codex are.
+    pub(crate) directory: PathBuf,
 }
 
 /// The mailbox of one followed turn.
@@ -74,6 +78,8 @@ struct MailboxState {
     /// Open file changes, for approval requests without a diff.
     changes: OpenChanges,
     permissions: PermissionCheck,
+    /// Set once the follower wants raw lines too.
+    raw: Option<RawLines>,
 }
 
 #[derive(Debug)]
@@ -122,6 +128,7 @@ impl Mailbox {
             over: false,
             changes: OpenChanges::default(),
             permissions: PermissionCheck::AsAllowed,
+            raw: None,
         };
         Self {
             frame,
@@ -166,6 +173,32 @@ impl Mailbox {
         }
         drop(inner);
         self.wake.notify_one();
+    }
+
+    /// From now on raw lines are delivered too.
+    pub(crate) fn show_raw(&self) {
+        locked(&self.inner).raw = Some(RawLines::start(&self.frame.directory));
+    }
+
+    /// Delivers a line of the protocol as it came, if it is wanted.
+    pub(crate) fn raw_line(&self, method: &str, text: &str) {
+        let mut inner = locked(&self.inner);
+        // They are never the reason why a turn is lost from sight.
+        if inner.queue.len() >= QUEUE_MAX / 2 {
+            return;
+        }
+        let Some(line) = inner.raw.as_mut().and_then(|raw| raw.line(method, text)) else {
+            return;
+        };
+        inner.push(TurnEvent::Raw(line));
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// What Codex wrote to its standard error while the turn ran, if it is wanted; once.
+    pub(crate) fn take_stderr(&self) -> Vec<String> {
+        let raw = locked(&self.inner).raw.take();
+        raw.map(|raw| raw.stderr()).unwrap_or_default()
     }
 
     pub(crate) fn deliver(&self, notification: &Notification, resets_at: Option<Timestamp>) {

@@ -8,6 +8,7 @@ use crate::app_server::wall_now;
 use crate::turn::answer::{RequestReply, reply};
 use crate::turn::approvals::{self, ConnectionRequests};
 use crate::turn::mailbox::{Mailbox, TurnContext};
+use crate::turn::raw::is_part;
 use crate::turn::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
@@ -100,6 +101,16 @@ impl TurnRouter {
 
     fn of(&self, thread: Option<&ThreadId>) -> Option<Arc<Mailbox>> {
         locked(&self.by_thread).get(thread?).cloned()
+    }
+
+    /// Delivers a notification as it came to the follower of its thread, if that one wants it.
+    pub(crate) fn raw_line(&self, notification: &Notification, text: &str) {
+        if is_part(notification.method()) {
+            return;
+        }
+        if let Some(mailbox) = self.of(notification.thread_id()) {
+            mailbox.raw_line(notification.method(), text);
+        }
     }
 
     pub(crate) fn deliver(&self, notification: &Notification) {

@@ -22,6 +22,7 @@ pub(crate) fn frame() -> TurnContext {
     TurnContext {
         incarnation: IncarnationId::new("life"),
         allowed: Permissions::of(&spec, &OperatorConfig::default()),
+        directory: "/nowhere".into(),
     }
 }
 
