@@ -150,7 +150,7 @@ async fn task_start_rejects_invalid_arguments() {
         ),
         (
             json!({"prompt": "x", "notify_target": "feishu:1"}),
-            "unknown notify target",
+            "set the key `notify.schemes.feishu`",
         ),
         (
             json!({"prompt": "x", "notify_target": "command:none"}),

@@ -96,7 +96,7 @@ async fn finish<L: bridge_core::port::Ledger>(world: &mut World<L>, id: &str) {
 pub(super) async fn a_task_and_its_message_are_on_disk_together<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
-    let started = start("t1", Some("local"));
+    let started = start("t1", Some("webhook:https://h"));
     let task = started.task.clone();
     let new = world.does(started).await.outcome;
     assert_eq!(new, TaskStarted::New(task.clone()));
@@ -181,7 +181,7 @@ pub(super) async fn a_task_is_told_more_until_it_is_over<F: Fixture>() {
 pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    world.does(start("t1", Some("local"))).await;
+    world.does(start("t1", Some("webhook:https://h"))).await;
     world.does(start("t2", None)).await;
     let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
     assert_eq!(untold.len(), 1);
@@ -237,7 +237,7 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
 pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    world.does(start("t1", Some("local"))).await;
+    world.does(start("t1", Some("webhook:https://h"))).await;
     finish(&mut world, "t1").await;
     world.does(notify("t1")).await;
     world.now = world.now.plus_ms(REPLY_AGE_MAX_MS + 1);
@@ -273,7 +273,7 @@ pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: 
 pub(super) async fn a_task_goes_with_its_messages<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    world.does(start("t1", Some("local"))).await;
+    world.does(start("t1", Some("webhook:https://h"))).await;
     finish(&mut world, "t1").await;
     let reply = world.sends("t1").await;
     world.confirms(&reply).await;
