@@ -5,10 +5,10 @@ use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
-use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::config::{Config, Environment, Loaded, ProtectedPaths, Workspace};
 use crate::delivery::notify_targets::NotifySettings;
 use crate::intake::import::ImportTarget;
-use crate::key::KeyPlace;
+use crate::ledger_key::KeyLocation;
 use crate::process::clock;
 use crate::process::service_manager::Notifier;
 use crate::redaction::RedactingAgent;
@@ -64,7 +64,7 @@ pub struct RunOptions {
     /// What no shielded turn may read.
     pub hidden: Vec<PathBuf>,
     /// What a directory that turns write in must not hold.
-    pub places: Places,
+    pub protected_paths: ProtectedPaths,
     /// What no text may carry to people.
     pub(crate) secret_registry: SecretRegistry,
     /// Whoever supervises this process.
@@ -80,7 +80,7 @@ impl RunOptions {
     pub fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
         Self {
             hidden: vec![state_dir.clone()],
-            places: Places::default(),
+            protected_paths: ProtectedPaths::default(),
             state_dir,
             secret_registry: SecretRegistry::new(environment.secrets(&config)),
             search_path: environment.path().map(ToOwned::to_owned),
@@ -99,7 +99,7 @@ impl RunOptions {
     /// The same for a whole configuration, which also knows what lies where.
     pub fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
         let hidden = loaded.hidden();
-        let places = loaded.places().clone();
+        let protected_paths = loaded.protected_paths().clone();
         // A task may run under any of them.
         let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
         let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
@@ -107,7 +107,7 @@ impl RunOptions {
         let sessions = environment.old_state_dirs(&state_dir);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
-        options.places = places;
+        options.protected_paths = protected_paths;
         options.molecule = loaded.molecule;
         options.sessions = sessions;
         options.credentials = environment.credentials_dir().map(ToOwned::to_owned);
@@ -307,7 +307,7 @@ async fn start(
     let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
         .with_secrets(&secret_registry)
         .with_hidden_paths(&options.hidden)
-        .with_places(options.places.clone())
+        .with_protected_paths(options.protected_paths.clone())
         .with_notify(notify)
         .with_exec_channels(exec_channels.map(|(_, molecule)| molecule.channel().clone()));
     let agent = RedactingAgent::new(agent, secret_registry);
@@ -365,7 +365,7 @@ fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
 
 fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {
     let configured = options.config.daemon.key_file.as_deref();
-    let place = KeyPlace::of(configured, options.credentials.as_deref(), state);
+    let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
     let key = place.load_or_create()?;
     if key.age() == KeyAge::New {
         tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");

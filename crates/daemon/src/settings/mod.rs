@@ -2,7 +2,7 @@
 
 mod tasks;
 
-use crate::config::{Config, Places, TierConfig};
+use crate::config::{Config, ProtectedPaths, TierConfig};
 use crate::delivery::notify_targets::NotifySettings;
 use crate::delivery::push_client::{HttpPushClient, PushClient};
 use crate::intake::a2a_tasks::A2aSettings;
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     /// Values that no file may carry out.
     pub(crate) secret_registry: Arc<SecretRegistry>,
     /// Directories that a task must not work in.
-    places: Places,
+    protected_paths: ProtectedPaths,
     pub(crate) notify: NotifySettings,
     /// Channels over `codex exec`, by their ids or by the kind before the `:`.
     exec_channels: Vec<String>,
@@ -94,7 +94,7 @@ impl Settings {
             work_root,
             file_store,
             secret_registry: Arc::default(),
-            places: Places::default(),
+            protected_paths: ProtectedPaths::default(),
             notify: NotifySettings::default(),
             exec_channels: Vec::new(),
             hidden: Vec::new(),
@@ -111,7 +111,7 @@ impl Settings {
         );
         Self {
             secret_registry: Arc::clone(&self.secret_registry),
-            places: self.places.clone(),
+            protected_paths: self.protected_paths.clone(),
             notify: self.notify.clone(),
             exec_channels: self.exec_channels.clone(),
             hidden: self.hidden.clone(),
@@ -133,8 +133,8 @@ impl Settings {
     }
 
     #[must_use]
-    pub(crate) fn with_places(mut self, places: Places) -> Self {
-        self.places = places;
+    pub(crate) fn with_protected_paths(mut self, protected_paths: ProtectedPaths) -> Self {
+        self.protected_paths = protected_paths;
         self
     }
 
@@ -305,7 +305,7 @@ impl TierSettings {
         Self {
             sandbox: tier.sandbox(),
             reads: tier.reads,
-            reads_also: real_places(&tier.reads_also),
+            reads_also: real_paths(&tier.reads_also),
             approval_policy: tier.approval_policy(),
             model: tier.model.clone(),
             instructions: tier.instructions.clone(),
@@ -374,17 +374,17 @@ impl Settings {
 }
 
 /// The paths without symbolic links, taken when the configuration is read. One that is not there is granted to nobody.
-fn real_places(paths: &[PathBuf]) -> Vec<PathBuf> {
+fn real_paths(paths: &[PathBuf]) -> Vec<PathBuf> {
     let real = paths.iter().filter_map(|path| path.canonicalize().ok());
     real.collect()
 }
 
 /// Those that are still the same place. Turns write in directories that others may read: a path that was replaced by a link since
 /// then leads where nobody granted anything.
-fn still_there(places: &[PathBuf]) -> Vec<String> {
-    let same = |place: &&PathBuf| place.canonicalize().is_ok_and(|real| real == **place);
-    let places = places.iter().filter(same);
-    places.map(|place| place.display().to_string()).collect()
+fn still_there(paths: &[PathBuf]) -> Vec<String> {
+    let same = |path: &&PathBuf| path.canonicalize().is_ok_and(|real| real == **path);
+    let paths = paths.iter().filter(same);
+    paths.map(|path| path.display().to_string()).collect()
 }
 
 #[cfg(test)]
@@ -416,7 +416,7 @@ mod tests {
             std::fs::create_dir(at(name)).unwrap();
         }
         symlink(at("shared"), at("link")).unwrap();
-        let granted = real_places(&[at("link"), at("missing")]);
+        let granted = real_paths(&[at("link"), at("missing")]);
         assert_eq!(granted, [at("shared")]);
         assert_eq!(still_there(&granted), [at("shared").display().to_string()]);
         std::fs::remove_dir(at("shared")).unwrap();

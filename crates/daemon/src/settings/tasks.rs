@@ -53,7 +53,7 @@ impl Settings {
     /// The directory that a caller named, by its real place.
     fn directory(&self, cwd: &str, any: bool, exposed: bool) -> Result<String, StartError> {
         let path = Path::new(cwd);
-        if let Some(what) = self.places.refuse_workdir(path, exposed) {
+        if let Some(what) = self.protected_paths.refuse_workdir(path, exposed) {
             return Err(invalid(format!("cwd {what}")));
         }
         let real = path
@@ -67,7 +67,7 @@ impl Settings {
         }
         if !any
             && exposed
-            && let Some(name) = self.places.holder_of(&real)
+            && let Some(name) = self.protected_paths.holder_of(&real)
         {
             return Err(StartError::Forbidden(format!(
                 "cwd names {cwd}, which lies in {name}; token holders' tasks may not have that, leave cwd out for a directory of its own"
@@ -150,7 +150,7 @@ fn reads_as(task: &Task) -> Tier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Places};
+    use crate::config::{Config, ProtectedPaths};
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::port::Reads;
     use bridge_core::value::{
@@ -315,9 +315,9 @@ mod tests {
     fn f1_token_holders_work_in_no_state() {
         let mut machine = machine();
         std::fs::create_dir_all(machine.at("roots/state/files")).unwrap();
-        let mut places = Places::default();
-        places.state_dir = Some(machine.at("roots/state").into());
-        machine.settings.places = places;
+        let mut protected_paths = ProtectedPaths::default();
+        protected_paths.state_dir = Some(machine.at("roots/state").into());
+        machine.settings.protected_paths = protected_paths;
         let cwd = Some(machine.at("roots/state/files"));
         let mut wanted = NewTask { cwd, ..new() };
         let refused = machine.terms(&wanted);
