@@ -13,7 +13,7 @@ use crate::process::clock;
 use crate::process::service_manager::Notifier;
 use crate::redaction::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
-use crate::settings::Settings;
+use crate::settings::{Settings, StartSettings};
 use crate::state::{Lock, StateDir};
 use anyhow::Context;
 use bridge_channel::Channels;
@@ -304,12 +304,19 @@ async fn start(
         listeners::suggest_owner_token(&ledger).await;
     }
     let secret_registry = Arc::new(secret_registry);
-    let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
-        .with_secrets(&secret_registry)
-        .with_hidden_paths(&options.hidden)
-        .with_protected_paths(options.protected_paths.clone())
-        .with_notify(notify)
-        .with_exec_channels(exec_channels.map(|(_, molecule)| molecule.channel().clone()));
+    let hidden = options.hidden.iter().map(|path| path.display().to_string());
+    let exec_channels = exec_channels.map(|(_, molecule)| molecule.channel().to_string());
+    let start = StartSettings {
+        boot_id,
+        work_root: state.work(),
+        file_store,
+        secret_registry: Arc::clone(&secret_registry),
+        protected_paths: options.protected_paths.clone(),
+        notify,
+        exec_channels: exec_channels.collect(),
+        hidden: hidden.collect(),
+    };
+    let settings = Settings::new(&options.config, Arc::new(start));
     let agent = RedactingAgent::new(agent, secret_registry);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
     let _only_once = daemon

@@ -177,7 +177,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return ReloadView::failed(at, "the daemon is still starting".to_owned());
         };
         let view = reloads.again(at, |next| {
-            let settings = Arc::new(self.settings().reloaded(next));
+            let start = Arc::clone(&self.settings().start);
+            let settings = Arc::new(Settings::new(next, start));
             *self
                 .settings
                 .write()

@@ -65,7 +65,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .commit(Reconcile {
                 message_id: message_id.clone(),
                 found,
-                boot_id: self.settings().boot_id.clone(),
+                boot_id: self.settings().start.boot_id.clone(),
                 attachments: parcel.files(),
                 reply_max_chars: self.reply_max_chars(&claimed),
                 on_cut: self.on_cut(&claimed),

@@ -135,7 +135,7 @@ struct AgentCall {
 impl Settings {
     /// Whom the turns of a tier may ask.
     pub(crate) fn agents_of(&self, tier: Tier) -> &[AgentConfig] {
-        let config = &self.a2a.config;
+        let config = &self.config.a2a;
         let may = config.tool_tiers.contains(&tier);
         if may { &config.agents } else { &[] }
     }
@@ -159,7 +159,7 @@ impl Settings {
     }
 
     fn trust(&self) -> Trust {
-        let origins = self.a2a.config.allow_origins.iter();
+        let origins = self.config.a2a.allow_origins.iter();
         Trust {
             // The operator wrote these addresses.
             own: true,
