@@ -67,7 +67,7 @@ pub struct RunOptions {
     pub protected_paths: ProtectedPaths,
     /// What no text may carry to people.
     pub(crate) secret_registry: SecretRegistry,
-    /// Whoever supervises this process.
+    /// Reports to the service manager.
     pub notifier: Notifier,
     /// How the configuration is read again.
     pub source: Option<ConfigSource>,

@@ -124,7 +124,7 @@ impl Tcp {
     }
 }
 
-/// Keeps what Codex runs, and whoever can't be looked at, from controlling the bridge.
+/// Refuses control to processes of Codex, and to processes that can't be inspected.
 fn bar(run_dir: PathBuf) -> Bar {
     let run_dir: Arc<Path> = run_dir.into();
     Bar::new(move |stream| {

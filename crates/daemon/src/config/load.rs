@@ -88,7 +88,7 @@ pub fn load(
 }
 
 impl Loaded {
-    /// What is in force without a file, for whoever must go on although the file can't be used.
+    /// The defaults and the environment, for callers that go on although the file can't be used.
     pub fn without_file(environment: &Environment, state_dir: Option<&Path>) -> Self {
         let mut config = Config::default();
         let mut origins = ValueOrigins::default();

@@ -50,8 +50,8 @@ fn profile(config: &Config) -> A2aProfile {
 }
 
 impl A2aConfig {
-    /// What a caller may do comes from its token and the configuration, never from what it says. Whoever can make
-    /// tokens is the owner, a person; everybody else is an agent.
+    /// What a caller may do comes from its token and the configuration, never from what it says. A caller that can
+    /// make tokens is the owner, a person; every other one is an agent.
     fn peer(&self, caller: &Caller) -> AgentPeer {
         if caller.may(Scope::Admin) {
             return AgentPeer {

@@ -147,7 +147,7 @@ async fn abandoned_notify_call_sends_once() {
     assert_eq!(stage.platform.sends(), before + 1);
 }
 
-/// Whoever stays hears within a bound that it is still on its way, and nothing is cut off.
+/// A caller that waits learns within a bound that the call is still under way; nothing is cut off.
 #[tokio::test(start_paused = true)]
 async fn notify_call_returns_busy_when_slow() {
     let stage = Stage::telling();

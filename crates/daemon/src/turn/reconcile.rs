@@ -80,7 +80,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     thread: lost.turn.thread,
                     turn_id,
                     started_at,
-                    // A run of `codex exec` is never found running: it ends with whoever followed it.
+                    // A run of `codex exec` is never found running: it ends with its follower.
                     patience: self.settings().patience(TurnTransport::AppServer),
                     attached: true,
                     received,
