@@ -230,9 +230,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn journal_format_has_priorities_only() {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         let log = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())
@@ -265,7 +265,7 @@ mod tests {
 
     /// What the log makes of these events.
     fn logged(ansi: bool, events: impl FnOnce()) -> String {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         let log = log_to(EnvFilter::new("trace"), move || writer.clone())
             .with_ansi(ansi)
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn filter_cannot_enable_rmcp_request_logs() {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         let log = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())
