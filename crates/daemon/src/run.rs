@@ -283,11 +283,7 @@ async fn start(
     let boot_id = bridge_host::process::boot_id()?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
-    let exec_channels = options
-        .molecule
-        .iter()
-        .zip(&channels.molecule)
-        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
+    let exec_channels = exec_channels(options, &channels);
     for molecule in channels.molecule.clone() {
         molecule.keep_files_in(file_store.clone());
         secret_registry.add(Box::new(move || tokens(&molecule)));
@@ -305,7 +301,6 @@ async fn start(
     }
     let secret_registry = Arc::new(secret_registry);
     let hidden = options.hidden.iter().map(|path| path.display().to_string());
-    let exec_channels = exec_channels.map(|(_, molecule)| molecule.channel().to_string());
     let start = StartSettings {
         boot_id,
         work_root: state.work(),
@@ -313,7 +308,7 @@ async fn start(
         secret_registry: Arc::clone(&secret_registry),
         protected_paths: options.protected_paths.clone(),
         notify,
-        exec_channels: exec_channels.collect(),
+        exec_channels,
         hidden: hidden.collect(),
     };
     let settings = Settings::new(&options.config, Arc::new(start));
@@ -411,6 +406,15 @@ fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
     Ok(Channels {
         molecule: molecule.collect::<Result<_, _>>()?,
     })
+}
+
+/// The channels whose turns run over `codex exec`.
+fn exec_channels(options: &RunOptions, channels: &Channels) -> Vec<String> {
+    let workspaces = options.molecule.iter().zip(&channels.molecule);
+    workspaces
+        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec)
+        .map(|(_, molecule)| molecule.channel().to_string())
+        .collect()
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.

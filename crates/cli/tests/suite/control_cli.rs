@@ -269,7 +269,8 @@ async fn task_watch_outlives_finished_message() {
     api.says("state", &over);
     ends(&api);
     let ended = run(&api, &["watch", "codex-0123456789ab"]).await;
-    ended.must(0, &["all done"]);
+    assert_eq!(ended.stdout, "all done\n", "{ended:?}");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 fn working_task() -> Value {
