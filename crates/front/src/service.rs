@@ -10,6 +10,8 @@ use bridge_core::value::{
     Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, MessageId, RequestDecision,
     RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId, TaskInput, Timestamp,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::time::Duration;
 
@@ -419,12 +421,14 @@ impl Default for A2aProfile {
     }
 }
 
-/// Who may call over A2A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How agents say who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum A2aAuth {
-    /// Holders of a token.
+    /// By a token of their own, made with `peers add`.
+    #[default]
     Tokens,
-    /// Everybody on this machine: for conformance kits.
+    /// Not at all: whoever reaches it is the peer `anonymous`. For conformance kits, and only on this machine.
     None,
 }
 

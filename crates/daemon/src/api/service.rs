@@ -320,7 +320,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let token = listeners::random_token()
             .inspect_err(|error| tracing::error!(%error, "no random numbers for a token"))
             .ok()?;
-        self.daemon.settings().secret_registry.learn(&token);
+        self.daemon.settings().start.secret_registry.learn(&token);
         Some(token)
     }
 

@@ -122,7 +122,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .ok_or_else(|| gone("the task's messages are gone"))?;
         let id = format!("{ID_PREFIX}{}", task.task_id);
         let settings = self.settings();
-        let settings = &settings.notify;
+        let settings = &settings.start.notify;
         match target {
             Target::Local => Ok(()),
             Target::Webhook(url) => {
