@@ -4,11 +4,11 @@
 //! the first of the messages that brought it at the same time, and all of them were refused.
 
 use super::FileStore;
+use crate::locked;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 /// The copies of all messages that are not in the ledger yet, by path.
 #[derive(Debug, Default)]
@@ -85,11 +85,7 @@ impl PendingCopies {
     }
 
     fn release(&mut self, refused: bool) -> io::Result<()> {
-        let mut pending = self
-            .file_store
-            .pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut pending = locked(&self.file_store.pending);
         let mut result = Ok(());
         for path in std::mem::take(&mut self.paths) {
             if pending.release(&path, refused)

@@ -4,11 +4,12 @@
 use crate::http::{
     ANSWER_MAX_BYTES, HttpError, accept, body, client, is_json, parse, plain_client, root_cause,
 };
-use crate::molecule::token::{Secret, Token, TokenError};
+use crate::molecule::token::{Token, TokenError};
 use crate::molecule::wire::{
     FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Row, Stamp,
 };
 use crate::molecule::{OpenError, Settings};
+use crate::secret::Secret;
 use reqwest::header::{AUTHORIZATION, HeaderValue, ORIGIN};
 use reqwest::{Client as Http, Method, RequestBuilder, Response, Url};
 use serde_json::value::RawValue;
@@ -93,7 +94,7 @@ const LOCALHOST: &str = "localhost";
 
 /// Which rows of the feed are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Feed {
+pub(crate) struct FeedQuery {
     /// After this row, oldest first.
     pub(crate) since_id: Option<String>,
     /// Before this time, newest first.
@@ -155,7 +156,7 @@ impl Client {
     }
 
     /// One page of the feed.
-    pub(crate) async fn feed(&self, feed: &Feed, limit: usize) -> Result<FeedPage, HttpError> {
+    pub(crate) async fn feed(&self, feed: &FeedQuery, limit: usize) -> Result<FeedPage, HttpError> {
         let response = accept(self.feed_call(feed, limit)).await?;
         let date = Stamp::of_date(response.headers());
         let bytes = body(response, PAGE_MAX_BYTES).await?;
@@ -167,7 +168,7 @@ impl Client {
     }
 
     /// The first row of a page, as far as it can be known when it is longer than a page may be.
-    pub(crate) async fn feed_head(&self, feed: &Feed) -> Result<Row, HttpError> {
+    pub(crate) async fn feed_head(&self, feed: &FeedQuery) -> Result<Row, HttpError> {
         let mut response = accept(self.feed_call(feed, 1)).await?;
         let mut head = Vec::new();
         while head.len() < HEAD_BYTES {
@@ -180,7 +181,7 @@ impl Client {
         Ok(Row::of_head(&head))
     }
 
-    fn feed_call(&self, feed: &Feed, limit: usize) -> RequestBuilder {
+    fn feed_call(&self, feed: &FeedQuery, limit: usize) -> RequestBuilder {
         let mut url = self.own_path(&["activity"]);
         {
             let mut query = url.query_pairs_mut();

@@ -7,4 +7,4 @@ mod webhook;
 
 pub use sign::{SecretError, Signer};
 pub use target::{Target, TargetError, is_command_name};
-pub use webhook::{Delivery, Webhook};
+pub use webhook::Webhook;

@@ -1,13 +1,10 @@
 //! Signatures of Standard Webhooks: over id, time and body, by every secret that is in force, so that one can be
 //! replaced while both are known. Where the secrets lie and that they never show is here too.
 
-use crate::molecule::Secret;
+use crate::secret::{Secret, SecretFile};
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What begins a secret.
@@ -65,16 +62,11 @@ impl Signer {
             path: shown.clone(),
             why: error.to_string(),
         };
-        let file = File::open(path).map_err(unreadable)?;
-        let metadata = file.metadata().map_err(unreadable)?;
-        if metadata.mode() & 0o077 != 0 {
+        let file = SecretFile::read(path, FILE_MAX_BYTES).map_err(unreadable)?;
+        if !file.is_private {
             return Err(SecretError::Open { path: shown });
         }
-        let mut text = String::new();
-        file.take(FILE_MAX_BYTES)
-            .read_to_string(&mut text)
-            .map_err(unreadable)?;
-        Self::read(&text).map_err(|why| SecretError::Unfit { path: shown, why })
+        Self::read(&file.text).map_err(|why| SecretError::Unfit { path: shown, why })
     }
 
     fn read(text: &str) -> Result<Self, &'static str> {

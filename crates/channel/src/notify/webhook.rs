@@ -1,10 +1,10 @@
 //! One signed call to an address that a caller named, as Standard Webhooks says.
 
 use super::sign::{SecretError, Signer};
-use crate::guard::Guard;
-use crate::hook::Hook;
-use crate::molecule::Secret;
+use crate::guard::AddressGuard;
+use crate::guarded_post::{Delivery, GuardedPost};
 use crate::poll::now;
+use crate::secret::Secret;
 use bridge_core::value::{Class, Failure};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::path::PathBuf;
@@ -12,31 +12,23 @@ use std::path::PathBuf;
 /// Calls webhooks.
 #[derive(Clone, Debug)]
 pub struct Webhook {
-    hook: Hook,
+    post: GuardedPost,
     secret_file: Option<PathBuf>,
-}
-
-/// What is delivered. The id is the same for every try, so that a receiver can drop what it has.
-#[derive(Clone, Copy, Debug)]
-pub struct Delivery<'a> {
-    /// The same for every try of one notification.
-    pub id: &'a str,
-    pub body: &'a str,
 }
 
 impl Webhook {
     /// Webhooks behind a guard, signed with what the file holds.
     #[must_use]
-    pub fn new(guard: Guard, secret_file: Option<PathBuf>) -> Self {
+    pub fn new(guard: AddressGuard, secret_file: Option<PathBuf>) -> Self {
         Self {
-            hook: Hook::new(guard, "the webhook"),
+            post: GuardedPost::new(guard, "the webhook"),
             secret_file,
         }
     }
 
     /// Why an address can't be a target; asked when it is named, and again at every call.
     pub fn check(&self, url: &str) -> Result<(), String> {
-        self.hook.check(url)?;
+        self.post.check(url)?;
         self.signer().map(drop).map_err(|failure| failure.reason)
     }
 
@@ -52,7 +44,7 @@ impl Webhook {
     /// Calls an address once.
     pub async fn deliver(&self, url: &str, delivery: Delivery<'_>) -> Result<(), Failure> {
         // A refused address goes before a missing secret: it stays refused.
-        self.hook
+        self.post
             .check(url)
             .map_err(|reason| Failure::new(Class::Permanent, reason))?;
         let seconds = now().0.div_euclid(1_000);
@@ -71,7 +63,7 @@ impl Webhook {
             })?;
             headers.insert(HeaderName::from_static(name), value);
         }
-        self.hook.post(url, headers, delivery.body.to_owned()).await
+        self.post.post(url, headers, delivery.body.to_owned()).await
     }
 
     fn signer(&self) -> Result<Signer, Failure> {

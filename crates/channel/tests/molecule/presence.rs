@@ -1,8 +1,9 @@
 //! Presence against the platform in a box: what it shows of an agent while turns run, the platform fails, and the
 //! daemon stops.
 
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings, TokenSource,
+    FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};

@@ -1,7 +1,8 @@
 //! A platform, the channel that speaks to it, and a tray in place of the ledger.
 
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
+    ChannelState, FirstStart, Molecule, Origin, Origins, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};

@@ -5,20 +5,20 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A value that must not be printed. It is written to Codex and nowhere else.
+/// An API key. It is written to Codex and never printed.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct ApiKey(String);
 
-impl Secret {
+impl ApiKey {
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(***)")
+        f.write_str("ApiKey(***)")
     }
 }
 
@@ -61,7 +61,7 @@ pub struct Account {
     rename_all_fields = "camelCase"
 )]
 pub enum LoginStartParams {
-    ApiKey { api_key: Secret },
+    ApiKey { api_key: ApiKey },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_key_is_written_but_never_printed() {
         let params = LoginStartParams::ApiKey {
-            api_key: Secret::new("sk-very-secret"),
+            api_key: ApiKey::new("sk-very-secret"),
         };
         assert!(!format!("{params:?}").contains("sk-"));
         assert_eq!(

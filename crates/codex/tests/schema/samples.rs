@@ -3,7 +3,7 @@
 //! The full samples are struct literals without `..`: a new field does not compile until it is
 //! here, and so is checked.
 
-use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::account::{AccountReadParams, ApiKey, LoginStartParams};
 use bridge_codex::wire::config::ConfigReadParams;
 use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{
@@ -193,7 +193,7 @@ pub(crate) fn all() -> Vec<Sample> {
             refresh_token: true,
         }),
         sample::<AccountLoginStart>(LoginStartParams::ApiKey {
-            api_key: Secret::new("k"),
+            api_key: ApiKey::new("k"),
         }),
     ];
     samples.extend(threads());

@@ -49,7 +49,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let placed = blocking(move || place(&workdir, &message_id, &files)).await?;
         placed.map_err(|error| {
             let class = match &error {
-                PlaceError::Ground { .. } => Class::Config,
+                PlaceError::WorkingDirectory { .. } => Class::Config,
                 PlaceError::Copy { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                     Class::Permanent
                 }

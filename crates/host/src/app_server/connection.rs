@@ -4,6 +4,7 @@
 use crate::app_server::account::AccountState;
 use crate::app_server::transport::{Backlog, Filler, TransportReader, TransportWriter, backlog};
 use crate::app_server::wall_now;
+use crate::locked;
 use crate::thread::registry::ThreadRegistry;
 use crate::thread::transcript::Transcripts;
 use crate::turn::approvals;
@@ -21,7 +22,7 @@ use bridge_core::value::{Incarnation, ThreadId};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -258,10 +259,7 @@ impl Connection {
 
     /// Codex's warnings about its configuration.
     pub(crate) fn config_warnings(&self) -> Vec<String> {
-        self.warnings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        locked(&self.warnings).clone()
     }
 }
 
@@ -504,7 +502,7 @@ impl LinkTask {
         }
         if let Notification::ConfigWarning(warning) = notification {
             tracing::warn!(summary = %warning.summary, "codex warns about its configuration");
-            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut warnings = locked(&self.warnings);
             if warnings.len() < WARNINGS_MAX {
                 warnings.push(warning.summary.clone());
             }

@@ -6,11 +6,12 @@
 
 use crate::app_server::{CodexHealth, Host, HostOptions, Session};
 use crate::error::agent_error;
+use crate::locked;
 use bridge_core::port::{AgentError, Ledger, LedgerError};
 use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Homes beside the usual one that may have a Codex at the same time; each costs about 100 MB.
 pub const HOMES_MAX: usize = 8;
@@ -21,10 +22,6 @@ pub(crate) struct Homes<L> {
     usual: Arc<Host<L>>,
     extra: Arc<HomeHosts<L>>,
     ledger: L,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<L: Ledger> Homes<L> {

@@ -4,6 +4,7 @@
 //! a person can read it; items queue up to a bound. A follower that falls further behind gets [`TurnEvent::Lost`] and
 //! looks the turn up in the history.
 
+use crate::locked;
 use crate::thread::permissions::{Permissions, ReportedPermissions};
 use crate::turn::approvals;
 use bridge_codex::turn::{
@@ -14,7 +15,7 @@ use bridge_core::deadline::after;
 use bridge_core::port::{ItemNote, TurnEvent};
 use bridge_core::value::{Class, Failure, IncarnationId, ThreadId, Timestamp, TurnId};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -91,10 +92,6 @@ enum FollowStage {
 enum PermissionCheck {
     AsAllowed,
     Exceeded { why: String, reported: bool },
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Mailbox {

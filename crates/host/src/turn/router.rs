@@ -5,6 +5,7 @@
 
 use crate::app_server::account::AccountState;
 use crate::app_server::wall_now;
+use crate::locked;
 use crate::turn::answer::{RequestReply, reply};
 use crate::turn::approvals::{self, ConnectionRequests};
 use crate::turn::mailbox::{Mailbox, TurnContext};
@@ -15,7 +16,7 @@ use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
 use bridge_core::port::{RequestKey, TurnEvent};
 use bridge_core::value::{RequestVerdict, ThreadId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// All router of one connection, by thread. Lock order: `by_thread`, then `requests`.
@@ -24,10 +25,6 @@ pub(crate) struct TurnRouter {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
     requests: Mutex<ConnectionRequests>,
     account: Arc<AccountState>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TurnRouter {

@@ -2,7 +2,7 @@
 //! decides how much it says.
 
 use super::error::AgentCallError;
-use super::event::{AgentEvent, AgentFile, AgentTaskState, Artifact, Content, TaskSnapshot};
+use super::event::{AgentEvent, AgentFile, AgentTaskState, Artifact, RemoteContent, RemoteTask};
 
 /// The longest result that is kept.
 const TEXT_MAX_BYTES: usize = 4 << 20;
@@ -34,10 +34,10 @@ pub(super) struct AnswerBuilder {
     task: Option<String>,
     context: Option<String>,
     state: AgentTaskState,
-    status: Option<Content>,
+    status: Option<RemoteContent>,
     artifacts: Vec<Artifact>,
-    last: Option<Content>,
-    reply: Option<Content>,
+    last: Option<RemoteContent>,
+    reply: Option<RemoteContent>,
 }
 
 impl Default for AnswerBuilder {
@@ -120,7 +120,7 @@ impl AnswerBuilder {
     }
 
     /// A whole task says all that there is.
-    pub(super) fn show(&mut self, seen: TaskSnapshot) {
+    pub(super) fn show(&mut self, seen: RemoteTask) {
         if self.is_ours(&seen.id) {
             self.note(seen.id, seen.context);
             self.state = seen.state;
@@ -159,7 +159,7 @@ impl AnswerBuilder {
             Some(_) => AgentTaskState::Completed,
             None => self.state,
         };
-        let mut pieces: Vec<&Content> = self.artifacts.iter().map(|a| &a.content).collect();
+        let mut pieces: Vec<&RemoteContent> = self.artifacts.iter().map(|a| &a.content).collect();
         pieces.extend(&self.reply);
         let mut remark = self.status.as_ref().map(|content| content.text.clone());
         if pieces.is_empty() && state == AgentTaskState::Completed {
@@ -198,7 +198,7 @@ mod tests {
             context: None,
             artifact: Artifact {
                 id: "a".to_owned(),
-                content: Content {
+                content: RemoteContent {
                     text: text.to_owned(),
                     files: Vec::new(),
                 },
@@ -215,14 +215,14 @@ mod tests {
         }
         assert_eq!(answer.outcome().text, "one two");
         assert_eq!(answer.task(), Some("t"));
-        let snapshot = TaskSnapshot {
+        let snapshot = RemoteTask {
             id: "t".to_owned(),
             context: Some("c".to_owned()),
             state: AgentTaskState::Working,
             status: None,
             artifacts: vec![Artifact {
                 id: "a".to_owned(),
-                content: Content {
+                content: RemoteContent {
                     text: "one two".to_owned(),
                     files: Vec::new(),
                 },

@@ -186,7 +186,7 @@ fn unremovable_files_block_no_later_answer() {
         if not_sent_is_a_file {
             service.put(NOT_SENT, "so nothing can be put by");
         } else {
-            // A tree of this name entry_kind there already.
+            // A tree of this name is there already.
             service.put(&format!("{NOT_SENT}/m1/tree/deep.txt"), "of an earlier try");
         }
         let aside = service.set_aside("m1");

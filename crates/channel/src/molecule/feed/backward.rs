@@ -3,10 +3,10 @@
 
 use crate::inbox::Inbox;
 use crate::molecule::Molecule;
-use crate::molecule::client::Feed;
+use crate::molecule::client::FeedQuery;
 use crate::molecule::feed::cursor::Cursor;
 use crate::molecule::feed::order::{FeedRound, places};
-use crate::molecule::feed::{FeedReader, Holds, Size, Span, Trouble, id_of, step_back};
+use crate::molecule::feed::{FeedReader, Holds, PageSize, Span, Trouble, id_of, step_back};
 use crate::molecule::wire::{FeedPage, Row, Stamp};
 use crate::poll::now;
 use uuid::Uuid;
@@ -43,7 +43,7 @@ impl Molecule {
             return Ok(());
         };
         for feed in self.unread(reader, until).await?.into_iter().rev() {
-            let (mut page, _) = self.page(reader, Size::Usual, &feed).await?;
+            let (mut page, _) = self.page(reader, PageSize::Usual, &feed).await?;
             page.rows
                 .retain(|row| row.at().is_none_or(|at| at <= until));
             self.take(inbox, reader, page, Holds::Aside).await?;
@@ -52,14 +52,18 @@ impl Molecule {
     }
 
     /// The pages of a sweep, newest first, that show rows which were not read.
-    async fn unread(&self, reader: &mut FeedReader, until: Stamp) -> Result<Vec<Feed>, Trouble> {
-        let mut feed = Feed {
+    async fn unread(
+        &self,
+        reader: &mut FeedReader,
+        until: Stamp,
+    ) -> Result<Vec<FeedQuery>, Trouble> {
+        let mut feed = FeedQuery {
             since_secs: Some(SWEEP_SECS),
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         let (mut floor, mut unread) = (None, Vec::new());
         for _ in 0..SWEEP_PAGES_MAX {
-            let (page, whole) = self.page(reader, Size::Usual, &feed).await?;
+            let (page, whole) = self.page(reader, PageSize::Usual, &feed).await?;
             let Some(span) = Span::of(&page) else {
                 return Ok(unread);
             };
@@ -74,9 +78,9 @@ impl Molecule {
             if whole || span.oldest < floor {
                 return Ok(unread);
             }
-            feed = Feed {
+            feed = FeedQuery {
                 before: Some(step_back(feed.before, span.oldest)),
-                ..Feed::default()
+                ..FeedQuery::default()
             };
         }
         tracing::warn!(channel = %self.channel(), "more rows in two minutes than a sweep looks at");
@@ -91,11 +95,11 @@ impl Molecule {
         reader: &mut FeedReader,
     ) -> Result<(), Trouble> {
         loop {
-            let feed = Feed {
+            let feed = FeedQuery {
                 before: reader.search.as_ref().and_then(|search| search.before),
-                ..Feed::default()
+                ..FeedQuery::default()
             };
-            let (page, whole) = self.page(reader, Size::Usual, &feed).await?;
+            let (page, whole) = self.page(reader, PageSize::Usual, &feed).await?;
             let search = match &mut reader.search {
                 Some(search) => search,
                 None => {
@@ -162,12 +166,12 @@ impl Molecule {
         let Some((row, at)) = oldest else {
             return Ok(());
         };
-        let feed = Feed {
+        let feed = FeedQuery {
             before: Some(at.plus_us(1)),
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         let round = FeedRound::since(reader.seen.newest());
-        let (page, _) = self.page(reader, Size::Usual, &feed).await?;
+        let (page, _) = self.page(reader, PageSize::Usual, &feed).await?;
         self.take(inbox, reader, page, Holds::FOLLOWING).await?;
         self.go_on(inbox, reader, row, Holds::FOLLOWING, round)
             .await

@@ -1,8 +1,8 @@
 //! The source's loop: when the feed is read, and what follows when it can't be. It never ends by itself and never
 //! drops anything: a row that is not in the ledger is shown again.
 
-use crate::fault::Operation;
 use crate::http::HttpError;
+use crate::http::Operation;
 use crate::inbox::Inbox;
 use crate::molecule::Molecule;
 use crate::molecule::failure::failure;

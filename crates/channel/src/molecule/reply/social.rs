@@ -1,8 +1,7 @@
 //! Answers to social channels. The platform sends a text to all chats of a channel and to no single one, so an answer
 //! goes there only where the channel has exactly the chat that asked; every other answer is a bubble on the canvas.
 
-use crate::fault::Operation;
-use crate::http::{HttpError, accept, body, parse};
+use crate::http::{HttpError, Operation, accept, body, parse};
 use crate::molecule::Molecule;
 use crate::molecule::failure::fault;
 use crate::molecule::files::with_note;
