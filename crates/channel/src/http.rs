@@ -54,12 +54,16 @@ pub(crate) struct ErrorResponse {
 }
 
 impl HttpError {
-    /// The status of a clear no.
-    pub(crate) fn status(&self) -> Option<StatusCode> {
+    /// The response that refused the call, if there was one.
+    pub(crate) fn response(&self) -> Option<&ErrorResponse> {
         match self {
-            Self::Status(refused) => Some(refused.status),
+            Self::Status(response) => Some(response),
             Self::Unreached(_) | Self::Broken(_) | Self::Unreadable(_) | Self::TooLong(_) => None,
         }
+    }
+
+    pub(crate) fn status(&self) -> Option<StatusCode> {
+        self.response().map(|response| response.status)
     }
 }
 

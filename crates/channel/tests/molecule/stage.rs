@@ -131,13 +131,6 @@ fn put(held: &mut Held, arrival: Arrival) -> Received {
 }
 
 impl Inbox for Tray {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        let mut received = None;
-        self.0
-            .send_modify(|held| received = Some(put(held, arrival)));
-        Ok(received.unwrap())
-    }
-
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         let mut received = Vec::new();
         self.0.send_modify(|held| {

@@ -49,7 +49,6 @@ impl AccountReadResponse {
 pub struct Account {
     /// `apiKey`, `chatgpt`, …
     pub r#type: String,
-    pub email: Option<String>,
     pub plan_type: Option<String>,
 }
 
@@ -99,11 +98,8 @@ pub struct ThreadTokenUsage {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimits {
-    pub limit_id: Option<String>,
     pub primary: Option<RateLimitWindow>,
     pub secondary: Option<RateLimitWindow>,
-    /// Set when a limit is the reason why calls fail; Codex's word for which one.
-    pub rate_limit_reached_type: Option<String>,
 }
 
 impl RateLimits {
@@ -125,7 +121,6 @@ pub struct RateLimitWindow {
     pub used_percent: i64,
     /// Unix seconds.
     pub resets_at: Option<i64>,
-    pub window_duration_mins: Option<i64>,
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ fn a_failed_turn_says_why() {
         [TurnOutcome {
             error: Some(TurnError {
                 message: message.to_owned(),
-                info: ErrorInfo::InternalServerError,
+                info: ErrorInfo::named("internalServerError"),
                 details: None,
             }),
             ..ended(
@@ -221,7 +221,7 @@ fn a_failed_turn_says_why() {
         }]
     );
     assert_eq!(
-        ErrorInfo::Absent.class_hint(message),
+        ErrorInfo::default().class_hint(message),
         ClassHint::ServerError
     );
 }

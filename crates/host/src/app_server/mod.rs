@@ -85,6 +85,15 @@ pub struct CodexHealth {
     pub detail: String,
 }
 
+impl CodexHealth {
+    fn not_ready(detail: impl Into<String>) -> Self {
+        Self {
+            ready: false,
+            detail: detail.into(),
+        }
+    }
+}
+
 /// One life of Codex that we are connected to.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
@@ -251,10 +260,7 @@ impl<L: Ledger> Host<L> {
         let started = self.restart(&mut state).await;
         state.health = Some(match &started {
             Ok(session) => state.ready(&session.incarnation),
-            Err(error) => CodexHealth {
-                ready: false,
-                detail: error.to_string(),
-            },
+            Err(error) => CodexHealth::not_ready(error.to_string()),
         });
         started
     }
@@ -466,10 +472,7 @@ impl<L: Ledger> Host<L> {
         state.logged_in = logged_in;
         state.health = Some(match &found {
             Ok(()) => state.ready(&session.incarnation),
-            Err(error) => CodexHealth {
-                ready: false,
-                detail: error.to_string(),
-            },
+            Err(error) => CodexHealth::not_ready(error.to_string()),
         });
         found
     }
@@ -534,16 +537,12 @@ impl<L: Ledger> Host<L> {
 
     /// How the host is, without waiting for a start that is under way.
     pub(crate) fn health(&self) -> CodexHealth {
-        let starting = || CodexHealth {
-            ready: false,
-            detail: "codex is being started".to_owned(),
-        };
+        let starting = || CodexHealth::not_ready("codex is being started");
         match self.state.try_lock() {
             Ok(state) => match (&state.current, &state.health) {
-                (Some((session, _)), _) if !session.connection.is_open() => CodexHealth {
-                    ready: false,
-                    detail: "codex is gone and starts again with the next message".to_owned(),
-                },
+                (Some((session, _)), _) if !session.connection.is_open() => {
+                    CodexHealth::not_ready("codex is gone and starts again with the next message")
+                }
                 (_, Some(health)) => health.clone(),
                 (Some((session, _)), None) => state.ready(&session.incarnation),
                 (None, None) => starting(),

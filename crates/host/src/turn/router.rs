@@ -1,4 +1,4 @@
-//! Routes notifications and approval requests of one connection to the router of its followers.
+//! Routes notifications and approval requests of one connection to the mailboxes of its followers.
 //!
 //! A request for a thread without a follower waits for one: after a broken connection Codex repeats its requests as soon
 //! as the thread is loaded, which may be before it is known which of its turns is ours.
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// All router of one connection, by thread. Lock order: `by_thread`, then `requests`.
+/// All mailboxes of one connection, by thread. Lock order: `by_thread`, then `requests`.
 #[derive(Debug, Default)]
 pub(crate) struct TurnRouter {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,

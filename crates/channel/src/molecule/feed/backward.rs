@@ -6,7 +6,7 @@ use crate::molecule::Molecule;
 use crate::molecule::client::FeedQuery;
 use crate::molecule::feed::cursor::Cursor;
 use crate::molecule::feed::order::{FeedRound, places};
-use crate::molecule::feed::{FeedReader, Holds, PageSize, Span, Trouble, id_of, step_back};
+use crate::molecule::feed::{FeedReader, Holds, PageSize, Span, Trouble, step_back};
 use crate::molecule::wire::{FeedPage, Row, Stamp};
 use crate::poll::now;
 use uuid::Uuid;
@@ -108,34 +108,33 @@ impl Molecule {
                 }
             };
             let floor = search.floor;
-            match search.step(&page, whole) {
-                Step::Further => {}
-                Step::All => {
-                    reader.search = None;
-                    self.tell_gap(reader, Span::of(&page).map(|span| span.oldest));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.row = None;
-                    self.store(inbox, reader, cursor).await?;
-                    return self.take_all(inbox, reader, page).await;
-                }
-                Step::Anchor(row, at) => {
-                    reader.search = None;
-                    self.tell_gap(reader, Some(at));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.move_to(row, at, None);
-                    self.store(inbox, reader, cursor).await?;
-                    reader.trail.start_at(row);
-                    return self.forward(inbox, reader, row, Holds::FOLLOWING).await;
-                }
-                Step::Start(oldest) => {
-                    reader.search = None;
-                    self.tell_gap(reader, oldest.map(|(_, at)| at));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.row = None;
-                    self.store(inbox, reader, cursor).await?;
-                    return self.read_from_start(inbox, reader, oldest).await;
-                }
+            let Some(found) = search.step(&page, whole) else {
+                continue;
+            };
+            reader.search = None;
+            let oldest = match &found {
+                FeedStart::Page => Span::of(&page).map(|span| span.oldest),
+                FeedStart::After(_, at) => Some(*at),
+                FeedStart::At(row) => row.map(|(_, at)| at),
+            };
+            self.tell_gap(reader, oldest);
+            let mut cursor = match &reader.cursor {
+                Some(cursor) => cursor.clone(),
+                None => Cursor::begin(floor),
+            };
+            match &found {
+                FeedStart::After(row, at) => cursor.move_to(*row, *at, None),
+                FeedStart::Page | FeedStart::At(_) => cursor.row = None,
             }
+            self.store(inbox, reader, cursor).await?;
+            return match found {
+                FeedStart::Page => self.take_all(inbox, reader, page).await,
+                FeedStart::After(row, _) => {
+                    reader.trail.start_at(row);
+                    self.forward(inbox, reader, row, Holds::FOLLOWING).await
+                }
+                FeedStart::At(row) => self.read_from_start(inbox, reader, row).await,
+            };
         }
     }
 
@@ -206,22 +205,14 @@ impl Molecule {
     }
 }
 
-fn cursor_at(reader: &FeedReader, floor: Stamp) -> Cursor {
-    match &reader.cursor {
-        Some(cursor) => cursor.clone(),
-        None => Cursor::begin(floor),
-    }
-}
-
-/// What one page of a search amounts to.
-enum Step {
-    Further,
+/// Where a search ended, and the feed is read forward from.
+enum FeedStart {
     /// The page is the whole feed, and nothing in it is from before the floor.
-    All,
-    /// The newest row from before the floor.
-    Anchor(Uuid, Stamp),
-    /// The feed begins here.
-    Start(Option<(Uuid, Stamp)>),
+    Page,
+    /// After this row, the newest one from before the floor.
+    After(Uuid, Stamp),
+    /// At the feed's first row.
+    At(Option<(Uuid, Stamp)>),
 }
 
 impl Search {
@@ -234,22 +225,19 @@ impl Search {
         }
     }
 
-    fn step(&mut self, page: &FeedPage, whole: bool) -> Step {
+    /// Looks at one page; `None` when the search goes on further back.
+    fn step(&mut self, page: &FeedPage, whole: bool) -> Option<FeedStart> {
         self.pages = self.pages.saturating_add(1);
-        let rows = page
-            .rows
-            .iter()
-            .filter_map(|row| Some((id_of(row)?, row.at()?)));
-        let mut rows: Vec<_> = rows.collect();
+        let mut rows = places(&page.rows);
         rows.sort_by_key(|(_, at)| *at);
         if let Some((row, at)) = rows.iter().rev().find(|(_, at)| *at < self.floor) {
-            return Step::Anchor(*row, *at);
+            return Some(FeedStart::After(*row, *at));
         }
         if whole && self.before.is_none() {
-            return Step::All;
+            return Some(FeedStart::Page);
         }
         let Some(oldest) = rows.first().copied() else {
-            return Step::Start(self.oldest);
+            return Some(FeedStart::At(self.oldest));
         };
         let stuck = self.oldest == Some(oldest);
         self.before = Some(match stuck {
@@ -258,10 +246,6 @@ impl Search {
             false => step_back(self.before, oldest.1),
         });
         self.oldest = Some(oldest);
-        if self.pages >= BACK_PAGES_MAX {
-            Step::Start(self.oldest)
-        } else {
-            Step::Further
-        }
+        (self.pages >= BACK_PAGES_MAX).then_some(FeedStart::At(self.oldest))
     }
 }

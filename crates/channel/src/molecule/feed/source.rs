@@ -227,32 +227,23 @@ impl Molecule {
             pause_ms = pause.as_millis(),
             "the feed could not be read"
         );
-        match error {
-            HttpError::Status(refused) if refused.status == StatusCode::UNAUTHORIZED => {
-                let why = self.why_refused().await;
-                let (state, detail) = why.health();
-                self.0.health.set(state, &detail);
-                match why {
-                    TokenRefusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
-                    TokenRefusal::Outage => sleep(pause).await,
-                    TokenRefusal::Token(_) | TokenRefusal::Removed(_) => {
-                        self.wait_for_token(pause).await
-                    }
+        if error.status() == Some(StatusCode::UNAUTHORIZED) {
+            let why = self.why_refused().await;
+            let (state, detail) = why.health();
+            self.0.health.set(state, &detail);
+            return match why {
+                TokenRefusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
+                TokenRefusal::Outage => sleep(pause).await,
+                TokenRefusal::Token(_) | TokenRefusal::Removed(_) => {
+                    self.wait_for_token(pause).await
                 }
-            }
-            HttpError::Status(refused) if refused.status == StatusCode::TOO_MANY_REQUESTS => {
-                self.0.health.set(ChannelState::Retrying, &failure.reason);
-                sleep(named_pause(refused.retry_after).unwrap_or(pause)).await;
-            }
-            HttpError::Status(_)
-            | HttpError::Unreached(_)
-            | HttpError::Broken(_)
-            | HttpError::Unreadable(_)
-            | HttpError::TooLong(_) => {
-                self.0.health.set(ChannelState::Retrying, &failure.reason);
-                sleep(pause).await;
-            }
+            };
         }
+        self.0.health.set(ChannelState::Retrying, &failure.reason);
+        let busy = error.response();
+        let busy = busy.filter(|busy| busy.status == StatusCode::TOO_MANY_REQUESTS);
+        let asked = busy.and_then(|busy| named_pause(busy.retry_after));
+        sleep(asked.unwrap_or(pause)).await;
     }
 
     fn receiving(&self) -> String {
