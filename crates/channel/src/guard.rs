@@ -1,4 +1,5 @@
-//! Addresses that somebody else named: whoever may name one must not get this machine to call its own neighbours.
+//! The guard against server-side request forgery: a caller who names an address must not make this machine call its own
+//! network.
 //!
 //! https only, names are resolved by us, every address they stand for is looked at, and the connection goes to exactly
 //! those. Origins that the operator listed go before all that. What is sent there is the caller's business.

@@ -27,7 +27,7 @@ pub use inbox::{Activity, Arrival, Inbox, IntakeStatus, Page, Refusal};
 pub use router::Channels;
 pub use secret::Secret;
 
-/// Locks a mutex. A panic of another holder does not spread: what these mutexes hold is whole after every statement.
+/// Locks a mutex, also after another holder panicked: the data stays usable, and a panic must not spread.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

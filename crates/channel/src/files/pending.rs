@@ -33,7 +33,7 @@ impl Pending {
     /// A copy gets its name; `existed` if another one had it.
     pub(super) fn add(&mut self, path: &Path, existed: bool, of: Option<&mut PendingCopies>) {
         let Some(of) = of else {
-            // Whoever brought it does not say what becomes of it, so that it stays.
+            // This caller never reports a refusal, so the copy stays.
             if let Some(copy) = self.0.get_mut(path) {
                 copy.removable = false;
             }

@@ -1,17 +1,18 @@
 //! Calls to the platform: who we are in the headers, a deadline for each, capped answers, no redirects, no proxy.
-//! What a failure means for a message is `fault`'s business.
+//! What a failure means for a message is in `failure`.
 
 use crate::http::{
     ANSWER_MAX_BYTES, HttpError, accept, body, client, is_json, parse, plain_client, root_cause,
 };
 use crate::molecule::token::{Token, TokenError};
 use crate::molecule::wire::{
-    FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Row, Stamp,
+    FeedPage, Heartbeat, NewAttachment, NewBubble, NewMessage, Row, Stamp,
 };
 use crate::molecule::{OpenError, Settings};
 use crate::secret::Secret;
 use reqwest::header::{AUTHORIZATION, HeaderValue, ORIGIN};
 use reqwest::{Client as Http, Method, RequestBuilder, Response, Url};
+use serde_json::json;
 use serde_json::value::RawValue;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -205,9 +206,8 @@ impl Client {
 
     /// Tells the platform which rows it may forget.
     pub(crate) async fn acknowledge(&self, seq: i64) -> Result<(), HttpError> {
-        let call = self
-            .post(&["activity", "ack"])
-            .json(&NewAck { acked_seq: seq });
+        let call = self.post(&["activity", "ack"]);
+        let call = call.json(&json!({ "acked_seq": seq }));
         taken(call.timeout(CALL_DEADLINE)).await
     }
 
@@ -225,7 +225,7 @@ impl Client {
         taken(call.timeout(NOTIFY_DEADLINE)).await
     }
 
-    /// Hands a message to a peer.
+    /// Sends a message to a peer.
     pub(crate) async fn message(
         &self,
         peer: &str,

@@ -9,7 +9,7 @@ const COMMAND_MAX_CHARS: usize = 64;
 /// The target of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Whoever looks: the row itself is the notice.
+    /// Nothing is sent: the notification is read from its row.
     Local,
     /// An address, called with a signed body.
     Webhook(String),

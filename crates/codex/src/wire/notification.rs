@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_and_malformed_are_told_apart() {
+    fn unknown_and_malformed_stay_distinct() {
         assert_eq!(
             Notification::parse("thread/queue/changed", &json!({"threadId": "t"})),
             Notification::Unknown {

@@ -112,9 +112,9 @@ fn accepted_command_counts_as_effect() {
             2
         ))]
     );
-    let told: Vec<&str> = replay.news.iter().map(String::as_str).collect();
+    let news: Vec<&str> = replay.news.iter().map(String::as_str).collect();
     assert_eq!(
-        told[2..5],
+        news[2..5],
         [
             "Started!: running `echo hi`",
             "asks: run `echo hi` in /workdir (mock wants to escalate)",

@@ -1,6 +1,6 @@
 //! The check must be able to fail.
 //!
-//! Each case doctors the real schema in one place and expects to be told so.
+//! Each case doctors the real schema in one place and expects a complaint about it.
 
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_drift_is_told() {
+fn every_kind_of_drift_is_reported() {
     let (_, schema) = install::schema();
     for case in CASES {
         let complaints = check::all(&doctored(&schema, case.name, case.doctor));

@@ -63,7 +63,7 @@ impl AccountState {
         match locked(&self.inner).reached.filter(|until| *until > now) {
             Some(until) => Err(agent_error(
                 Class::Capacity { until: Some(until) },
-                "the account's usage limit is reached, as an earlier turn was told; the message is answered after the reset",
+                "the account's usage limit is reached, as an earlier turn reported; the message is answered after the reset",
             )),
             None => Ok(()),
         }

@@ -135,7 +135,7 @@ async fn retire<L: Ledger>(hosts: Weak<HomeHosts<L>>, home: String) {
         let host = hosts.get(&home)?;
         let linger = host.options.launch.linger;
         let left = linger.saturating_sub(host.idle());
-        // Whoever holds it is about to use it, or has a run on it.
+        // Its holder is about to use it, or has a run on it.
         let needed = Arc::strong_count(host) > 1;
         match (left.is_zero(), needed) {
             (true, false) => hosts.remove(&home).map(Ok),

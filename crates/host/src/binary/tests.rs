@@ -81,7 +81,7 @@ fn find_at(path: &Path) -> Result<Binary, BinaryError> {
     find(Some(path), Vars::default())
 }
 
-const NODE: &str = "#!/usr/bin/env node\nthrow new BinaryError('never run');\n";
+const NODE: &str = "#!/usr/bin/env node\nthrow new Error('never run');\n";
 
 #[test]
 fn resolves_explicit_executable_through_symlink() {

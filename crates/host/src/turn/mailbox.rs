@@ -355,7 +355,9 @@ impl MailboxState {
         if let Notification::Malformed { method, why, .. } = notification
             && method == "turn/completed"
         {
-            return self.lose(&format!("codex told its end in an unknown form ({why})"));
+            return self.lose(&format!(
+                "codex reported its end in an unknown form ({why})"
+            ));
         }
         match fold.apply(notification) {
             Some(TurnNews::Item {

@@ -222,7 +222,7 @@ impl RemoteAgent {
         self.card.streaming
     }
 
-    /// Whether mode something twice with the same message id is mode it once.
+    /// Whether a message that is sent twice with the same id counts once.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         self.card.idempotent

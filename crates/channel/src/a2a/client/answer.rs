@@ -1,5 +1,4 @@
-//! What is known of a question so far: events in, and at the end what came of it. Bounded, because the other side
-//! decides how much it says.
+//! Builds the answer of one call from the agent's events. Bounded, because the other side decides how much it sends.
 
 use super::error::AgentCallError;
 use super::event::{AgentEvent, AgentFile, AgentTaskState, Artifact, RemoteContent, RemoteTask};
@@ -63,7 +62,7 @@ impl AnswerBuilder {
         self.state
     }
 
-    /// What was content about how it stands.
+    /// The agent's remark about the state.
     pub(super) fn remark(&self) -> Option<&str> {
         let content = self.status.as_ref()?;
         Some(content.text.as_str()).filter(|text| !text.is_empty())
@@ -75,7 +74,7 @@ impl AnswerBuilder {
         self.reply.is_some() || self.state.is_over() || asks
     }
 
-    /// Takes in what the agent content. What is about another task is none of ours.
+    /// Takes in an event. Events of other tasks are ignored.
     pub(super) fn take(&mut self, event: AgentEvent) -> Result<(), AgentCallError> {
         match event {
             AgentEvent::Task(seen) => self.show(seen),

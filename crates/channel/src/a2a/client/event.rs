@@ -22,7 +22,7 @@ pub enum AgentTaskState {
     Canceled,
     /// It was refused.
     Rejected,
-    /// It content something that we do not know.
+    /// A state that we do not know.
     Unknown,
 }
 
@@ -95,7 +95,7 @@ pub struct AgentFile {
 pub enum FileLocation {
     /// It came along; so many characters of base64.
     Inline(usize),
-    /// It is content to be there.
+    /// It is said to be there.
     Url(String),
 }
 
@@ -121,7 +121,7 @@ pub(super) struct RemoteTask {
     pub(super) state: AgentTaskState,
     pub(super) status: Option<RemoteContent>,
     pub(super) artifacts: Vec<Artifact>,
-    /// What the agent content last, where it writes its results there.
+    /// The agent's last message, where it writes its results there.
     pub(super) last: Option<RemoteContent>,
 }
 

@@ -166,7 +166,7 @@ mod tests {
         // Nobody else said it.
         assert_eq!(found(&[], &[], 100), None);
         assert_eq!(found(&[101], &[], 100), bubble(101));
-        // A bubble from long before is somebody else's, whoever that was.
+        // A bubble from long before is somebody else's.
         assert_eq!(found(&[50], &[], 100), None);
         // The answer before said the same and was confirmed: its bubble is not ours.
         assert_eq!(found(&[99], &[99], 100), None);
