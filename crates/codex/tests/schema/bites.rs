@@ -79,9 +79,9 @@ const CASES: &[Case] = &[
         expected: "turn/steer.mood: codex requires it, we do not write it",
     },
     Case {
-        name: "ThreadStartParams",
-        doctor: |node| node["properties"]["ephemeral"]["type"] = json!("string"),
-        expected: "thread/start.ephemeral: we write boolean (true), codex takes something else",
+        name: "ThreadResumeParams",
+        doctor: |node| node["properties"]["excludeTurns"]["type"] = json!("string"),
+        expected: "thread/resume.excludeTurns: we write boolean (true), codex takes something else",
     },
     Case {
         name: "AskForApproval",
