@@ -34,7 +34,7 @@ pub struct Examined {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
     /// A message among the newest carries its mark.
-    SeenRows,
+    Seen,
     /// It is of an edition that has no marks.
     Absent,
     /// No message among the newest carries the mark.
@@ -97,7 +97,7 @@ impl Molecule {
         // Unmarked rows prove only the oldest editions: a newer one has them from `/a2a/inbound` too.
         let oldest = rows.iter().all(|row| row.seq().is_none());
         match (marked.contains(&true), marked.is_empty()) {
-            (true, _) => Marks::SeenRows,
+            (true, _) => Marks::Seen,
             (false, false) if oldest => Marks::Absent,
             (false, _) => Marks::Unknown,
         }

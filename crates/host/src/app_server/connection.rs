@@ -55,13 +55,16 @@ pub(crate) enum CallError {
     Unreadable { method: &'static str, why: String },
 }
 
+/// Where the answer to a call goes.
+type Reply = oneshot::Sender<Result<Value, CallError>>;
+
 type RequestBuilder = Box<dyn FnOnce(&mut Link, u64) -> Result<(CallId, String), LinkError> + Send>;
 
 enum LinkCommand {
     Call {
         method: &'static str,
         register: RequestBuilder,
-        reply: oneshot::Sender<Result<Value, CallError>>,
+        reply: Reply,
     },
     Notify {
         method: &'static str,
@@ -280,7 +283,7 @@ async fn write(mut writer: TransportWriter, mut outbox: mpsc::Receiver<String>) 
 struct LinkTask {
     link: Link,
     /// Callers that wait for an answer, with the method they called.
-    waiters: HashMap<CallId, (&'static str, oneshot::Sender<Result<Value, CallError>>)>,
+    waiters: HashMap<CallId, (&'static str, Reply)>,
     outgoing: mpsc::Sender<String>,
     router: Arc<TurnRouter>,
     threads: Arc<ThreadRegistry>,
