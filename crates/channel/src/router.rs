@@ -15,7 +15,7 @@ pub struct Channels {
 }
 
 /// Where a reply goes.
-enum Route<'a> {
+enum ReplyRoute<'a> {
     Local,
     Molecule(&'a Molecule),
     /// It was configured when the message came, and is not any more.
@@ -23,12 +23,12 @@ enum Route<'a> {
 }
 
 impl Channels {
-    fn route(&self, channel: &ChannelId) -> Route<'_> {
+    fn route(&self, channel: &ChannelId) -> ReplyRoute<'_> {
         let molecule = || self.molecule.iter().find(|own| own.channel() == channel);
         match channel.as_str() {
             // Answers to tasks are read where they were started, those to other agents as their tasks.
-            local::CHANNEL | task::CHANNEL | a2a::CHANNEL => Route::Local,
-            _ => molecule().map_or(Route::Gone, Route::Molecule),
+            local::CHANNEL | task::CHANNEL | a2a::CHANNEL => ReplyRoute::Local,
+            _ => molecule().map_or(ReplyRoute::Gone, ReplyRoute::Molecule),
         }
     }
 
@@ -52,10 +52,10 @@ fn gone(message: &Message) -> SinkFault {
 impl Sink for Channels {
     fn traits(&self, message: &Message) -> SinkTraits {
         match self.route(&message.channel) {
-            Route::Local => LocalSink.traits(message),
-            Route::Molecule(molecule) => molecule.traits(message),
+            ReplyRoute::Local => LocalSink.traits(message),
+            ReplyRoute::Molecule(molecule) => molecule.traits(message),
             // Nothing is known of it, so nothing may be sent twice; a send fails before it begins.
-            Route::Gone => SinkTraits {
+            ReplyRoute::Gone => SinkTraits {
                 class: SinkClass::Probeable,
                 max_chars: None,
             },
@@ -64,9 +64,9 @@ impl Sink for Channels {
 
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
         match self.route(&message.channel) {
-            Route::Local => LocalSink.send(message, reply).await,
-            Route::Molecule(molecule) => molecule.send(message, reply).await,
-            Route::Gone => Err(gone(message)),
+            ReplyRoute::Local => LocalSink.send(message, reply).await,
+            ReplyRoute::Molecule(molecule) => molecule.send(message, reply).await,
+            ReplyRoute::Gone => Err(gone(message)),
         }
     }
 
@@ -77,16 +77,16 @@ impl Sink for Channels {
         twins: &[Twin],
     ) -> Result<Probe, SinkFault> {
         match self.route(&message.channel) {
-            Route::Local => LocalSink.probe(message, reply, twins).await,
-            Route::Molecule(molecule) => molecule.probe(message, reply, twins).await,
-            Route::Gone => Err(gone(message)),
+            ReplyRoute::Local => LocalSink.probe(message, reply, twins).await,
+            ReplyRoute::Molecule(molecule) => molecule.probe(message, reply, twins).await,
+            ReplyRoute::Gone => Err(gone(message)),
         }
     }
 
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
         match self.route(&message.channel) {
-            Route::Molecule(molecule) => molecule.hint(message, text).await,
-            Route::Local | Route::Gone => Ok(()),
+            ReplyRoute::Molecule(molecule) => molecule.hint(message, text).await,
+            ReplyRoute::Local | ReplyRoute::Gone => Ok(()),
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::http::{
     ANSWER_MAX_BYTES, HttpError, accept, body, client, is_json, parse, plain_client, root_cause,
 };
-use crate::molecule::token::{Token, TokenError};
+use crate::molecule::token::{TokenError, WorkspaceToken};
 use crate::molecule::wire::{
     FeedPage, Heartbeat, NewAttachment, NewBubble, NewMessage, Row, Stamp,
 };
@@ -115,7 +115,7 @@ pub(crate) struct Client {
     own: HeaderValue,
     org: Option<HeaderValue>,
     workspace: Arc<str>,
-    token: Arc<Token>,
+    token: Arc<WorkspaceToken>,
 }
 
 impl Client {
@@ -151,7 +151,7 @@ impl Client {
                 .map(|org| header(org, "the organisation id"))
                 .transpose()?,
             workspace: workspace.into(),
-            token: Arc::new(Token::open(settings.token.clone())?),
+            token: Arc::new(WorkspaceToken::open(settings.token.clone())?),
             base,
         })
     }

@@ -48,7 +48,7 @@ pub enum TokenError {
 }
 
 /// The token as it is now.
-pub(crate) struct Token {
+pub(crate) struct WorkspaceToken {
     source: TokenSource,
     known: Mutex<KnownToken>,
 }
@@ -60,15 +60,15 @@ struct KnownToken {
     old: Vec<Secret>,
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for WorkspaceToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token")
+        f.debug_struct("WorkspaceToken")
             .field("source", &self.source)
             .finish_non_exhaustive()
     }
 }
 
-impl Token {
+impl WorkspaceToken {
     pub(crate) fn open(source: TokenSource) -> Result<Self, TokenError> {
         let (value, header) = look(&source)?;
         let known = KnownToken {
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_token_never_shows() {
         let source = TokenSource::Value(Secret::new("canary-1"));
-        let token = Token::open(source.clone()).unwrap();
+        let token = WorkspaceToken::open(source.clone()).unwrap();
         let shown = format!("{source:?} {token:?} {:?}", token.header());
         assert!(!shown.contains("canary-1"), "{shown}");
         assert_eq!(token.header().to_str().unwrap(), "Bearer canary-1");
@@ -174,7 +174,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "one\n").unwrap();
-        let token = Token::open(TokenSource::File(path.clone())).unwrap();
+        let token = WorkspaceToken::open(TokenSource::File(path.clone())).unwrap();
         assert_eq!(token.look_again(), Ok(false));
         std::fs::write(&path, " two ").unwrap();
         assert_eq!(token.look_again(), Ok(true));
@@ -191,9 +191,9 @@ mod tests {
         let path = dir.path().join("token");
         for bad in ["", " \n", "two words", "caf\u{e9}", &"x".repeat(5_000)] {
             std::fs::write(&path, bad).unwrap();
-            let error = Token::open(TokenSource::File(path.clone())).unwrap_err();
+            let error = WorkspaceToken::open(TokenSource::File(path.clone())).unwrap_err();
             assert!(bad.trim().is_empty() || !error.to_string().contains(bad));
         }
-        assert!(Token::open(TokenSource::File(dir.path().to_owned())).is_err());
+        assert!(WorkspaceToken::open(TokenSource::File(dir.path().to_owned())).is_err());
     }
 }

@@ -73,9 +73,6 @@ fn every_input() -> Vec<UserInput> {
         UserInput::LocalImage {
             path: "/x.png".to_owned(),
         },
-        UserInput::Image {
-            url: "https://x".to_owned(),
-        },
     ]
 }
 

@@ -46,7 +46,7 @@ enum LookReason {
 
 /// What the loop remembers.
 #[derive(Debug)]
-struct Pace {
+struct FeedPace {
     backoff: Backoff,
     /// When the feed is read without an event.
     due: Instant,
@@ -102,7 +102,7 @@ impl Molecule {
 
     async fn read_on<D: Inbox>(&self, inbox: &D) {
         let mut reader = self.reader(inbox).await;
-        let mut pace = Pace {
+        let mut pace = FeedPace {
             backoff: Backoff::default(),
             due: Instant::now(),
             sweep_due: after(Instant::now(), SWEEP_EVERY),
@@ -158,7 +158,7 @@ impl Molecule {
         &self,
         inbox: &D,
         reader: &mut FeedReader,
-        pace: &mut Pace,
+        pace: &mut FeedPace,
         look: LookReason,
     ) -> Result<(), Trouble> {
         match look {
@@ -177,7 +177,7 @@ impl Molecule {
     }
 
     /// Acks the rows up to the cursor, which are all in the ledger: the platform may forget them.
-    async fn acknowledge(&self, reader: &FeedReader, pace: &mut Pace) {
+    async fn acknowledge(&self, reader: &FeedReader, pace: &mut FeedPace) {
         let seq = reader.cursor.as_ref().and_then(|cursor| cursor.seq);
         let may = !pace.no_acks && Instant::now() >= pace.ack_due;
         let Some(seq) = seq.filter(|_| may && seq > pace.acked) else {
@@ -195,7 +195,7 @@ impl Molecule {
     }
 
     /// Waits until there is a reason to look again.
-    async fn rest(&self, pace: &mut Pace) -> LookReason {
+    async fn rest(&self, pace: &mut FeedPace) -> LookReason {
         tokio::select! {
             () = sleep_until(pace.due) => return LookReason::Due,
             // An event that came while the feed was read left a permit here, so it is not missed.
@@ -206,7 +206,7 @@ impl Molecule {
     }
 
     /// Says what is wrong, and waits as long as that takes.
-    async fn recover(&self, trouble: &Trouble, pace: &mut Pace) {
+    async fn recover(&self, trouble: &Trouble, pace: &mut FeedPace) {
         let reason = trouble.to_string();
         match trouble {
             Trouble::Full | Trouble::Ledger(_) | Trouble::Files(_) => {
@@ -217,7 +217,7 @@ impl Molecule {
         }
     }
 
-    async fn recover_call(&self, error: &HttpError, pace: &mut Pace) {
+    async fn recover_call(&self, error: &HttpError, pace: &mut FeedPace) {
         let pause = pace.backoff.next();
         let failure = failure(Operation::Fetch, error);
         tracing::warn!(
