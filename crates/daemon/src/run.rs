@@ -21,7 +21,7 @@ use bridge_channel::files::FileStore;
 use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::Secret;
+use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
 use bridge_host::process::tree;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
@@ -60,7 +60,7 @@ pub struct RunOptions {
     /// The environment that Codex gets.
     pub codex_env: Vec<(OsString, OsString)>,
     /// A key to log Codex in with, should it have no login.
-    pub api_key: Option<Secret>,
+    pub api_key: Option<ApiKey>,
     /// Leave Codex running behind its socket for the next daemon.
     pub handover: bool,
     /// What no shielded turn may read.
@@ -447,7 +447,7 @@ async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     );
 }
 
-fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
+fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::BinaryError> {
     let explicit = options.config.codex.bin.as_deref();
     let vars = binary::Vars {
         path: options.search_path.as_deref(),

@@ -164,14 +164,6 @@ impl<L: Ledger> DaemonService<L> {
 }
 
 impl<L: Ledger> Inbox for DaemonService<L> {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        match self.admit(&arrival).await {
-            Ok(None) => self.commit(self.assign_row(arrival)).await,
-            Ok(Some(known)) => Ok(Received::Duplicate(known)),
-            Err(pressure) => Err(closed_door(&pressure)),
-        }
-    }
-
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         self.gauge
             .admit()

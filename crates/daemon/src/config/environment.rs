@@ -4,7 +4,7 @@
 //! Secrets among the variables never reach a debug print: only names do.
 
 use super::keys::Config;
-use bridge_host::Secret;
+use bridge_host::ApiKey;
 use bridge_host::process::reexec;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -257,8 +257,8 @@ impl Environment {
     }
 
     /// The key to log Codex in with where it has no login.
-    pub fn openai_api_key(&self) -> Option<Secret> {
-        self.get(API_KEY)?.to_str().map(Secret::new)
+    pub fn openai_api_key(&self) -> Option<ApiKey> {
+        self.get(API_KEY)?.to_str().map(ApiKey::new)
     }
 
     /// Values that no text may carry to people: keys, tokens, and whatever is passed to Codex on purpose.

@@ -3,7 +3,8 @@
 
 use crate::Daemon;
 use crate::config::Config;
-use bridge_channel::notify::{Delivery, Target, Webhook};
+use bridge_channel::Delivery;
+use bridge_channel::notify::{Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
 use bridge_core::step::EventDelivery;
 use bridge_core::value::{

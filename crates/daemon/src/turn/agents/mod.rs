@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::term::escape_line;
 use crate::turn::follow::Followed;
 use bridge_channel::a2a::client::{
-    AgentCall, AgentCallError, AgentClient, AgentQuestion, AgentTaskState, AnswerWait,
-    CallProgress, RemoteAgent, Trust, read_token,
+    AgentCallError, AgentClient, AgentQuestion, AgentTaskState, AnswerWait, CallProgress,
+    RemoteAgent, RemoteCall, Trust, read_token,
 };
 use bridge_channel::guard::check_origin;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
@@ -261,7 +261,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let asking = async {
             let (peer, question) = self.prepare(cause, to, &wanted).await?;
-            Ok(AgentCall::new(peer, question))
+            Ok(RemoteCall::new(peer, question))
         };
         let prepared = tokio::select! {
             prepared = asking => prepared,
