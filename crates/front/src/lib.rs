@@ -13,6 +13,8 @@ pub mod mcp;
 mod message_view;
 mod service;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
 pub use api::conversations::{ConversationList, ConversationStory, ConversationView};
 pub use api::operator::{
@@ -37,3 +39,8 @@ pub use service::{
     Notified, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
     TaskBegun,
 };
+
+/// Locks a mutex, also after a panic of another holder: what these mutexes guard is whole after each statement.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,7 +1,7 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
 use crate::{Caller, HealthView, Hub, ReloadView, SubmitRequest};
-use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::port::{Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
 };
@@ -18,6 +18,15 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     type Ledger: Ledger;
 
     fn ledger(&self) -> &Self::Ledger;
+
+    /// Reads a consistent snapshot of the ledger.
+    fn read<V, F>(&self, query: F) -> impl Future<Output = Result<V, LedgerError>> + Send
+    where
+        V: Send + 'static,
+        F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static,
+    {
+        self.ledger().read(query)
+    }
 
     /// Live updates of messages.
     fn hub(&self) -> &Hub;
@@ -340,7 +349,7 @@ pub struct NewAnswer {
     pub request_id: RequestId,
     /// Yes or no.
     pub decision: RequestDecision,
-    /// What Codex is told, as JSON.
+    /// The answers for Codex, as JSON.
     pub answers: Option<String>,
     /// The sender's own id for it. It never tells two apart.
     pub client_message_id: String,
@@ -443,7 +452,7 @@ pub struct A2aSkill {
     pub examples: Vec<String>,
 }
 
-/// What became of a push configuration.
+/// Result of storing a push configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushPut {
     /// It is on disk.

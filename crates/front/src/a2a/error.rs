@@ -257,7 +257,8 @@ impl A2aError {
 
     /// The token was revoked while the call waited for its task.
     pub(crate) fn revoked() -> Self {
-        let message = "the token was revoked while this call waited; the task goes on, and this caller is told no more";
+        let message =
+            "the token was revoked while this call waited; the task goes on without this caller";
         Self::new(A2aErrorKind::Revoked, message)
     }
 

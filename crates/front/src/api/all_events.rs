@@ -15,7 +15,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use bridge_core::deadline::after;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{
     Conversation, ItemEvent, Message, MessageId, Request, RequestId, RequestState, Timestamp,
 };
@@ -210,8 +210,9 @@ impl<D: BridgeService> ChangeStream<D> {
     }
 
     async fn changed(&self, from: Timestamp, limit: u32) -> Option<Vec<MessageId>> {
-        let ledger = self.service.ledger();
-        let changed = ledger.read(move |rows| rows.changed_since(from, limit));
+        let changed = self
+            .service
+            .read(move |rows| rows.changed_since(from, limit));
         changed.await.ok()
     }
 
@@ -220,7 +221,6 @@ impl<D: BridgeService> ChangeStream<D> {
         let after = self.published.last_item(&message_id);
         let read = self
             .service
-            .ledger()
             .read(move |rows| load(rows, &message_id, after))
             .await;
         let Ok(rows) = read else {

@@ -7,7 +7,7 @@ use crate::message_view::MessageRows;
 use crate::{BridgeService, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId};
 use schemars::JsonSchema;
@@ -72,7 +72,6 @@ pub(super) async fn list<D: BridgeService>(
     let before = page.before.map(ConversationId::new);
     let found = context
         .service
-        .ledger()
         .read(move |rows| rows.conversations(before.as_ref(), limit))
         .await?;
     let conversations: Vec<_> = found.into_iter().map(ConversationView::from).collect();
@@ -91,7 +90,6 @@ pub(super) async fn show<D: BridgeService>(
     let (now, claim, limit) = (context.service.now(), context.service.claim(), page.limit());
     let found = context
         .service
-        .ledger()
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;
     let Some((conversation, messages)) = found else {

@@ -117,7 +117,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
 }
 
 /// Default rows per page.
-const PAGE_DEFAULT: u32 = 50;
+pub(super) const PAGE_DEFAULT: u32 = 50;
 
 /// Which page of a list, newest first.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -16,7 +16,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use bridge_core::deadline::after;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError, TextUpdate};
+use bridge_core::port::{Read, RowsError, TextUpdate};
 use bridge_core::value::{ItemEvent, Message, MessageId, StateName};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
@@ -140,7 +140,6 @@ impl<D: BridgeService> Feed<D> {
         let (subject, cursor, start) = (self.subject.clone(), self.cursor.clone(), self.start);
         let read = self
             .service
-            .ledger()
             .read(move |rows| load(rows, &subject, &cursor, start));
         let (messages, items) = read.await?;
         for (seq, item) in items {
@@ -247,8 +246,10 @@ pub(super) async fn task_events<D: BridgeService>(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let permit = context.shared.streams.acquire(&caller)?;
     let named = id.clone();
-    let ledger = context.service.ledger();
-    let found = ledger.read(move |rows| Subject::find(rows, &named)).await?;
+    let found = context
+        .service
+        .read(move |rows| Subject::find(rows, &named))
+        .await?;
     let subject = found.map_err(|not| not.of(&id))?;
     let cursor = last_event_id(&headers).map_or_else(FeedCursor::default, FeedCursor::parse);
     let feed = Feed::new(context.service, subject, cursor, 0);
@@ -268,7 +269,7 @@ fn last_event_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("last-event-id")?.to_str().ok()
 }
 
-/// StreamPermits a feed until its end, or until the permit is withdrawn.
+/// Streams a feed until its end, or until the permit is withdrawn.
 fn respond<D: BridgeService>(
     feed: Feed<D>,
     permit: StreamPermit,

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
@@ -48,7 +48,6 @@ pub(super) async fn show<D: BridgeService>(
     let found = message_id.clone();
     let rows = context
         .service
-        .ledger()
         .read(move |rows| {
             let Some(message) = rows_of(rows, &found, &claim)? else {
                 return Ok(None);
@@ -75,7 +74,6 @@ pub(super) async fn list<D: BridgeService>(
     let (now, claim) = (context.service.now(), context.service.claim());
     let messages = context
         .service
-        .ledger()
         .read(move |rows| {
             let found = match &before {
                 Some(before) => rows.older_messages(before, limit)?,
@@ -104,7 +102,6 @@ pub(super) async fn find<D: BridgeService>(
     }
     let prefix = id.clone();
     let mut found = service
-        .ledger()
         .read(move |rows| rows.message_ids_by_prefix(&prefix, 2))
         .await?;
     match (found.pop(), found.pop()) {
@@ -124,10 +121,7 @@ pub(super) async fn view<D: BridgeService>(
 ) -> Result<MessageView, ProblemResponse> {
     let (now, claim) = (service.now(), service.claim());
     let id = message_id.clone();
-    let rows = service
-        .ledger()
-        .read(move |rows| rows_of(rows, &id, &claim))
-        .await?;
+    let rows = service.read(move |rows| rows_of(rows, &id, &claim)).await?;
     rows.map(|rows| rows.view(now))
         .ok_or_else(|| unknown(&message_id))
 }

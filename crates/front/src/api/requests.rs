@@ -1,19 +1,18 @@
 //! Approval requests of Codex: their JSON form without secrets, the list, and the decision. Field names are stable.
 
-use super::extract::{Body, Params, Who};
+use super::extract::{Body, PAGE_DEFAULT, PageQuery, Params, Who};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::Scope;
+use crate::control::{ControlError, Scope};
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::requester::requester;
-use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
+use bridge_core::step::{Authority, DecideOutcome, DecideRefusal};
 use bridge_core::value::{
-    DecidedBy, Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
+    Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -205,8 +204,6 @@ fn shown_answers(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     }
 }
 
-/// Default requests per page.
-const PAGE_DEFAULT: u32 = 50;
 /// Channel whose conversations are tasks.
 const TASKS: &str = "task";
 
@@ -243,8 +240,9 @@ pub(super) async fn list<D: BridgeService>(
         Which::Open => true,
         Which::All => false,
     };
-    let ledger = context.service.ledger();
-    let found = ledger.read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
+    let found = context
+        .service
+        .read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
     Ok(Json(found.await?))
 }
 
@@ -255,10 +253,7 @@ fn page_of(
     limit: u32,
 ) -> Result<RequestList, RowsError> {
     let found = rows.newest_requests(waiting, before, limit)?;
-    // A full page may be the last one; then the next is empty.
-    let more = found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-    let next = found.last().filter(|_| more);
-    let next = next.map(|last| last.request_id.to_string());
+    let next = PageQuery::next(&found, limit, |last| last.request_id.to_string());
     let requests = found
         .iter()
         .map(|request| entry(rows, request, RequestView::new))
@@ -301,7 +296,7 @@ async fn look<D: BridgeService>(
     request_id: RequestId,
 ) -> Result<RequestEntry, ProblemResponse> {
     let id = request_id.clone();
-    let found = service.ledger().read(move |rows| match rows.request(&id)? {
+    let found = service.read(move |rows| match rows.request(&id)? {
         Some(request) => entry(rows, &request, RequestView::whole).map(Some),
         None => Ok(None),
     });
@@ -315,7 +310,7 @@ fn unknown(id: &str) -> ProblemResponse {
 /// Finds a request by its id, or an undecided one by an unambiguous prefix.
 async fn find<D: BridgeService>(service: &D, id: String) -> Result<RequestId, ProblemResponse> {
     let named = id.clone();
-    let found = service.ledger().read(move |rows| {
+    let found = service.read(move |rows| {
         let whole = RequestId::new(named.clone());
         if rows.request(&whole)?.is_some() || named.chars().count() < ID_PREFIX_MIN_CHARS {
             return Ok(vec![whole]);
@@ -355,17 +350,8 @@ pub(super) async fn decide<D: BridgeService>(
         may_accept(&context.service, &authority, decision, request_id).await?;
     }
     let request_id = found?;
-    let decide = Decide {
-        request_id: request_id.clone(),
-        verdict: RequestVerdict {
-            decision,
-            answers: body.answers.map(|answers| answers.to_string()),
-            by: DecidedBy::Caller(caller.actor()),
-            via: caller.via.as_str().to_owned(),
-            at: context.service.now(),
-        },
-        authority,
-    };
+    let (answers, now) = (body.answers.as_ref(), context.service.now());
+    let decide = caller.decide(request_id.clone(), decision, answers, now);
     let outcome = match context.service.decide(decide).await? {
         DecideOutcome::Applied => "applied",
         DecideOutcome::Granted => "granted",
@@ -384,7 +370,7 @@ async fn may_accept<D: BridgeService>(
     decision: RequestDecision,
     request_id: Option<RequestId>,
 ) -> Result<(), ProblemResponse> {
-    let asked = service.ledger().read(move |rows| {
+    let asked = service.read(move |rows| {
         let request = match request_id {
             Some(id) => rows.request(&id)?,
             None => None,
@@ -410,13 +396,6 @@ async fn may_accept<D: BridgeService>(
 }
 
 fn refused(refusal: &DecideRefusal) -> ProblemResponse {
-    let status = match refusal {
-        DecideRefusal::Unknown => StatusCode::NOT_FOUND,
-        DecideRefusal::Decided { .. }
-        | DecideRefusal::Expired
-        | DecideRefusal::Withdrawn { .. } => StatusCode::CONFLICT,
-        DecideRefusal::NotYours { .. } => StatusCode::FORBIDDEN,
-        DecideRefusal::Unfit { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    ProblemResponse::new(status, format!("the decision does not count: {refusal}"))
+    let message = format!("the decision does not count: {refusal}");
+    ControlError::new(refusal.into(), message).into()
 }

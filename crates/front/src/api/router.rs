@@ -6,7 +6,6 @@ use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
 use super::route::{Access, CallDeadline, Route};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::Scope;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -73,7 +72,8 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
         (Access::Public, _) => {}
         (Access::Scope(scope), Some(Identity::Known(caller))) => {
             if !caller.may(scope) {
-                return lacks(scope).into_response();
+                let problem = ProblemResponse::forbidden(scope.missing());
+                return problem.needing(scope).into_response();
             }
             let token = request.extensions_mut().remove::<TokenUse>();
             let share = rule.bodies.of(&caller).with_token(token);
@@ -103,12 +103,4 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
     };
     drop(room);
     response
-}
-
-fn lacks(scope: Scope) -> ProblemResponse {
-    ProblemResponse::forbidden(format!(
-        "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
-        scope.as_str()
-    ))
-    .needing(scope)
 }

@@ -4,7 +4,7 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, LedgerView, ReloadView};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::port::{Figures, Ledger, StateCount};
+use bridge_core::port::{Figures, StateCount};
 use bridge_core::value::{StateName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -178,7 +178,6 @@ pub(super) async fn status<D: BridgeService>(
     let since = now.plus_ms(-DAY_MS);
     let read = context
         .service
-        .ledger()
         .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
         .await;
     let health = context.service.health().await;

@@ -298,7 +298,7 @@ async fn threat_1_private_routes_require_token() {
     }
 }
 
-/// A good token and a wrong one can't be told apart then: its holder must not throw it away.
+/// A good token can't be distinguished from a wrong one then: its holder must not throw it away.
 #[tokio::test]
 async fn ledger_outage_returns_503_for_tokens() {
     let api = api();
@@ -480,7 +480,7 @@ async fn metrics_have_valid_format_and_labels() {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["gauge", "counter"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            assert!(typed.insert(name.to_owned()), "told twice: {line}");
+            assert!(typed.insert(name.to_owned()), "typed twice: {line}");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();

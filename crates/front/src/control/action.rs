@@ -1,33 +1,36 @@
 //! The acts of control, in the words of the tool that other agents know, and why one is refused.
 
 use super::{Caller, Scope};
+use crate::{StartError, SubmitError};
+use bridge_core::port::LedgerError;
+use bridge_core::step::DecideRefusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 use std::future::Future;
 
-/// Does what a caller may.
+/// Performs the actions that a caller may.
 pub trait Control: Clone + Send + Sync + 'static {
-    /// What tells whoever waits for a task when to look at it.
+    /// Notifies a caller that waits for a task.
     type TaskWatch: TaskWatch;
 
-    /// Does it, and gives the envelope that its caller is shown.
+    /// Performs an action and returns the envelope for its caller.
     fn act(
         &self,
         caller: &Caller,
         act: ControlAction,
     ) -> impl Future<Output = Result<Value, ControlError>> + Send;
 
-    /// TaskWatch of the task with this id. Nothing is listened to before it is asked.
+    /// Watches the task with this id; it subscribes at the first call of `changed`.
     fn news(&self, task_id: &str) -> Self::TaskWatch;
 }
 
-/// Says "look" to whoever waits for a task. Lossy: the rows are the truth, so look before it is asked, and now and
-/// then without it. It may be asked again after it was dropped half way.
+/// Notifies of changes of a task. Lossy: rows are the truth, so read them before the first call, and now and then without
+/// a notification. Cancel-safe.
 pub trait TaskWatch: Send + 'static {
-    /// The task may have changed since the last call. Whatever happens after the first call is heard: it returns as
-    /// soon as it listens, so that what happened before is looked at.
+    /// Resolves when the task may have changed since the last call. The first call resolves as soon as it subscribes, so
+    /// that the caller reads what happened before.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 }
 
@@ -144,7 +147,7 @@ pub struct StartArgs {
     /// A CODEX_HOME that the configuration lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codex_home: Option<String>,
-    /// Who is told when it is over.
+    /// Target of the notification at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify_target: Option<String>,
     /// The caller's own id for it: the same one again is the same task.
@@ -178,11 +181,70 @@ pub enum ControlErrorKind {
 }
 
 impl ControlError {
-    /// A refusal of this kind.
+    /// An error of this kind.
     pub fn new(kind: ControlErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::Invalid, message)
+    }
+
+    pub(crate) fn unknown(message: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::Unknown, message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::Forbidden, message)
+    }
+}
+
+impl From<LedgerError> for ControlError {
+    fn from(error: LedgerError) -> Self {
+        let message = format!("the ledger can't be used now: {error}");
+        Self::new(ControlErrorKind::Unavailable, message)
+    }
+}
+
+impl From<SubmitError> for ControlError {
+    fn from(error: SubmitError) -> Self {
+        let kind = match &error {
+            SubmitError::Unfit(_) | SubmitError::OtherBody => ControlErrorKind::Invalid,
+            SubmitError::Revoked => ControlErrorKind::Forbidden,
+            SubmitError::Full
+            | SubmitError::OverBudget { .. }
+            | SubmitError::NoRoom(_)
+            | SubmitError::Slow { .. }
+            | SubmitError::Damaged(_)
+            | SubmitError::Stopping
+            | SubmitError::Ledger(_) => ControlErrorKind::Unavailable,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<StartError> for ControlError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Invalid(why) => Self::invalid(why),
+            StartError::Forbidden(why) => Self::forbidden(why),
+            StartError::Submit(error) => error.into(),
+        }
+    }
+}
+
+impl From<&DecideRefusal> for ControlErrorKind {
+    fn from(refusal: &DecideRefusal) -> Self {
+        match refusal {
+            DecideRefusal::Unknown => Self::Unknown,
+            DecideRefusal::Unfit { .. } => Self::Invalid,
+            DecideRefusal::NotYours { .. } => Self::Forbidden,
+            DecideRefusal::Decided { .. }
+            | DecideRefusal::Expired
+            | DecideRefusal::Withdrawn { .. } => Self::Refused,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 pub use bridge_core::requester::ANONYMOUS;
 use bridge_core::requester::LOCAL_OWNER;
-use bridge_core::step::Authority;
-use bridge_core::value::Actor;
+use bridge_core::step::{Authority, Decide};
+use bridge_core::value::{Actor, DecidedBy, RequestDecision, RequestId, RequestVerdict, Timestamp};
+use serde_json::Value;
 
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,27 @@ impl Caller {
         match &self.grants {
             Grants::LocalOwner => true,
             Grants::Scopes(scopes) => scopes.contains(&scope),
+        }
+    }
+
+    /// Their decision about an approval request.
+    pub(crate) fn decide(
+        &self,
+        request_id: RequestId,
+        decision: RequestDecision,
+        answers: Option<&Value>,
+        at: Timestamp,
+    ) -> Decide {
+        Decide {
+            request_id,
+            verdict: RequestVerdict {
+                decision,
+                answers: answers.map(ToString::to_string),
+                by: DecidedBy::Caller(self.actor()),
+                via: self.via.as_str().to_owned(),
+                at,
+            },
+            authority: self.authority(),
         }
     }
 
@@ -200,6 +222,14 @@ impl Scope {
             Self::Admin => "admin",
             Self::A2a => "a2a",
         }
+    }
+
+    /// What to do where a token lacks this scope.
+    pub(crate) fn missing(self) -> String {
+        let scope = self.as_str();
+        format!(
+            "this token was not made for `{scope}`: make one with `codex-bridge token add NAME --scope {scope}`"
+        )
     }
 
     /// Reads the word.

@@ -1,7 +1,7 @@
 //! The envelopes of tasks: the JSON that other agents know, with their keys, and ours beside them. The same types describe
 //! them in the API's document.
 
-use super::rows::{EVENTS_TOLD, TaskRows};
+use super::rows::{EVENTS_SHOWN, TaskRows};
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
 use bridge_core::requester::requester;
 use bridge_core::task::ControlStatus;
@@ -28,7 +28,7 @@ pub(crate) struct TaskEnvelope {
     message: Option<String>,
     /// The task as it is now.
     pub(super) task: TaskView,
-    /// `steered`, `queued`, or `unknown` (it may have been heard: look before it is said again), after telling more.
+    /// `steered`, `queued`, or `unknown` (Codex may have it: look before you send it again), after a steer.
     #[serde(skip_serializing_if = "Option::is_none")]
     steer: Option<&'static str>,
     /// Why it waits, or is not known.
@@ -68,7 +68,7 @@ pub(crate) struct TaskListEnvelope {
     pub(super) next: Option<String>,
 }
 
-/// What became of notifications.
+/// Results of notifications.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct NotifyEnvelope {
     /// Always true.
@@ -136,7 +136,7 @@ pub(crate) struct TaskView {
     channel: Option<String>,
     /// Its messages, oldest first.
     message_ids: Vec<String>,
-    /// Who is told when it is over.
+    /// Target of the notification at its end.
     notify_target: Option<String>,
     /// `pending`, `sent`, `failed` or `no_target`.
     notification_status: Option<&'static str>,
@@ -445,7 +445,7 @@ fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
     events.extend(rows.events.iter().map(of_event));
     // Stable: events of the same time stay in order.
     events.sort_by_key(|(at, _)| *at);
-    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    let surplus = events.len().saturating_sub(EVENTS_SHOWN);
     events
         .into_iter()
         .skip(surplus)

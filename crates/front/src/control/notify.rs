@@ -5,11 +5,11 @@ use super::envelope::{
     notified_at, seconds,
 };
 use super::rows::{Subject, TaskRows};
-use super::service::{Done, shown, unavailable};
+use super::service::{Done, shown};
 use super::{Caller, ControlError, TaskService};
 use crate::service::{BridgeService, Notified};
 use bridge_core::limits::{PAGE_MAX, clip};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{Subscription, Task, TaskId};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,10 +21,10 @@ const NOTIFY_DEFAULT: u32 = 10;
 const NOTIFY_MAX: u32 = 50;
 
 /// How long one call goes on to send: with the wait for the last one it must end before an API call does, so that its
-/// caller hears what became of all of them.
+/// caller gets all results.
 const NOTIFY_TIME: Duration = Duration::from_secs(40);
 const NO_TIME: &str = "this call had no time left for it: ask again";
-const BUSY: &str = "it is on its way, or too many others are: its task says later what became of it; if it is still unsent then, ask again";
+const BUSY: &str = "it is on its way, or too many others are: its task shows the result later; if it is still unsent then, ask again";
 
 /// What is done with one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,27 +40,27 @@ enum Way {
 impl<D: BridgeService> TaskService<D> {
     pub(super) async fn notify(&self, caller: &Caller, limit: Option<u32>, dry_run: bool) -> Done {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
-        let due = self.service.ledger().read(move |rows| due(rows, limit));
-        let (mut told, mut processed) = (Vec::new(), 0_u32);
+        let due = self.service.read(move |rows| due(rows, limit));
+        let (mut notifications, mut processed) = (Vec::new(), 0_u32);
         let begun = Instant::now();
-        for one in due.await.map_err(unavailable)? {
+        for one in due.await? {
             let way = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
                 (true, _) => Way::Show,
                 (false, true) => Way::Send,
                 (false, false) => Way::Leave,
             };
             processed = processed.saturating_add(u32::from(way != Way::Leave));
-            told.push(self.tell_one(caller, one, way).await?);
+            notifications.push(self.notify_one(caller, one, way).await?);
         }
         shown(NotifyEnvelope {
             success: true,
             dry_run,
             processed,
-            notifications: told,
+            notifications,
         })
     }
 
-    async fn tell_one(
+    async fn notify_one(
         &self,
         caller: &Caller,
         due: Due,
@@ -68,7 +68,7 @@ impl<D: BridgeService> TaskService<D> {
     ) -> Result<NotificationView, ControlError> {
         let task_id = due.task.task_id;
         let target = due.notification.as_ref().and_then(Subscription::notify);
-        let mut told = NotificationView {
+        let mut view = NotificationView {
             task_id: task_id.to_string(),
             status: due.payload.status,
             target: target.map(ToOwned::to_owned),
@@ -85,36 +85,35 @@ impl<D: BridgeService> TaskService<D> {
         };
         match way {
             Way::Send => {}
-            Way::Show => return Ok(told),
+            Way::Show => return Ok(view),
             Way::Leave => {
-                told.why = Some(NO_TIME);
-                return Ok(told);
+                view.why = Some(NO_TIME);
+                return Ok(view);
             }
         }
         let by = caller.actor().to_string();
         let done = self.service.notify_task(&task_id, &by).await;
-        if done.map_err(unavailable)? == Notified::Busy {
-            told.why = Some(BUSY);
+        if done? == Notified::Busy {
+            view.why = Some(BUSY);
         }
         let row = self
             .service
-            .ledger()
             .read(move |rows| notification_of(rows, &task_id));
-        if let Some(notification) = row.await.map_err(unavailable)? {
-            told.notified_at = notified_at(&notification).map(seconds);
-            told.sent = told.notified_at.is_some();
-            told.notification_status = notification_word(&notification);
-            told.error = notification.error;
+        if let Some(notification) = row.await? {
+            view.notified_at = notified_at(&notification).map(seconds);
+            view.sent = view.notified_at.is_some();
+            view.notification_status = notification_word(&notification);
+            view.error = notification.error;
         }
-        Ok(told)
+        Ok(view)
     }
 }
 
-/// A finished task whose end is to be told.
+/// A finished task whose notification is unsent.
 #[derive(Debug)]
 struct Due {
     task: Task,
-    /// `None` where nobody is to be told.
+    /// `None` without a target.
     notification: Option<Subscription>,
     payload: NotificationPayload,
 }

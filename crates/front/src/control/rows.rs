@@ -1,6 +1,6 @@
 //! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
 
-use crate::control::{ControlError, ControlErrorKind};
+use crate::control::ControlError;
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
@@ -12,8 +12,8 @@ use bridge_core::value::{
 
 /// Messages of a task that are looked at, the newest ones.
 const MESSAGES_LOOKED_AT: u32 = 50;
-/// Events that are told, the newest ones, as in the tool that other agents know.
-pub(super) const EVENTS_TOLD: usize = 20;
+/// Events that are shown, the newest ones; as many as in the legacy tool.
+pub(super) const EVENTS_SHOWN: usize = 20;
 /// What begins the id of a task.
 const TASK_PREFIX: &str = "codex-";
 
@@ -38,14 +38,10 @@ pub(crate) enum NotFound {
 impl NotFound {
     pub(crate) fn of(self, id: &str) -> ControlError {
         match self {
-            Self::Unknown => ControlError::new(
-                ControlErrorKind::Unknown,
-                format!("Unknown Codex bridge task: {id}"),
-            ),
-            Self::Several => ControlError::new(
-                ControlErrorKind::Invalid,
-                format!("several tasks or messages begin with {id}: give more of the id"),
-            ),
+            Self::Unknown => ControlError::unknown(format!("Unknown Codex bridge task: {id}")),
+            Self::Several => ControlError::invalid(format!(
+                "several tasks or messages begin with {id}: give more of the id"
+            )),
         }
     }
 }
@@ -104,7 +100,7 @@ impl Subject {
     }
 }
 
-/// Everything that is told about one task or message.
+/// The rows of one task or message.
 #[derive(Debug)]
 pub(crate) struct TaskRows {
     pub(super) task: Option<Task>,
@@ -185,17 +181,17 @@ pub(super) fn transport(live: &[Incarnation], turns: &[Turn]) -> Transport {
 }
 
 fn newest_events(rows: &dyn Read, messages: &[Message]) -> Result<Vec<ItemEvent>, RowsError> {
-    let told = u32::try_from(EVENTS_TOLD).unwrap_or(u32::MAX);
+    let limit = u32::try_from(EVENTS_SHOWN).unwrap_or(u32::MAX);
     let mut events = Vec::new();
     for message in messages.iter().rev() {
         let last = rows.last_event(&message.message_id)?;
-        events.extend(rows.events(&message.message_id, last.saturating_sub(told), told)?);
+        events.extend(rows.events(&message.message_id, last.saturating_sub(limit), limit)?);
     }
     events.sort_by(|one, other| {
         let key = |event: &ItemEvent| (event.at, event.message_id.clone(), event.ordinal);
         key(one).cmp(&key(other))
     });
-    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    let surplus = events.len().saturating_sub(EVENTS_SHOWN);
     events.drain(..surplus);
     Ok(events)
 }

@@ -1,7 +1,7 @@
 //! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`, and their arguments.
 
 use super::{codex_bridge, wait};
-use crate::{ControlAction, ControlError, ControlErrorKind, StartArgs};
+use crate::{ControlAction, ControlError, StartArgs};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl TaskTool {
     const fn description(self) -> &'static str {
         match self {
             Self::Start => {
-                "Give Codex a task. Returns its task_id at once, or with wait_seconds what became of it by then. \
+                "Give Codex a task. Returns its task_id at once, or with wait_seconds its status by then. \
                  The task goes on by itself; follow it with codex_wait."
             }
             Self::Status => {
@@ -132,7 +132,7 @@ impl TaskTool {
                     "model": {"type": "string", "description": "Codex model. Default: the configured one."},
                     "sandbox": {"type": "string", "enum": ["read-only", "workspace-write"], "description": "Default read-only; workspace-write lets Codex change files in cwd."},
                     "approval_policy": {"type": "string", "enum": ["untrusted", "on-request"], "description": "When Codex asks before it runs a command."},
-                    "notify_target": {"type": "string", "description": "Who is told when it is done: local, webhook:<url>, molecule:<workspace>, command:<name>."},
+                    "notify_target": {"type": "string", "description": "Target of the notification at its end: local, webhook:<url>, molecule:<workspace>, command:<name>."},
                     "wait_seconds": seconds("Wait this long for the end or a question. Default 0.".to_owned()),
                 }),
                 &["prompt"],
@@ -162,7 +162,7 @@ impl TaskTool {
             Self::Steer => (
                 json!({
                     "task_id": task,
-                    "instruction": {"type": "string", "description": "What Codex is told."},
+                    "instruction": {"type": "string", "description": "The instruction for Codex."},
                 }),
                 &["task_id", "instruction"],
             ),
@@ -346,7 +346,7 @@ impl Arguments {
     /// A required text.
     pub(super) fn needed(&self, name: &str) -> Result<String, ControlError> {
         self.text(name)?
-            .ok_or_else(|| invalid(format!("{} requires {name}.", self.tool)))
+            .ok_or_else(|| ControlError::invalid(format!("{} requires {name}.", self.tool)))
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<u32>, ControlError> {
@@ -384,7 +384,7 @@ impl Arguments {
             .find(|name| !known.contains(&name.as_str()))
         {
             None => Ok(()),
-            Some(name) => Err(invalid(format!(
+            Some(name) => Err(ControlError::invalid(format!(
                 "{} has no parameter {name:?}; it has: {}.",
                 self.tool,
                 known.join(", ")
@@ -397,12 +397,8 @@ impl Arguments {
     }
 
     fn unfit(&self, name: &str, wanted: &str) -> ControlError {
-        invalid(format!("{}: {name} must be {wanted}.", self.tool))
+        ControlError::invalid(format!("{}: {name} must be {wanted}.", self.tool))
     }
-}
-
-pub(super) fn invalid(message: String) -> ControlError {
-    ControlError::new(ControlErrorKind::Invalid, message)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::live::MessageUpdates;
 use crate::{BridgeService, Caller};
 use a2a::{GetTaskRequest, SubscribeToTaskRequest, Task};
 use bridge_core::deadline::after;
-use bridge_core::port::Ledger;
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{Attachment, TaskId};
 use std::time::Duration;
@@ -23,7 +22,6 @@ pub(super) async fn owned<D: BridgeService>(
 ) -> Result<TaskSnapshot, A2aError> {
     let task_id = TaskId::new(id);
     let found = service
-        .ledger()
         .read(move |rows| TaskSnapshot::load(rows, &task_id))
         .await?;
     found
@@ -87,8 +85,8 @@ pub(crate) async fn file<D: BridgeService>(
 /// Interval at which rows are read without an update: a message that joined another one's turn has no updates of its own.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 
-/// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands. Whoever waits on a
-/// permit is told nothing more once its token is revoked.
+/// Waits until `enough` says so, the time is over or the daemon stops; then returns the task as it is. A caller
+/// with a permit gets an error once its token is revoked.
 pub(super) async fn until<D: BridgeService>(
     call: &Call<D>,
     permit: Option<&StreamPermit>,

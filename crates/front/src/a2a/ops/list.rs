@@ -8,7 +8,7 @@ use crate::a2a::call::Call;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
-use bridge_core::port::{Ledger, Read, RowsError, TaskQuery};
+use bridge_core::port::{Read, RowsError, TaskQuery};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, ConversationId, TaskId, Timestamp};
 
@@ -67,12 +67,7 @@ pub(super) async fn list<D: BridgeService>(
     let page = match status {
         _ if !known => Page::default(),
         Some(status) => filtered(service, query, status, counted).await?,
-        None => {
-            service
-                .ledger()
-                .read(move |rows| plain(rows, &query))
-                .await?
-        }
+        None => service.read(move |rows| plain(rows, &query)).await?,
     };
     let detail = Detail {
         history: request.history_length,
@@ -97,7 +92,7 @@ async fn conversation<D: BridgeService>(
     (channel, key): (ChannelId, String),
 ) -> Result<Option<ConversationId>, A2aError> {
     let read = move |rows: &dyn Read| rows.conversation_by_key(&channel, &key);
-    let found = service.ledger().read(read).await?;
+    let found = service.read(read).await?;
     Ok(found.map(|conversation| conversation.conversation_id))
 }
 
@@ -139,17 +134,16 @@ async fn filtered<D: BridgeService>(
         let (behind, wanted) = (query.clone(), status.clone());
         let room = size.saturating_sub(views.len());
         let look = service
-            .ledger()
             .read(move |rows| look(rows, &behind, &wanted, room))
             .await?;
         end = look.end.or(end);
         views.extend(look.views);
         total = total.saturating_add(look.fit);
         looked = looked.saturating_add(LOOKED_AT_ONCE);
-        let told = counted.saturating_add(u64::try_from(views.len()).unwrap_or(u64::MAX));
+        let listed = counted.saturating_add(u64::try_from(views.len()).unwrap_or(u64::MAX));
         let next = match (look.last, &end) {
             // There are no more.
-            (None, Some(end)) if total > told => Some(end.clone()),
+            (None, Some(end)) if total > listed => Some(end.clone()),
             (None, _) => None,
             (Some(_), Some(end)) if looked >= LOOKED_AT_MAX && views.len() >= size => {
                 Some(end.clone())
@@ -160,7 +154,9 @@ async fn filtered<D: BridgeService>(
                 continue;
             }
         };
-        let next = next.map_or_else(String::new, |(at, id)| format!("{}~{told}", token(at, &id)));
+        let next = next.map_or_else(String::new, |(at, id)| {
+            format!("{}~{listed}", token(at, &id))
+        });
         return Ok(Page { views, next, total });
     }
 }
@@ -212,17 +208,17 @@ fn token(at: Timestamp, id: &TaskId) -> String {
     format!("{}~{id}", at.0)
 }
 
-/// The place, and how many were told before it where that is known.
+/// The place, and how many tasks were listed before it, where that is known.
 fn read_token(token: &str) -> Result<(Place, u64), A2aError> {
     let read = || {
         let mut words = token.split('~');
         let (at, id) = (words.next()?.parse().ok()?, words.next()?);
-        let told = match words.next() {
-            Some(told) => told.parse::<u32>().ok()?,
+        let listed = match words.next() {
+            Some(listed) => listed.parse::<u32>().ok()?,
             None => 0,
         };
         let place = (Timestamp(at), TaskId::new(id));
-        words.next().is_none().then_some((place, u64::from(told)))
+        words.next().is_none().then_some((place, u64::from(listed)))
     };
     read().ok_or_else(|| A2aError::invalid("pageToken", "is none that this server gave"))
 }

@@ -11,7 +11,7 @@ use a2a::{
     ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
 };
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX};
-use bridge_core::port::{Ledger, Read};
+use bridge_core::port::Read;
 use bridge_core::task_events::{FROM_NOW, Timeline};
 use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
 
@@ -23,26 +23,26 @@ pub(super) async fn create<D: BridgeService>(
     put(call, &view.task.task_id, config, Since::Now, "url").await
 }
 
-/// What a new configuration is told first.
+/// Which events a new configuration gets.
 #[derive(Clone, Debug)]
 pub(super) enum Since {
-    /// How the task stood at its beginning.
+    /// All of them, from the beginning of the task.
     Beginning,
-    /// What comes behind this mark.
+    /// Those after this mark.
     Behind(Option<String>),
-    /// What is not there yet.
+    /// Those that are not there yet.
     Now,
 }
 
 impl Since {
-    /// Behind what there is to tell of a task now.
+    /// After the newest event of a task.
     pub(super) async fn now_of<D: BridgeService>(
         call: &Call<D>,
         id: &TaskId,
     ) -> Result<Self, A2aError> {
         let task_id = id.clone();
         let read = move |rows: &dyn Read| Timeline::load(rows, &task_id);
-        let timeline = call.context.service.ledger().read(read).await?;
+        let timeline = call.context.service.read(read).await?;
         let last = timeline.and_then(|timeline| timeline.task_events().pop());
         Ok(Self::Behind(last.map(|task_event| task_event.mark)))
     }
@@ -96,7 +96,7 @@ pub(super) async fn check<D: BridgeService>(
     if let PushPut::Refused { why } = service.put_push(push, &owner).await? {
         return Err(A2aError::invalid(field, why));
     }
-    let counted = service.ledger().read(move |rows| {
+    let counted = service.read(move |rows| {
         let known = rows.subscription(&task_id, &config_id)?.is_some();
         Ok((
             known,
@@ -156,7 +156,7 @@ pub(super) async fn get<D: BridgeService>(
     let view = owned(service, &call.caller, &request.task_id).await?;
     let (task_id, config_id) = (view.task.task_id, request.id.clone());
     let read = move |rows: &dyn Read| rows.subscription(&task_id, &config_id);
-    let found = service.ledger().read(read).await?;
+    let found = service.read(read).await?;
     found
         .as_ref()
         .map(shown)
@@ -172,7 +172,7 @@ pub(super) async fn list<D: BridgeService>(
     let view = owned(service, &call.caller, &request.task_id).await?;
     let task_id = view.task.task_id;
     let read = move |rows: &dyn Read| rows.subscriptions_of(&task_id);
-    let found = service.ledger().read(read).await?;
+    let found = service.read(read).await?;
     Ok(ListTaskPushNotificationConfigsResponse {
         configs: found.iter().map(shown).collect(),
         next_page_token: None,

@@ -48,7 +48,7 @@ pub(super) async fn send<D: BridgeService>(
     let history = configuration.history_length;
     let task_id = match place(call, parsed, configuration).await? {
         Placed::In(task_id) => task_id,
-        Placed::Misfit { view, why } => {
+        Placed::NotAnAnswer { view, why } => {
             let task = still_asked(call, &view, &why, history).await;
             return Ok(SendMessageResponse::Task(task));
         }
@@ -86,11 +86,11 @@ pub(super) async fn stream<D: BridgeService>(
             Ok(events) => Ok(events),
             Err(error) => alone(call, &task_id, &error).await,
         },
-        Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
+        Placed::NotAnAnswer { view, why } => Ok(asked_again(call, &view, &why).await),
     }
 }
 
-/// The task as it is now, where its message is stored and nobody can tell how it goes on: an error would say that
+/// The task as it is now, where its message is stored and it can't be streamed: an error would say that
 /// nothing was done.
 async fn alone<D: BridgeService>(
     call: &Call<D>,
@@ -101,7 +101,7 @@ async fn alone<D: BridgeService>(
     tracing::warn!(
         task = id,
         ?error,
-        "a message is stored, and its stream can't be told"
+        "a message is stored, and its task can't be streamed"
     );
     let service = &call.context.service;
     let view = owned(service, &call.caller, id).await?;
@@ -202,7 +202,7 @@ enum Placed {
     /// In this task, as its next message or as the answer to a question.
     In(TaskId),
     /// Nowhere: the task waits for an answer, and this is none.
-    Misfit {
+    NotAnAnswer {
         view: Box<TaskSnapshot>,
         why: String,
     },
@@ -259,7 +259,7 @@ async fn answer<D: BridgeService>(
     Ok(match answered {
         AnswerResult::NotAsked => None,
         AnswerResult::Yes => Some(Placed::In(view.task.task_id)),
-        AnswerResult::No { why } => Some(Placed::Misfit {
+        AnswerResult::No { why } => Some(Placed::NotAnAnswer {
             view: Box::new(view),
             why,
         }),

@@ -14,14 +14,14 @@ pub(crate) use publisher::StartAt;
 pub(crate) use replay::SequencedEvent;
 
 use super::error::A2aError;
-use crate::BridgeService;
 use crate::live::MessageUpdates;
+use crate::{BridgeService, lock};
 use bridge_core::deadline::after;
 use bridge_core::value::TaskId;
 use publisher::{SubscriberStart, TaskPublisher};
 use replay::ReplayEntry;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -66,7 +66,7 @@ impl Publishers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.registry)
     }
 
     /// Subscribes to a task. The caller has checked that the client may see it. `base_url` is the address under which
