@@ -1,13 +1,16 @@
 //! Live updates of messages inside the daemon. Lossy by design: rows are the truth, an update only says "read them".
 
 use crate::lock;
+use bridge_core::deadline::after;
 use bridge_core::port::TextUpdate;
 use bridge_core::value::MessageId;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::broadcast;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// Updates buffered per subscription; a slower subscriber loses the oldest and reads the rows.
 const BEHIND_MAX: usize = 64;
@@ -139,6 +142,14 @@ impl LiveSubscription {
             }
         }
     }
+}
+
+/// Ticks at which rows are read without an update. An interval, not a sleep: a steady flow of live output must not keep
+/// rows from being read.
+pub(crate) fn polls(every: Duration) -> Interval {
+    let mut polls = interval_at(after(Instant::now(), every), every);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    polls
 }
 
 /// Subscriptions to a changing set of messages.

@@ -16,7 +16,7 @@ use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
 
 pub(super) async fn submit<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
     Body(body): Body<SubmitRequest>,
@@ -26,7 +26,7 @@ pub(super) async fn submit<D: BridgeService>(
             "the header Idempotency-Key is missing: it makes sending twice safe",
         )
     })?;
-    let submitted = context.service.submit(body, &key, caller).await?;
+    let submitted = service.submit(body, &key, caller).await?;
     let status = if submitted.duplicate {
         StatusCode::OK
     } else {
@@ -40,14 +40,13 @@ pub(super) async fn submit<D: BridgeService>(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<StoryView>, ProblemResponse> {
-    let message_id = find(&context.service, id).await?;
-    let (now, claim) = (context.service.now(), context.service.claim());
+    let message_id = find(&service, id).await?;
+    let (now, claim) = (service.now(), service.claim());
     let found = message_id.clone();
-    let rows = context
-        .service
+    let rows = service
         .read(move |rows| {
             let Some(message) = rows_of(rows, &found, &claim)? else {
                 return Ok(None);
@@ -66,14 +65,13 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
-    let (now, claim) = (context.service.now(), context.service.claim());
-    let messages = context
-        .service
+    let (now, claim) = (service.now(), service.claim());
+    let messages = service
         .read(move |rows| {
             let found = match &before {
                 Some(before) => rows.older_messages(before, limit)?,

@@ -104,14 +104,13 @@ impl DeadView {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<DeadList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
-    let now = context.service.now();
-    let found = context
-        .service
+    let now = service.now();
+    let found = service
         .read(move |rows| dead(rows, before.as_ref(), limit, now))
         .await?;
     Ok(Json(found))
@@ -271,7 +270,7 @@ pub struct StopSenderView {
 }
 
 pub(super) async fn stop_sender<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Body(request): Body<StopSenderRequest>,
 ) -> Result<Json<StopSenderView>, ProblemResponse> {
@@ -285,7 +284,7 @@ pub(super) async fn stop_sender<D: BridgeService>(
         channel: request.channel.map(ChannelId::new),
         cause: StopCause::Operator,
     };
-    let stopped = context.service.stop_sender(stop, caller.actor()).await?;
+    let stopped = service.stop_sender(stop, caller.actor()).await?;
     Ok(Json(StopSenderView {
         sender: request.sender,
         cancelled: stopped.cancelled,
@@ -346,8 +345,8 @@ impl ReloadView {
 
 /// An invalid file is not an error of the call: the response has `ok: false`.
 pub(super) async fn reload<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
 ) -> Json<ReloadView> {
-    Json(context.service.reload(&caller.actor().to_string()).await)
+    Json(service.reload(&caller.actor().to_string()).await)
 }

@@ -231,7 +231,7 @@ pub(super) struct RequestQuery {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<RequestQuery>,
 ) -> Result<Json<RequestList>, ProblemResponse> {
     let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
@@ -240,9 +240,7 @@ pub(super) async fn list<D: BridgeService>(
         Which::Open => true,
         Which::All => false,
     };
-    let found = context
-        .service
-        .read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
+    let found = service.read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
     Ok(Json(found.await?))
 }
 
@@ -284,11 +282,11 @@ fn entry(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<RequestEntry>, ProblemResponse> {
-    let request_id = find(&context.service, id).await?;
-    Ok(Json(look(&context.service, request_id).await?))
+    let request_id = find(&service, id).await?;
+    Ok(Json(look(&service, request_id).await?))
 }
 
 async fn look<D: BridgeService>(
@@ -333,7 +331,7 @@ async fn find<D: BridgeService>(service: &D, id: String) -> Result<RequestId, Pr
 }
 
 pub(super) async fn decide<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
     Body(body): Body<DecisionRequest>,
@@ -343,23 +341,23 @@ pub(super) async fn decide<D: BridgeService>(
         let detail = format!("the decision must be one of {}", words.join(", "));
         return Err(ProblemResponse::bad_request(detail));
     };
-    let found = find(&context.service, id).await;
+    let found = find(&service, id).await;
     let authority = caller.authority();
     if decision.accepts() && authority != Authority::Owner {
         let request_id = found.as_ref().ok().cloned();
-        may_accept(&context.service, &authority, decision, request_id).await?;
+        may_accept(&service, &authority, decision, request_id).await?;
     }
     let request_id = found?;
-    let (answers, now) = (body.answers.as_ref(), context.service.now());
+    let (answers, now) = (body.answers.as_ref(), service.now());
     let decide = caller.decide(request_id.clone(), decision, answers, now);
-    let outcome = match context.service.decide(decide).await? {
+    let outcome = match service.decide(decide).await? {
         DecideOutcome::Applied => "applied",
         DecideOutcome::Granted => "granted",
         DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
     };
     Ok(Json(DecisionView {
         outcome: outcome.to_owned(),
-        request: look(&context.service, request_id).await?,
+        request: look(&service, request_id).await?,
     }))
 }
 

@@ -160,9 +160,9 @@ pub(super) async fn healthz() -> &'static str {
 
 /// Public, so it says nothing more than whether.
 pub(super) async fn readyz<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
 ) -> Result<&'static str, ProblemResponse> {
-    if context.service.health().await.ready {
+    if service.health().await.ready {
         Ok("ready\n")
     } else {
         Err(ProblemResponse::unavailable(
@@ -172,21 +172,20 @@ pub(super) async fn readyz<D: BridgeService>(
 }
 
 pub(super) async fn status<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
 ) -> Result<Json<StatusView>, ProblemResponse> {
-    let now = context.service.now();
+    let now = service.now();
     let since = now.plus_ms(-DAY_MS);
-    let read = context
-        .service
+    let read = service
         .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
         .await;
-    let health = context.service.health().await;
+    let health = service.health().await;
     // A damaged ledger may have no counts; the status must still report the damage.
     let (counts, figures) = match read {
         Err(_) if !health.ready => Default::default(),
         read => read?,
     };
-    let bytes = context.service.ledger_bytes();
+    let bytes = service.ledger_bytes();
     Ok(Json(StatusView::new(health, &counts, figures, bytes, now)))
 }
 

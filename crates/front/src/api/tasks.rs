@@ -93,7 +93,7 @@ async fn act<D: BridgeService>(
 }
 
 pub(super) async fn start<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
     Body(args): Body<StartArgs>,
@@ -102,7 +102,7 @@ pub(super) async fn start<D: BridgeService>(
         key: idempotency_key(&headers)?,
         ..args
     };
-    let control = TaskService::new(context.service);
+    let control = TaskService::new(service);
     let envelope = control.act(&caller, ControlAction::Start(args)).await?;
     let status = match envelope.get("duplicate") {
         Some(Value::Bool(true)) => StatusCode::OK,
@@ -112,10 +112,10 @@ pub(super) async fn start<D: BridgeService>(
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<TaskPage>,
 ) -> EnvelopeResult {
-    let control = TaskService::new(context.service);
+    let control = TaskService::new(service);
     Ok(Json(control.page(page.limit, page.before).await?))
 }
 

@@ -174,9 +174,9 @@ impl From<Token> for TokenView {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
 ) -> Result<Json<TokenList>, ProblemResponse> {
-    let tokens = context.service.read(|rows| rows.tokens()).await?;
+    let tokens = service.read(|rows| rows.tokens()).await?;
     let tokens = tokens.into_iter().map(TokenView::from).collect();
     Ok(Json(TokenList { tokens }))
 }

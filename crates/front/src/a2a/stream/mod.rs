@@ -14,9 +14,8 @@ pub(crate) use publisher::StartAt;
 pub(crate) use replay::SequencedEvent;
 
 use super::error::A2aError;
-use crate::live::MessageUpdates;
+use crate::live::{MessageUpdates, polls};
 use crate::{BridgeService, lock};
-use bridge_core::deadline::after;
 use bridge_core::value::TaskId;
 use publisher::{SubscriberStart, TaskPublisher};
 use replay::ReplayEntry;
@@ -24,7 +23,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 /// Tasks that are streamed at the same time.
@@ -149,9 +147,7 @@ impl Publishers {
         let mut live = MessageUpdates::new(service.hub());
         // The first subscriber refreshes as well and gets the error of a failed refresh.
         let _reported_to_subscriber = publisher.refresh(&service).await;
-        // An interval, not a sleep: a steady flow of live output must not keep rows from being read.
-        let mut polls = interval_at(after(Instant::now(), POLL_EVERY), POLL_EVERY);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut polls = polls(POLL_EVERY);
         loop {
             if publisher.replay().is_invalid() {
                 break;
