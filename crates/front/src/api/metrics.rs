@@ -2,6 +2,7 @@
 //!
 //! No label contains an id, a name or a text of a user.
 
+use super::status::counts;
 use super::{Context, ProblemResponse};
 use crate::{BridgeService, HealthView, LedgerView, lock};
 use axum::extract::State;
@@ -17,8 +18,6 @@ use std::sync::{Arc, Mutex};
 
 /// Content type of Prometheus' text format.
 pub(super) const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// A day in milliseconds.
-const DAY_MS: i64 = 24 * 3_600_000;
 
 /// Counts since the start that no row has.
 #[derive(Debug, Default)]
@@ -75,11 +74,7 @@ pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
 ) -> Result<impl IntoResponse, ProblemResponse> {
     let now = context.service.now();
-    let since = now.plus_ms(-DAY_MS);
-    let read = context
-        .service
-        .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
-        .await;
+    let read = counts(&context.service, now).await;
     let health = context.service.health().await;
     let mut text = MetricsText::default();
     text.add_health(&health);

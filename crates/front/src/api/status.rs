@@ -4,7 +4,7 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, LedgerView, ReloadView};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::port::{Figures, StateCount};
+use bridge_core::port::{Figures, LedgerError, StateCount};
 use bridge_core::value::{StateName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -154,6 +154,16 @@ impl StatusView {
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
 
+/// Messages by state, and the figures of the last day.
+pub(super) async fn counts<D: BridgeService>(
+    service: &D,
+    now: Timestamp,
+) -> Result<(Vec<StateCount>, Figures), LedgerError> {
+    let since = now.plus_ms(-DAY_MS);
+    let read = service.read(move |rows| Ok((rows.counts()?, rows.figures(since)?)));
+    read.await
+}
+
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
@@ -175,10 +185,7 @@ pub(super) async fn status<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
 ) -> Result<Json<StatusView>, ProblemResponse> {
     let now = service.now();
-    let since = now.plus_ms(-DAY_MS);
-    let read = service
-        .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
-        .await;
+    let read = counts(&service, now).await;
     let health = service.health().await;
     // A damaged ledger may have no counts; the status must still report the damage.
     let (counts, figures) = match read {

@@ -2,8 +2,8 @@
 
 use super::tools::Arguments;
 use crate::{ControlAction, ControlError, StartArgs};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations, object};
+use serde_json::json;
 
 pub(super) const NAME: &str = "codex_bridge";
 
@@ -65,11 +65,7 @@ fn schema() -> JsonObject {
             "description": "For action=notify_completed, preview notifications without sending or marking tasks.",
         },
     });
-    let schema = json!({"type": "object", "properties": properties, "required": ["action"]});
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    object(json!({"type": "object", "properties": properties, "required": ["action"]}))
 }
 
 /// Parses a call. Parameters that its action does not use are ignored, as in the legacy tool.

@@ -58,66 +58,65 @@ impl TaskTool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    pub(super) const fn name(self) -> &'static str {
+    /// Its name, title, effect and description.
+    const fn about(self) -> (&'static str, &'static str, ToolEffect, &'static str) {
         match self {
-            Self::Start => "codex_start",
-            Self::Status => "codex_status",
-            Self::Wait => "codex_wait",
-            Self::List => "codex_list",
-            Self::Requests => "codex_requests",
-            Self::Respond => "codex_respond",
-            Self::Steer => "codex_steer",
-            Self::Interrupt => "codex_interrupt",
-        }
-    }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Start => "Start a Codex task",
-            Self::Status => "Look at a Codex task",
-            Self::Wait => "Wait for a Codex task",
-            Self::List => "List Codex tasks",
-            Self::Requests => "What Codex waits for",
-            Self::Respond => "Answer Codex",
-            Self::Steer => "Tell a running Codex task more",
-            Self::Interrupt => "Stop a Codex task",
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::Start => {
+            Self::Start => (
+                "codex_start",
+                "Start a Codex task",
+                ToolEffect::Adds,
                 "Give Codex a task. Returns its task_id at once, or with wait_seconds its status by then. \
-                 The task goes on by itself; follow it with codex_wait."
-            }
-            Self::Status => {
-                "What a task is doing now: status, answer or error, and what Codex asks."
-            }
-            Self::Wait => {
+                 The task goes on by itself; follow it with codex_wait.",
+            ),
+            Self::Status => (
+                "codex_status",
+                "Look at a Codex task",
+                ToolEffect::Looks,
+                "What a task is doing now: status, answer or error, and what Codex asks.",
+            ),
+            Self::Wait => (
+                "codex_wait",
+                "Wait for a Codex task",
+                ToolEffect::Looks,
                 "Wait until a task ends or Codex asks something, and return its status. \
-                 When the time is over first, nothing is lost: call it again. It never stops the task."
-            }
-            Self::List => "The newest tasks with their status.",
-            Self::Requests => {
-                "Every approval and question of recent tasks that Codex waits for, with all that is decided about."
-            }
-            Self::Respond => {
+                 When the time is over first, nothing is lost: call it again. It never stops the task.",
+            ),
+            Self::List => (
+                "codex_list",
+                "List Codex tasks",
+                ToolEffect::Looks,
+                "The newest tasks with their status.",
+            ),
+            Self::Requests => (
+                "codex_requests",
+                "What Codex waits for",
+                ToolEffect::Looks,
+                "Every approval and question of recent tasks that Codex waits for, with all that is decided about.",
+            ),
+            Self::Respond => (
+                "codex_respond",
+                "Answer Codex",
+                ToolEffect::Changes,
                 "Answer an approval or a question of Codex. Accept only what the person you work for wants done: \
-                 look at `shown` first. Questions take `answers`."
-            }
-            Self::Steer => {
-                "Give a task another instruction. It reaches the running turn, or waits for the next one; `steer` says which."
-            }
-            Self::Interrupt => "Stop a task. What it changed so far stays changed.",
+                 look at `shown` first. Questions take `answers`.",
+            ),
+            Self::Steer => (
+                "codex_steer",
+                "Tell a running Codex task more",
+                ToolEffect::Adds,
+                "Give a task another instruction. It reaches the running turn, or waits for the next one; `steer` says which.",
+            ),
+            Self::Interrupt => (
+                "codex_interrupt",
+                "Stop a Codex task",
+                ToolEffect::Changes,
+                "Stop a task. What it changed so far stays changed.",
+            ),
         }
     }
 
-    const fn effect(self) -> ToolEffect {
-        match self {
-            Self::Status | Self::Wait | Self::List | Self::Requests => ToolEffect::Looks,
-            Self::Start | Self::Steer => ToolEffect::Adds,
-            Self::Respond | Self::Interrupt => ToolEffect::Changes,
-        }
+    pub(super) const fn name(self) -> &'static str {
+        self.about().0
     }
 
     /// Parameters with their schema, and which of them are required.
@@ -177,13 +176,10 @@ impl TaskTool {
             "required": required,
             "additionalProperties": false,
         });
-        let schema = match schema {
-            Value::Object(schema) => schema,
-            _ => JsonObject::new(),
-        };
-        Tool::new(self.name(), self.description(), schema)
-            .with_title(self.title())
-            .with_annotations(self.effect().annotations(self.title()))
+        let (name, title, effect, description) = self.about();
+        Tool::new(name, description, rmcp::model::object(schema))
+            .with_title(title)
+            .with_annotations(effect.annotations(title))
     }
 
     /// What a call asks for.

@@ -5,7 +5,6 @@ use crate::a2a::call::Call;
 
 use crate::BridgeService;
 use crate::a2a::error::A2aError;
-use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
 use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::task::{TaskMessage, TaskSnapshot};
@@ -19,8 +18,7 @@ pub(super) async fn cancel<D: BridgeService>(
     call: &Call<D>,
     request: CancelTaskRequest,
 ) -> Result<Task, A2aError> {
-    let service = &call.context.service;
-    let view = owned(service, &call.caller, &request.id).await?;
+    let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
     if state.terminal() {
         let why = format!("it is over already ({})", state.as_str());
@@ -34,7 +32,7 @@ pub(super) async fn cancel<D: BridgeService>(
     // Stopping is refused to nobody for want of a place.
     let permit = call.stream_permit().ok();
     let view = until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
-    Ok(task::task(service, &call.base, &view, Detail::WHOLE).await)
+    Ok(call.render(&view, None).await)
 }
 
 /// Whether a text of the task was given to the running turn of another task, which is not stopped for this one.

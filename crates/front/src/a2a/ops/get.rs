@@ -3,7 +3,6 @@
 use crate::a2a::call::Call;
 use crate::a2a::error::A2aError;
 use crate::a2a::sse::{EventStream, Until};
-use crate::a2a::task::{self, Detail};
 use crate::api::StreamPermit;
 use crate::live::MessageUpdates;
 use crate::{BridgeService, Caller};
@@ -33,13 +32,8 @@ pub(super) async fn get<D: BridgeService>(
     call: &Call<D>,
     request: GetTaskRequest,
 ) -> Result<Task, A2aError> {
-    let service = &call.context.service;
-    let view = owned(service, &call.caller, &request.id).await?;
-    let detail = Detail {
-        history: request.history_length,
-        ..Detail::WHOLE
-    };
-    Ok(task::task(service, &call.base, &view, detail).await)
+    let view = owned(&call.context.service, &call.caller, &request.id).await?;
+    Ok(call.render(&view, request.history_length).await)
 }
 
 pub(super) async fn subscribe<D: BridgeService>(

@@ -9,7 +9,7 @@ use crate::a2a::parse::{ParsedMessage, parse};
 use crate::a2a::questions::{self, AnswerResult};
 use crate::a2a::sse::{EventStream, Until};
 use crate::a2a::stream::{SequencedEvent, StartAt};
-use crate::a2a::task::{self, Detail};
+use crate::a2a::task;
 use crate::{BridgeService, NewTaskInput, SubmitError};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
@@ -61,11 +61,7 @@ pub(super) async fn send<D: BridgeService>(
     if blocking && let Some(message) = said(&view) {
         return Ok(SendMessageResponse::Message(message));
     }
-    let detail = Detail {
-        history,
-        ..Detail::WHOLE
-    };
-    let task = task::task(&call.context.service, &call.base, &view, detail).await;
+    let task = call.render(&view, history).await;
     Ok(SendMessageResponse::Task(task))
 }
 
@@ -103,9 +99,8 @@ async fn alone<D: BridgeService>(
         ?error,
         "a message is stored, and its task can't be streamed"
     );
-    let service = &call.context.service;
-    let view = owned(service, &call.caller, id).await?;
-    let task = task::task(service, &call.base, &view, Detail::WHOLE).await;
+    let view = owned(&call.context.service, &call.caller, id).await?;
+    let task = call.render(&view, None).await;
     Ok(EventStream::one(None, StreamResponse::Task(task)))
 }
 
@@ -144,11 +139,7 @@ async fn still_asked<D: BridgeService>(
     why: &str,
     history: Option<i32>,
 ) -> Task {
-    let detail = Detail {
-        history,
-        ..Detail::WHOLE
-    };
-    let mut task = task::task(&call.context.service, &call.base, view, detail).await;
+    let mut task = call.render(view, history).await;
     say_why(&mut task, why);
     task
 }
