@@ -1,7 +1,7 @@
-//! What others call: the HTTP API on `api.sock` for the local owner, and on TCP for holders of tokens.
+//! The servers: HTTP API, MCP and A2A, on `api.sock` for the local owner and on TCP for holders of tokens.
 //!
-//! Fronts read the ledger and hand what comes in to the [`BridgeService`]; they never decide about a message and never
-//! talk to Codex. JSON forms live here and nowhere else.
+//! Fronts read the ledger and pass requests to the [`BridgeService`]; they never decide about a message and never talk to
+//! Codex. JSON forms of the API live here and nowhere else.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 

@@ -1,5 +1,5 @@
-//! A task as the task of A2A: status, history and artifacts, derived from its rows. How it stands is the core's
-//! word; how that looks on the wire is here, for answers and streams alike.
+//! A task in the form of A2A: status, history and artifacts, derived from its rows. The core derives the state; responses
+//! and streams render it with this module.
 
 use super::extension;
 use super::parse::restore;
@@ -19,7 +19,7 @@ pub(crate) const INLINE_MAX: u64 = 256 * 1024;
 /// What the artifact of an answer is called.
 const ARTIFACT_NAME: &str = "answer";
 
-/// How much of a task is wanted.
+/// How much of a task is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
     /// At most so many of the newest messages; all when absent.
@@ -65,7 +65,6 @@ pub(crate) fn context_of(view: &TaskSnapshot) -> &str {
         .unwrap_or(&view.context)
 }
 
-/// The word for a state.
 pub(crate) fn state(state: A2aState) -> TaskState {
     match state {
         A2aState::Submitted => TaskState::Submitted,
@@ -79,7 +78,7 @@ pub(crate) fn state(state: A2aState) -> TaskState {
     }
 }
 
-/// How it stands now.
+/// Its current status.
 pub(crate) fn status(view: &TaskSnapshot) -> TaskStatus {
     let stand = view.now();
     TaskStatus {
@@ -122,7 +121,7 @@ fn question_part(request: &Request) -> Part {
     }
 }
 
-/// What we say in a task.
+/// A message of this agent in a task.
 fn said(view: &TaskSnapshot, parts: Vec<Part>) -> Message {
     Message {
         message_id: String::new(),
@@ -155,7 +154,7 @@ pub(crate) fn history(view: &TaskSnapshot) -> Vec<Message> {
     messages
 }
 
-/// A word as it was said, with the ids that it has now.
+/// An input as its client sent it, with the ids that it has here.
 fn original(view: &TaskSnapshot, word: &TaskInput) -> Option<Message> {
     let message: Message = serde_json::from_str(&word.original).ok()?;
     let row = match &word.kind {

@@ -189,7 +189,7 @@ pub(super) async fn redrive<D: BridgeService>(
             "it goes on where it was cut: Codex gets the instruction to look first",
         ),
         RedriveOutcome::Unfit => {
-            let why = "it was refused at the door, and what is kept of it is not the whole message: its sender must send it again";
+            let why = "it was refused at intake, and only a part of it was kept: its sender must send it again";
             return conflict(&service, message_id, why).await;
         }
         RedriveOutcome::NotDead => {

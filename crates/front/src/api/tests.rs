@@ -5,7 +5,7 @@ mod floods;
 
 use super::guard::ConnectionPeer;
 use super::route::{Access, Route, Trace, Verb};
-use super::{Api, Hosts, Listener, router, table};
+use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
@@ -429,7 +429,7 @@ async fn k16_handler_panic_fails_one_request() {
     let path = "/trouble";
     let access = Access::Scope(Scope::Read);
     routes.push(Route::get(path, access, "Panics", trouble));
-    let router = router::router(api.context.clone(), Listener::Local, routes);
+    let router = route::router(api.context.clone(), Listener::Local, routes);
     let good = request(&Method::GET, "/readyz", 1);
     let (bad, good) = tokio::join!(
         call(&router, request(&Method::GET, path, 1)),

@@ -1,4 +1,4 @@
-//! The acts of control, in the words of the tool that other agents know, and why one is refused.
+//! The actions of control, named as in the legacy tool `codex_bridge`, and their errors.
 
 use super::{Caller, Scope};
 use crate::{StartError, SubmitError};
@@ -34,57 +34,46 @@ pub trait TaskWatch: Send + 'static {
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// One act. Where a task is named, a message of any channel may be named as well.
+/// One action. A `task_id` may also be the id of a message of any channel.
 #[derive(Clone, PartialEq)]
 pub enum ControlAction {
-    /// Begin a task.
     Start(StartArgs),
-    /// How a task is.
     Status {
-        /// Which.
         task_id: String,
     },
-    /// The newest tasks.
     List {
-        /// How many.
         limit: Option<u32>,
     },
-    /// Whose questions wait, of all channels: the newest ones.
+    /// The newest open requests of all channels.
     Requests,
-    /// Tell a running turn more.
+    /// Give a running turn more input.
     Steer {
-        /// Which task.
         task_id: String,
-        /// The text.
         instruction: String,
     },
-    /// End what runs.
+    /// Stop everything that has no answer.
     Interrupt {
-        /// Which task.
         task_id: String,
     },
     /// Answer a question of Codex.
     Respond {
-        /// Which task.
         task_id: String,
-        /// Which question, by its id or its code.
+        /// Its id or its code.
         request_id: String,
         /// `accept`, `acceptForSession`, `decline` or `cancel`; `decline` when absent.
         decision: Option<String>,
-        /// What questions and forms are answered with.
+        /// For questions and forms.
         answers: Option<Value>,
     },
     /// Send the notifications of finished tasks that are still unsent.
     NotifyCompleted {
-        /// At most so many.
         limit: Option<u32>,
-        /// Only say what would be sent.
         dry_run: bool,
     },
 }
 
 impl ControlAction {
-    /// The scope without which it is refused. To accept what Codex asks needs `approve` beside it.
+    /// The scope that it needs. Accepting a request needs `approve` as well.
     #[must_use]
     pub fn scope(&self) -> Scope {
         match self {
@@ -101,7 +90,7 @@ impl ControlAction {
     }
 }
 
-/// Answers may be secrets, and other texts are nobody else's: which act on what is all that is printed.
+/// Omits texts and answers, which may be secret.
 impl fmt::Debug for ControlAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut on = |name: &str, task_id: &str| {
@@ -155,28 +144,27 @@ pub struct StartArgs {
     pub key: Option<String>,
 }
 
-/// Why an act was not done. Nothing was changed.
+/// Why an action was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ControlError {
-    /// What kind of refusal it is.
     pub kind: ControlErrorKind,
     /// What happened and what to do.
     pub message: String,
 }
 
-/// What kind of refusal an error is.
+/// The kind of a [`ControlError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlErrorKind {
-    /// What was asked for can't be.
+    /// The arguments are not valid.
     Invalid,
     /// There is no such task, message or question.
     Unknown,
-    /// It is not in a state for that.
+    /// Its state does not allow it.
     Refused,
-    /// The caller may not.
+    /// The caller lacks the right.
     Forbidden,
-    /// The daemon can't now.
+    /// The daemon can't do it now.
     Unavailable,
 }
 

@@ -26,15 +26,13 @@ const NOTIFY_TIME: Duration = Duration::from_secs(40);
 const NO_TIME: &str = "this call had no time left for it: ask again";
 const BUSY: &str = "it is on its way, or too many others are: its task shows the result later; if it is still unsent then, ask again";
 
-/// What is done with one of them.
+/// How a notification is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// It is sent.
+enum NotifyMode {
     Send,
-    /// It is only shown.
-    Show,
-    /// There is no time left.
-    Leave,
+    /// Shown, not sent.
+    Preview,
+    OutOfTime,
 }
 
 impl<D: BridgeService> TaskService<D> {
@@ -44,13 +42,13 @@ impl<D: BridgeService> TaskService<D> {
         let (mut notifications, mut processed) = (Vec::new(), 0_u32);
         let begun = Instant::now();
         for one in due.await? {
-            let way = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
-                (true, _) => Way::Show,
-                (false, true) => Way::Send,
-                (false, false) => Way::Leave,
+            let mode = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
+                (true, _) => NotifyMode::Preview,
+                (false, true) => NotifyMode::Send,
+                (false, false) => NotifyMode::OutOfTime,
             };
-            processed = processed.saturating_add(u32::from(way != Way::Leave));
-            notifications.push(self.notify_one(caller, one, way).await?);
+            processed = processed.saturating_add(u32::from(mode != NotifyMode::OutOfTime));
+            notifications.push(self.notify_one(caller, one, mode).await?);
         }
         shown(NotifyEnvelope {
             success: true,
@@ -64,7 +62,7 @@ impl<D: BridgeService> TaskService<D> {
         &self,
         caller: &Caller,
         due: Due,
-        way: Way,
+        mode: NotifyMode,
     ) -> Result<NotificationView, ControlError> {
         let task_id = due.task.task_id;
         let target = due.notification.as_ref().and_then(Subscription::notify);
@@ -72,10 +70,12 @@ impl<D: BridgeService> TaskService<D> {
             task_id: task_id.to_string(),
             status: due.payload.status,
             target: target.map(ToOwned::to_owned),
-            notification_status: match (&due.notification, way) {
+            notification_status: match (&due.notification, mode) {
                 (None, _) => "no_target",
-                (Some(_), Way::Show) => "dry_run",
-                (Some(notification), Way::Send | Way::Leave) => notification_word(notification),
+                (Some(_), NotifyMode::Preview) => "dry_run",
+                (Some(notification), NotifyMode::Send | NotifyMode::OutOfTime) => {
+                    notification_word(notification)
+                }
             },
             sent: false,
             notified_at: None,
@@ -83,10 +83,10 @@ impl<D: BridgeService> TaskService<D> {
             error: None,
             why: None,
         };
-        match way {
-            Way::Send => {}
-            Way::Show => return Ok(view),
-            Way::Leave => {
+        match mode {
+            NotifyMode::Send => {}
+            NotifyMode::Preview => return Ok(view),
+            NotifyMode::OutOfTime => {
                 view.why = Some(NO_TIME);
                 return Ok(view);
             }

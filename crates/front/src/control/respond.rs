@@ -1,4 +1,4 @@
-//! Respond: a question of a task is decided. Silence about the decision is a no, as in the tool that other agents know.
+//! Respond: decides a request of a task. Without a decision it is declined, as in the legacy tool.
 
 use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
@@ -21,7 +21,7 @@ impl<D: BridgeService> TaskService<D> {
         let said = read(decision)?;
         let rows = self.look(task_id).await?;
         let request = find(&rows, request_id);
-        let decision = said.unwrap_or_else(|| unsaid(request, answers.as_ref()));
+        let decision = said.unwrap_or_else(|| implied(request, answers.as_ref()));
         let own = request.is_some_and(|request| is_own_question(caller, &rows, request));
         if decision.accepts() && !own {
             permit(caller, Scope::Approve)?;
@@ -30,7 +30,7 @@ impl<D: BridgeService> TaskService<D> {
             let said = format!("No pending Codex request '{request_id}' for task {task_id}.");
             ControlError::unknown(said)
         })?;
-        // What must not be shown is not said back either: callers keep what they read.
+        // A secret answer is not repeated in the response: callers keep what they read.
         let request_id = request.request_id.clone();
         let decide = caller.decide(request_id, decision, answers.as_ref(), self.service.now());
         let said_back = answers.filter(|_| !request.secret_answer);
@@ -63,9 +63,9 @@ fn read(decision: Option<&str>) -> Result<Option<RequestDecision>, ControlError>
     })
 }
 
-/// Agents answer a question of Codex without a decision. Nothing else is accepted by what was not said: the form of
-/// an MCP server may be an approval.
-fn unsaid(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision {
+/// The decision where none is given: answers to a question of Codex accept it, because agents leave the decision out.
+/// Nothing else is accepted that way: the form of an MCP server may be an approval.
+fn implied(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision {
     let answered = answers
         .and_then(Value::as_object)
         .is_some_and(|answers| !answers.is_empty());
@@ -115,11 +115,11 @@ mod tests {
             (RequestKind::Elicitation, answers.clone(), "decline"),
             (RequestKind::Command, answers, "decline"),
         ] {
-            let decision = unsaid(Some(&asks(kind.clone())), Some(&answers));
+            let decision = implied(Some(&asks(kind.clone())), Some(&answers));
             assert_eq!(decision.as_str(), said, "{kind:?} {answers}");
         }
         let asked = asks(RequestKind::UserInput);
-        assert_eq!(unsaid(Some(&asked), None), RequestDecision::Decline);
+        assert_eq!(implied(Some(&asked), None), RequestDecision::Decline);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
+//! Loads the rows of a task, or of a message of any channel that is shown as one.
 
 use crate::control::ControlError;
 use crate::message_view::ID_PREFIX_MIN_CHARS;
@@ -10,11 +10,11 @@ use bridge_core::value::{
     Transport, Turn,
 };
 
-/// Messages of a task that are looked at, the newest ones.
-const MESSAGES_LOOKED_AT: u32 = 50;
+/// Messages of a task that are read, the newest ones.
+const MESSAGES_READ: u32 = 50;
 /// Events that are shown, the newest ones; as many as in the legacy tool.
 pub(super) const EVENTS_SHOWN: usize = 20;
-/// What begins the id of a task.
+/// Prefix of task ids.
 const TASK_PREFIX: &str = "codex-";
 
 /// What an id names.
@@ -47,7 +47,7 @@ impl NotFound {
 }
 
 impl Subject {
-    /// The task or message with this id; its beginning will do, of a task among the newest.
+    /// The task or message with this id or prefix. Prefixes of tasks are searched among the newest ones.
     pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if id.starts_with(TASK_PREFIX) {
             return Self::find_task(rows, id);
@@ -74,7 +74,7 @@ impl Subject {
     pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
-                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;
+                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_READ)?;
                 messages.reverse();
                 messages
             }

@@ -1,5 +1,5 @@
-//! Start: what a caller asks for is read here, word by word, and refused in the words that other agents know. Whether
-//! this machine has it is the service's to judge.
+//! Start: checks the arguments of a new task, with the errors of the legacy tool. The service checks paths and settings of
+//! this machine.
 
 use super::envelope::{TaskEnvelope, summary};
 use super::rows::Subject;
@@ -20,7 +20,7 @@ pub fn prompt_summary(prompt: &str) -> String {
 
 impl<D: BridgeService> TaskService<D> {
     pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> Done {
-        let new = wanted(caller, args)?;
+        let new = new_task(caller, args)?;
         let begun = self.service.start_task(new).await?;
         let task_id = begun.task.task_id.to_string();
         let subject = Subject::Task(Box::new(begun.task));
@@ -35,13 +35,13 @@ impl<D: BridgeService> TaskService<D> {
     }
 }
 
-/// An empty text is the same as none: that is how other agents leave something out.
+/// An empty text counts as absent: other agents leave parameters out that way.
 fn given(text: Option<String>) -> Option<String> {
     text.map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
 }
 
-fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
+fn new_task(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
     if args.prompt.trim().is_empty() {
         return Err(ControlError::invalid(
             "codex_bridge start requires a non-empty prompt.",

@@ -11,7 +11,7 @@ use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::MessageId;
 use std::time::Duration;
 
-/// How long a caller waits for the end of a turn that is being interrupted; after it the task says how it stands.
+/// How long a caller waits for the end of a turn that is being interrupted; after it the task is returned as it is.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 pub(super) async fn cancel<D: BridgeService>(
@@ -29,7 +29,7 @@ pub(super) async fn cancel<D: BridgeService>(
     }
     stop(call, &view).await?;
     let over = |view: &TaskSnapshot| view.now().state.terminal();
-    // Stopping is refused to nobody for want of a place.
+    // A cancel is not refused for lack of a permit.
     let permit = call.stream_permit().ok();
     let view = until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
     Ok(call.render(&view, None).await)
@@ -54,8 +54,8 @@ fn not_alone(id: &str) -> A2aError {
     A2aError::not_cancelable(id, why)
 }
 
-/// What has no answer yet, newest first, so that nothing begins because something before it was stopped; without such,
-/// the last one, whose answer asks back.
+/// The messages without an answer, newest first, so that none begins when the one before it is stopped. Without such, the
+/// last one, whose answer asks the client.
 fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
     let id = |one: &TaskMessage| one.message.message_id.clone();
     let unfinished: Vec<MessageId> = view
@@ -72,8 +72,8 @@ fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
     }
 }
 
-/// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
-/// to the turn of another one ends with that turn.
+/// Stops the messages in a spawned task: a caller that disconnects does not leave it half done. A message that joined the
+/// turn of another one ends with that turn.
 async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(), A2aError> {
     let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
@@ -90,7 +90,7 @@ async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(
                 CancelOutcome::Steered(leader) if has(&view, &leader) => {
                     cancel(leader).await?;
                 }
-                // Just now.
+                // It joined the turn of another task since `carried_by_another`.
                 CancelOutcome::Steered(_) => left = true,
                 CancelOutcome::Cancelled | CancelOutcome::Stopping | CancelOutcome::TooLate => {}
             }

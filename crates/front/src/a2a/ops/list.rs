@@ -1,7 +1,7 @@
 //! The tasks of a caller, newest change first, by pages.
 //!
-//! How a task stands is derived, so that a filter by status looks at tasks one by one, up to a bound for one call. A
-//! page that ends there may have fewer tasks than were wanted, and says where to go on.
+//! The status of a task is derived, so a filter by status reads tasks one by one, up to a bound per call. A page that ends
+//! there may have fewer tasks than requested, and has a token for the next one.
 
 use crate::BridgeService;
 use crate::a2a::call::Call;
@@ -12,14 +12,14 @@ use bridge_core::port::{Read, RowsError, TaskQuery};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, ConversationId, TaskId, Timestamp};
 
-/// Tasks of a page where nobody says how many.
+/// Default page size.
 const PAGE_DEFAULT: u32 = 50;
-/// Tasks that one call looks at when it filters by status; what is behind them is on the next page, and not counted yet.
-const LOOKED_AT_MAX: u32 = 1_000;
-/// Tasks that are looked at in one read of the ledger.
-const LOOKED_AT_ONCE: u32 = 100;
+/// Tasks that one call reads when it filters by status; later ones are on the next page, and not counted yet.
+const READ_MAX: u32 = 1_000;
+/// Tasks per read of the ledger.
+const READ_ONCE: u32 = 100;
 
-/// Where a task is in the list.
+/// The position of a task in the list.
 type Place = (Timestamp, TaskId);
 
 /// One page.
@@ -86,7 +86,7 @@ pub(super) async fn list<D: BridgeService>(
     })
 }
 
-/// The conversation that a context is, if there ever was one.
+/// The conversation of a context, if there is one.
 async fn conversation<D: BridgeService>(
     service: &D,
     (channel, key): (ChannelId, String),
@@ -118,7 +118,7 @@ fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
     })
 }
 
-/// A page of those that stand so. Others use the ledger between two looks.
+/// A page of tasks with this status, in several reads, so that others can use the ledger in between.
 async fn filtered<D: BridgeService>(
     service: &D,
     mut query: TaskQuery,
@@ -126,7 +126,7 @@ async fn filtered<D: BridgeService>(
     counted: u64,
 ) -> Result<Page, A2aError> {
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    query.limit = LOOKED_AT_ONCE;
+    query.limit = READ_ONCE;
     let (mut views, mut total, mut looked): (Vec<TaskSnapshot>, u64, u32) =
         (Vec::new(), counted, 0);
     let mut end = None;
@@ -139,16 +139,14 @@ async fn filtered<D: BridgeService>(
         end = look.end.or(end);
         views.extend(look.views);
         total = total.saturating_add(look.fit);
-        looked = looked.saturating_add(LOOKED_AT_ONCE);
+        looked = looked.saturating_add(READ_ONCE);
         let listed = counted.saturating_add(u64::try_from(views.len()).unwrap_or(u64::MAX));
         let next = match (look.last, &end) {
             // There are no more.
             (None, Some(end)) if total > listed => Some(end.clone()),
             (None, _) => None,
-            (Some(_), Some(end)) if looked >= LOOKED_AT_MAX && views.len() >= size => {
-                Some(end.clone())
-            }
-            (Some(last), _) if looked >= LOOKED_AT_MAX => Some(last),
+            (Some(_), Some(end)) if looked >= READ_MAX && views.len() >= size => Some(end.clone()),
+            (Some(last), _) if looked >= READ_MAX => Some(last),
             (Some(last), _) => {
                 query.before = Some(last);
                 continue;
@@ -161,15 +159,15 @@ async fn filtered<D: BridgeService>(
     }
 }
 
-/// What one look at some tasks found.
+/// Result of one read.
 struct Look {
-    /// Those that stand so, as many as there is room for.
+    /// Tasks with the status, as many as there is room for.
     views: Vec<TaskSnapshot>,
-    /// How many stand so.
+    /// Number of tasks with the status.
     fit: u64,
     /// The place of the last one in `views`.
     end: Option<Place>,
-    /// The place of the last one that was looked at; none where there are no more.
+    /// The place of the last task that was read; `None` if there are no more.
     last: Option<Place>,
 }
 
@@ -203,7 +201,7 @@ fn look(
     Ok(look)
 }
 
-/// Where the next page begins: behind this one.
+/// The token of the page after this task.
 fn token(at: Timestamp, id: &TaskId) -> String {
     format!("{}~{id}", at.0)
 }

@@ -1,5 +1,4 @@
-//! Send: a message begins a task, goes on with one, or answers a question of Codex in one; then its caller waits, or
-//! follows it.
+//! Send: a message starts a task, continues one, or answers a question of Codex in one; then its caller waits or streams.
 
 use super::get::{owned, until};
 use super::push;
@@ -21,12 +20,12 @@ use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::value::TaskId;
 use std::time::Duration;
 
-/// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task says how it
-/// stands, and goes on.
+/// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task is
+/// returned as it is, and goes on.
 const SEND_WAIT: Duration = Duration::from_secs(30 * 60);
-/// What is wrong when a push configuration that came with a message may not be.
+/// The field to blame for a refused push configuration of a message.
 const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
-/// What is said where there is nothing to do.
+/// The answer to an empty message.
 const NOTHING: &str = "(empty prompt — nothing to do)";
 
 pub(super) async fn send<D: BridgeService>(
@@ -39,7 +38,7 @@ pub(super) async fn send<D: BridgeService>(
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     let blocking = configuration.return_immediately != Some(true);
-    // Whoever waits has a place among those that are waited for.
+    // A waiting call counts as a stream.
     let permit = if blocking {
         Some(call.stream_permit()?)
     } else {
@@ -75,7 +74,7 @@ pub(super) async fn stream<D: BridgeService>(
         return Ok(EventStream::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
-    // Before anything is stored, and kept: nobody is refused for want of a place after that.
+    // Before anything is stored: a stored message is never refused for lack of a permit.
     let permit = call.stream_permit()?;
     match place(call, parsed, configuration).await? {
         Placed::In(task_id) => match EventStream::of(call, permit, &task_id, Until::Asked).await {
@@ -132,7 +131,7 @@ async fn asked_again<D: BridgeService>(
     EventStream::one(None, StreamResponse::Task(task))
 }
 
-/// The task as it still waits, with what was wrong with the answer before what it asks.
+/// The waiting task, with the reason why the answer was refused before its question.
 async fn still_asked<D: BridgeService>(
     call: &Call<D>,
     view: &TaskSnapshot,
@@ -162,13 +161,13 @@ fn unconfigured() -> SendMessageConfiguration {
     }
 }
 
-/// Whether its caller is waited for, or nothing more happens.
+/// Whether the task is over or waits for its client.
 fn rests(view: &TaskSnapshot) -> bool {
     let state = view.now().state;
     state.terminal() || state.interrupted()
 }
 
-/// The plain reply that the last answer is, if it is one. Files are of the task: with them the task is the answer.
+/// The last answer as a plain message, if it is one. Files belong to the task: with them the task is the answer.
 fn said(view: &TaskSnapshot) -> Option<Message> {
     let last = view.messages.last().filter(|last| last.files.is_empty())?;
     let (outcome, _) = outcome::read(&last.answer.as_ref()?.text);
@@ -188,18 +187,18 @@ fn nothing(parsed: &ParsedMessage) -> Message {
     }
 }
 
-/// Where a message is.
+/// Where a message was stored.
 enum Placed {
     /// In this task, as its next message or as the answer to a question.
     In(TaskId),
-    /// Nowhere: the task waits for an answer, and this is none.
+    /// Not stored: the task waits for an answer, and this is none.
     NotAnAnswer {
         view: Box<TaskSnapshot>,
         why: String,
     },
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk.
+/// Stores a message; it is on disk when this resolves.
 async fn place<D: BridgeService>(
     call: &Call<D>,
     parsed: ParsedMessage,
@@ -217,7 +216,7 @@ async fn place<D: BridgeService>(
         fits(&view, &parsed, keyed)?;
         if let Some(config) = &config {
             push::check(call, task_id.as_ref(), config, PUSH_FIELD).await?;
-            // As it was before the message, so that nothing that comes of it is missed.
+            // Before the message is stored, so that none of its events is missed.
             since = push::Since::now_of(call, &view.task.task_id).await?;
         }
         answered = answer(call, &parsed, view, key.map(String::as_str)).await?;
@@ -228,7 +227,7 @@ async fn place<D: BridgeService>(
         Some(placed) => placed,
         None => Placed::In(take(call, parsed).await?),
     };
-    // It may be waited for until its task ends.
+    // The call may wait until its task ends.
     if let Some(room) = &call.room {
         room.release();
     }
@@ -257,7 +256,7 @@ async fn answer<D: BridgeService>(
     })
 }
 
-/// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
+/// Whether a message may continue a task. One with a key may repeat an earlier message: the ledger checks that.
 fn fits(view: &TaskSnapshot, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2aError> {
     let context = task::context_of(view);
     if parsed
