@@ -13,7 +13,7 @@ use bridge_core::task::TaskSnapshot;
 use tokio_util::sync::CancellationToken;
 
 /// One call: who calls, from where, and what was said beside the request.
-pub(crate) struct Call<D> {
+pub(crate) struct A2aCall<D> {
     pub(crate) context: Context<D>,
     pub(crate) caller: Caller,
     /// Where the caller reached us.
@@ -29,7 +29,7 @@ pub(crate) struct Call<D> {
     pub(crate) room: Option<BodyShare>,
 }
 
-impl<D: BridgeService> Call<D> {
+impl<D: BridgeService> A2aCall<D> {
     pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, A2aError> {
         let profile = context.service.a2a();
         if !profile.enabled {

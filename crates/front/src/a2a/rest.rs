@@ -1,9 +1,9 @@
 //! The HTTP+JSON binding: maps paths and methods to operations, and errors to statuses (AIP-193).
 
-use super::call::{self, Call, ProtocolVersion};
+use super::call::{self, A2aCall, ProtocolVersion};
 use super::card;
 use super::error::A2aError;
-use super::ops::{self, Done, Op};
+use super::ops::{self, Op, OperationResult};
 use crate::api::{Context, ProblemResponse, Who};
 use crate::{BridgeService, Caller};
 use axum::body::Body;
@@ -145,8 +145,8 @@ async fn answer<D: BridgeService>(
     let (head, body) = request.into_parts();
     let media = call::media(&head.headers);
     match run(context, caller, head, body, op, named).await {
-        Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
-        Ok(Done::Events(events)) => events.respond(|event| event),
+        Ok(OperationResult::Value(value)) => json(media, StatusCode::OK, &value),
+        Ok(OperationResult::Events(events)) => events.respond(|event| event),
         Err(error) => refuse(media, &error),
     }
 }
@@ -158,9 +158,9 @@ async fn run<D: BridgeService>(
     body: Body,
     op: Op,
     named: &[(&str, &str)],
-) -> Result<Done, A2aError> {
+) -> Result<OperationResult, A2aError> {
     let bytes = call::body(&head, body).await?;
-    let call = Call::new(context, caller, &head)?;
+    let call = A2aCall::new(context, caller, &head)?;
     match call.version {
         ProtocolVersion::V1 => {}
         ProtocolVersion::V03 => {

@@ -1,9 +1,9 @@
 //! The JSON-RPC 2.0 binding of 1.0 and 0.3.
 
-use super::call::{self, Call, ProtocolVersion};
+use super::call::{self, A2aCall, ProtocolVersion};
 use super::error::A2aError;
 use super::legacy;
-use super::ops::{self, Done, Op};
+use super::ops::{self, Op, OperationResult};
 use crate::BridgeService;
 use crate::api::{Context, Who};
 use axum::Json;
@@ -37,7 +37,7 @@ pub(crate) async fn call<D: BridgeService>(
     };
     drop(bytes);
     let id = asked.id.clone();
-    let call = match Call::new(context, caller, &head) {
+    let call = match A2aCall::new(context, caller, &head) {
         Ok(call) => call,
         Err(error) => return refuse(id, &error),
     };
@@ -75,7 +75,7 @@ fn read(bytes: &[u8]) -> Result<RpcRequest, RpcFailure> {
 }
 
 async fn answer<D: BridgeService>(
-    mut call: Call<D>,
+    mut call: A2aCall<D>,
     asked: RpcRequest,
 ) -> Result<Response, A2aError> {
     if let Some(op) = legacy::LegacyMethod::named(&asked.method) {
@@ -97,14 +97,14 @@ async fn answer<D: BridgeService>(
     let params = params.unwrap_or_else(|| Value::Object(Map::new()));
     let id = asked.id;
     Ok(match ops::run(&call, op, params).await? {
-        Done::Value(value) => result(id, value),
-        Done::Events(events) => events.respond(move |event| envelope(&id, event)),
+        OperationResult::Value(value) => result(id, value),
+        OperationResult::Events(events) => events.respond(move |event| envelope(&id, event)),
     })
 }
 
 /// Calls an operation of 0.3.
 async fn old<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     op: legacy::LegacyMethod,
     asked: RpcRequest,
 ) -> Result<Response, A2aError> {
@@ -115,8 +115,8 @@ async fn old<D: BridgeService>(
     let now = Op::named(method).ok_or_else(|| A2aError::method_not_found(method))?;
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
-        Done::Value(value) => result(id, in_0_3(op, value, &task_id)?),
-        Done::Events(events) => {
+        OperationResult::Value(value) => result(id, in_0_3(op, value, &task_id)?),
+        OperationResult::Events(events) => {
             events.respond(move |event| envelope(&id, legacy::streamed(op, event)))
         }
     })

@@ -8,7 +8,7 @@ use super::extract::Who;
 use super::messages::{find, view};
 use super::permits::StreamPermit;
 use super::{Context, ProblemResponse};
-use crate::control::Subject;
+use crate::control::TaskSubject;
 use crate::live::{MessageUpdates, polls};
 use crate::{BridgeService, EventView, LiveUpdate, MessageView, TextView};
 use axum::extract::{Path, State};
@@ -71,9 +71,9 @@ enum FeedEvent {
 }
 
 /// Follows one task or message.
-struct Feed<D> {
+struct EventFeed<D> {
     service: D,
-    subject: Subject,
+    subject: TaskSubject,
     cursor: FeedCursor,
     /// Ordinal after which a message is read that has no entry in the cursor.
     start: u32,
@@ -87,11 +87,11 @@ struct Feed<D> {
     ended: bool,
 }
 
-impl<D: BridgeService> Feed<D> {
-    fn new(service: D, subject: Subject, cursor: FeedCursor, start: u32) -> Self {
+impl<D: BridgeService> EventFeed<D> {
+    fn new(service: D, subject: TaskSubject, cursor: FeedCursor, start: u32) -> Self {
         let every = match &subject {
-            Subject::Task(_) => TASK_POLL,
-            Subject::Message(_) => MESSAGE_POLL,
+            TaskSubject::Task(_) => TASK_POLL,
+            TaskSubject::Message(_) => MESSAGE_POLL,
         };
         Self {
             updates: MessageUpdates::new(service.hub()),
@@ -185,7 +185,7 @@ type FeedRows = (Vec<Message>, Vec<(i64, ItemEvent)>);
 /// Loads the messages, oldest first, and their unpublished items in the order they happened.
 fn load(
     rows: &dyn Read,
-    subject: &Subject,
+    subject: &TaskSubject,
     cursor: &FeedCursor,
     start: u32,
 ) -> Result<FeedRows, RowsError> {
@@ -213,8 +213,8 @@ pub(super) async fn message_events<D: BridgeService>(
     let start = last_event_id(&headers)
         .and_then(|id| id.parse().ok())
         .unwrap_or(0);
-    let subject = Subject::Message(message_id.clone());
-    let mut feed = Feed::new(context.service, subject, FeedCursor::default(), start);
+    let subject = TaskSubject::Message(message_id.clone());
+    let mut feed = EventFeed::new(context.service, subject, FeedCursor::default(), start);
     if !feed.updates.follow(&[message_id]) {
         return Err(ProblemResponse::unavailable(
             "too many messages are being watched; ask again later",
@@ -246,11 +246,11 @@ pub(super) async fn task_events<D: BridgeService>(
     let named = id.clone();
     let found = context
         .service
-        .read(move |rows| Subject::find(rows, &named))
+        .read(move |rows| TaskSubject::find(rows, &named))
         .await?;
     let subject = found.map_err(|not| not.of(&id))?;
     let cursor = last_event_id(&headers).map_or_else(FeedCursor::default, FeedCursor::parse);
-    let feed = Feed::new(context.service, subject, cursor, 0);
+    let feed = EventFeed::new(context.service, subject, cursor, 0);
     let project = |event| match event {
         FeedEvent::Item { item, cursor } => {
             let event = about("item", &item.message_id, &EventView::from(&item))?;
@@ -272,7 +272,7 @@ pub(super) trait EventSource: Send + 'static {
 
 /// A feed as one of its surfaces shows it.
 struct Projection<D> {
-    feed: Feed<D>,
+    feed: EventFeed<D>,
     /// `None` for what the surface does not show.
     project: fn(FeedEvent) -> Option<Event>,
 }

@@ -138,13 +138,13 @@ fn dead(
     Ok(DeadList { dead, next })
 }
 
-type ActionResult = Result<(StatusCode, Json<ActView>), ProblemResponse>;
+type MessageActionResult = Result<(StatusCode, Json<ActView>), ProblemResponse>;
 
 fn done(
     status: StatusCode,
     message_id: &MessageId,
     (outcome, detail): (&str, &str),
-) -> ActionResult {
+) -> MessageActionResult {
     let act = ActView {
         message_id: message_id.to_string(),
         outcome: outcome.to_owned(),
@@ -154,7 +154,11 @@ fn done(
 }
 
 /// A conflict response with the message's state.
-async fn conflict<D: BridgeService>(service: &D, message_id: MessageId, why: &str) -> ActionResult {
+async fn conflict<D: BridgeService>(
+    service: &D,
+    message_id: MessageId,
+    why: &str,
+) -> MessageActionResult {
     let MessageView {
         message_id,
         state,
@@ -169,7 +173,7 @@ pub(super) async fn redrive<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> ActionResult {
+) -> MessageActionResult {
     let message_id = find(&service, id).await?;
     let redrive = Redrive {
         message_id: message_id.clone(),
@@ -204,7 +208,7 @@ pub(super) async fn discard<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> ActionResult {
+) -> MessageActionResult {
     let message_id = find(&service, id).await?;
     let discard = Discard {
         message_id: message_id.clone(),
@@ -222,7 +226,7 @@ pub(super) async fn cancel<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> ActionResult {
+) -> MessageActionResult {
     let message_id = find(&service, id).await?;
     let cancel = Cancel {
         message_id: message_id.clone(),

@@ -3,7 +3,7 @@
 
 use super::bodies::BodyBudget;
 use super::extract::UNGUARDED;
-use super::guard::{Gate, Identity, Listener, TokenUse, enter};
+use super::guard::{Identity, Listener, ListenerGuard, TokenUse, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
@@ -236,7 +236,7 @@ pub(super) fn router<D: BridgeService>(
         let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
         router = router.route(route.path, handler);
     }
-    let gate = Gate::new(context.clone(), listener);
+    let gate = ListenerGuard::new(context.clone(), listener);
     router
         .fallback(|request: Request| async move {
             refuse(

@@ -1,8 +1,8 @@
 //! Interrupt: ends every message of a task that has no answer, and waits until the rows say that its turn is over.
 
 use super::envelope::TaskEnvelope;
-use super::rows::{Subject, TaskRows};
-use super::service::{Done, shown};
+use super::rows::{TaskRows, TaskSubject};
+use super::service::{ActionResult, shown};
 use super::{Caller, ControlError, ControlErrorKind, TaskService};
 use crate::live::MessageUpdates;
 use crate::service::BridgeService;
@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn interrupt(&self, caller: &Caller, task_id: &str) -> Done {
+    pub(super) async fn interrupt(&self, caller: &Caller, task_id: &str) -> ActionResult {
         let subject = self.subject(task_id).await?;
         let open = self.open_of(&subject).await?;
         if open.is_empty() {
@@ -45,11 +45,11 @@ impl<D: BridgeService> TaskService<D> {
     }
 
     /// What of it has no answer and may get one.
-    async fn open_of(&self, subject: &Subject) -> Result<Vec<Message>, ControlError> {
+    async fn open_of(&self, subject: &TaskSubject) -> Result<Vec<Message>, ControlError> {
         let subject = subject.clone();
         let open = self.service.read(move |rows| match subject {
-            Subject::Task(task) => rows.unanswered_of(&task.conversation_id, STOP_MAX),
-            Subject::Message(message_id) => {
+            TaskSubject::Task(task) => rows.unanswered_of(&task.conversation_id, STOP_MAX),
+            TaskSubject::Message(message_id) => {
                 let message = rows.message(&message_id)?;
                 let open = message.filter(|message| message.life.state.name().awaits_answer());
                 Ok(open.into_iter().collect())
@@ -63,7 +63,7 @@ impl<D: BridgeService> TaskService<D> {
     async fn stop_all(
         &self,
         caller: &Caller,
-        subject: &Subject,
+        subject: &TaskSubject,
         mut open: Vec<Message>,
     ) -> Result<bool, ControlError> {
         let deadline = after(Instant::now(), WAIT);

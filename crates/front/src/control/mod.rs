@@ -18,6 +18,6 @@ pub use action::{Control, ControlAction, ControlError, ControlErrorKind, StartAr
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub(crate) use envelope::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use notify::NotificationPayload;
-pub(crate) use rows::{NotFound, Subject};
+pub(crate) use rows::{NotFound, TaskSubject};
 pub use service::{ServiceTaskWatch, TaskService};
 pub use start::prompt_summary;

@@ -4,8 +4,8 @@ use super::envelope::{
     NotificationView, NotifyEnvelope, Protocol, TaskDetail, TaskView, notification_word,
     notified_at, seconds,
 };
-use super::rows::{Subject, TaskRows};
-use super::service::{Done, shown};
+use super::rows::{TaskRows, TaskSubject};
+use super::service::{ActionResult, shown};
 use super::{Caller, ControlError, TaskService};
 use crate::service::{BridgeService, Notified};
 use bridge_core::limits::{PAGE_MAX, clip};
@@ -36,7 +36,12 @@ enum NotifyMode {
 }
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn notify(&self, caller: &Caller, limit: Option<u32>, dry_run: bool) -> Done {
+    pub(super) async fn notify(
+        &self,
+        caller: &Caller,
+        limit: Option<u32>,
+        dry_run: bool,
+    ) -> ActionResult {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
         let due = self.service.read(move |rows| due(rows, limit));
         let (mut notifications, mut processed) = (Vec::new(), 0_u32);
@@ -192,7 +197,7 @@ pub struct NotificationPayload {
 impl NotificationPayload {
     /// Made from rows; `None` if the task's messages are gone.
     pub fn load(rows: &dyn Read, task: &Task) -> Result<Option<Self>, RowsError> {
-        let loaded = TaskRows::load(rows, Subject::Task(Box::new(task.clone())))?;
+        let loaded = TaskRows::load(rows, TaskSubject::Task(Box::new(task.clone())))?;
         Ok(loaded.map(|rows| Self::of(&rows)))
     }
 

@@ -2,7 +2,7 @@
 
 use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
-use super::service::{Done, permit, shown};
+use super::service::{ActionResult, permit, shown};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
 use bridge_core::step::{Authority, DecideOutcome};
@@ -17,7 +17,7 @@ impl<D: BridgeService> TaskService<D> {
         request_id: &str,
         decision: Option<&str>,
         answers: Option<Value>,
-    ) -> Done {
+    ) -> ActionResult {
         let said = read(decision)?;
         let rows = self.look(task_id).await?;
         let request = find(&rows, request_id);

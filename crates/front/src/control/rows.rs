@@ -19,7 +19,7 @@ const TASK_PREFIX: &str = "codex-";
 
 /// What an id names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum TaskSubject {
     /// A task.
     Task(Box<Task>),
     /// A message of another channel.
@@ -46,7 +46,7 @@ impl NotFound {
     }
 }
 
-impl Subject {
+impl TaskSubject {
     /// The task or message with this id or prefix. Prefixes of tasks are searched among the newest ones.
     pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if id.starts_with(TASK_PREFIX) {
@@ -118,11 +118,11 @@ pub(crate) struct TaskRows {
 }
 
 impl TaskRows {
-    pub(crate) fn load(rows: &dyn Read, subject: Subject) -> Result<Option<Self>, RowsError> {
+    pub(crate) fn load(rows: &dyn Read, subject: TaskSubject) -> Result<Option<Self>, RowsError> {
         let messages = subject.messages(rows)?;
         let task = match subject {
-            Subject::Task(task) => Some(*task),
-            Subject::Message(_) => None,
+            TaskSubject::Task(task) => Some(*task),
+            TaskSubject::Message(_) => None,
         };
         let Some(first) = messages.first() else {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Control over the service: each action is checked against the caller's scopes, performed, and answered from rows.
 
 use super::envelope::{TaskDetail, TaskEnvelope, TaskListEnvelope, TaskView};
-use super::rows::{Subject, TaskRows};
+use super::rows::{TaskRows, TaskSubject};
 use super::{Caller, Control, ControlAction, ControlError, ControlErrorKind, Scope, TaskWatch};
 use crate::live::MessageUpdates;
 use crate::service::{BridgeService, Steering};
@@ -24,7 +24,7 @@ pub struct TaskService<D> {
 }
 
 /// An answer.
-pub(super) type Done = Result<Value, ControlError>;
+pub(super) type ActionResult = Result<Value, ControlError>;
 
 impl<D: BridgeService> TaskService<D> {
     /// Over this service.
@@ -32,16 +32,20 @@ impl<D: BridgeService> TaskService<D> {
         Self { service }
     }
 
-    pub(super) async fn subject(&self, id: &str) -> Result<Subject, ControlError> {
+    pub(super) async fn subject(&self, id: &str) -> Result<TaskSubject, ControlError> {
         let named = id.trim().to_owned();
         let found = self
             .service
-            .read(move |rows| Subject::find(rows, &named))
+            .read(move |rows| TaskSubject::find(rows, &named))
             .await?;
         found.map_err(|not| not.of(id))
     }
 
-    pub(super) async fn rows(&self, subject: Subject, id: &str) -> Result<TaskRows, ControlError> {
+    pub(super) async fn rows(
+        &self,
+        subject: TaskSubject,
+        id: &str,
+    ) -> Result<TaskRows, ControlError> {
         let found = self
             .service
             .read(move |rows| TaskRows::load(rows, subject))
@@ -55,19 +59,19 @@ impl<D: BridgeService> TaskService<D> {
         self.rows(subject, id).await
     }
 
-    async fn status(&self, task_id: &str) -> Done {
+    async fn status(&self, task_id: &str) -> ActionResult {
         let rows = self.look(task_id).await?;
         let message = format!("The task is {}.", rows.status().as_str());
         shown(TaskEnvelope::of(&rows).with_message(message))
     }
 
     /// A page of tasks, newest first, older than `before`.
-    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> Done {
+    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> ActionResult {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let before = before.map(TaskId::new);
         let rows = self.service.read(move |rows| {
             let tasks = rows.started_tasks(before.as_ref(), limit)?.into_iter();
-            let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
+            let loaded = tasks.map(|task| TaskRows::load(rows, TaskSubject::Task(Box::new(task))));
             loaded
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, _>>()
@@ -85,7 +89,7 @@ impl<D: BridgeService> TaskService<D> {
     }
 
     /// Whose questions wait, as the list of the API names them.
-    async fn requests(&self) -> Done {
+    async fn requests(&self) -> ActionResult {
         let asked = self.service.read(|rows| {
             let mut asked = Vec::new();
             for request in rows.newest_requests(true, None, PAGE_MAX)? {
@@ -107,13 +111,13 @@ impl<D: BridgeService> TaskService<D> {
     }
 
     /// Non-admin callers may steer only tasks they started.
-    async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
+    async fn may_speak(&self, caller: &Caller, subject: &TaskSubject) -> Result<(), ControlError> {
         if caller.may(Scope::Admin) {
             return Ok(());
         }
         let theirs = match subject {
-            Subject::Task(task) => task.owner == caller.name,
-            Subject::Message(message_id) => {
+            TaskSubject::Task(task) => task.owner == caller.name,
+            TaskSubject::Message(message_id) => {
                 let id = message_id.clone();
                 let found = self.service.read(move |rows| rows.message(&id));
                 found.await?.is_some_and(|message| {
@@ -130,7 +134,7 @@ impl<D: BridgeService> TaskService<D> {
         }
     }
 
-    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
+    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> ActionResult {
         if instruction.trim().is_empty() {
             let words = "codex_bridge steer requires task_id and instruction.";
             return Err(ControlError::invalid(words));
@@ -138,11 +142,11 @@ impl<D: BridgeService> TaskService<D> {
         let subject = self.subject(task_id).await?;
         self.may_speak(caller, &subject).await?;
         let steering = match &subject {
-            Subject::Task(task) => {
+            TaskSubject::Task(task) => {
                 let steered = self.service.steer_task(task, instruction, &caller.name);
                 steered.await?
             }
-            Subject::Message(message_id) => {
+            TaskSubject::Message(message_id) => {
                 let by = caller.actor().to_string();
                 let steered = self.service.tell(message_id.clone(), instruction, &by);
                 steered.await?
@@ -166,7 +170,7 @@ impl<D: BridgeService> Control for TaskService<D> {
         ServiceTaskWatch::of(self.service.clone(), task_id)
     }
 
-    async fn act(&self, caller: &Caller, act: ControlAction) -> Done {
+    async fn act(&self, caller: &Caller, act: ControlAction) -> ActionResult {
         permit(caller, act.scope())?;
         match act {
             ControlAction::Start(args) => self.start(caller, args).await,
@@ -196,7 +200,7 @@ impl<D: BridgeService> Control for TaskService<D> {
 }
 
 /// As JSON.
-pub(super) fn shown(envelope: impl Serialize) -> Done {
+pub(super) fn shown(envelope: impl Serialize) -> ActionResult {
     serde_json::to_value(envelope).map_err(|error| {
         let said = format!("the answer can't be written as JSON: {error}");
         ControlError::new(ControlErrorKind::Unavailable, said)
@@ -236,7 +240,7 @@ impl<D: BridgeService> ServiceTaskWatch<D> {
     async fn follow_open(&mut self) -> Result<bool, LedgerError> {
         let id = self.id.clone();
         let open = self.service.read(move |rows| {
-            let Ok(subject) = Subject::find(rows, &id)? else {
+            let Ok(subject) = TaskSubject::find(rows, &id)? else {
                 return Ok(Vec::new());
             };
             let mut messages = subject.messages(rows)?;

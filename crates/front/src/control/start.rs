@@ -2,8 +2,8 @@
 //! this machine.
 
 use super::envelope::{TaskEnvelope, summary};
-use super::rows::Subject;
-use super::service::{Done, shown};
+use super::rows::TaskSubject;
+use super::service::{ActionResult, shown};
 use super::{Caller, ControlError, Grants, Scope, StartArgs, TaskService};
 use crate::service::{BridgeService, NewTask};
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
@@ -19,11 +19,11 @@ pub fn prompt_summary(prompt: &str) -> String {
 }
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> Done {
+    pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> ActionResult {
         let new = new_task(caller, args)?;
         let begun = self.service.start_task(new).await?;
         let task_id = begun.task.task_id.to_string();
-        let subject = Subject::Task(Box::new(begun.task));
+        let subject = TaskSubject::Task(Box::new(begun.task));
         let rows = self.rows(subject, &task_id).await?;
         let message = if begun.duplicate {
             "This Codex task was started before with the same key."

@@ -1,7 +1,7 @@
 //! Cancel: every message of a task that has no answer yet is stopped.
 
 use super::get::{owned, until};
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 
 use crate::BridgeService;
 use crate::a2a::error::A2aError;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 pub(super) async fn cancel<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: CancelTaskRequest,
 ) -> Result<Task, A2aError> {
     let view = owned(&call.context.service, &call.caller, &request.id).await?;
@@ -74,7 +74,7 @@ fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
 
 /// Stops the messages in a spawned task: a caller that disconnects does not leave it half done. A message that joined the
 /// turn of another one ends with that turn.
-async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(), A2aError> {
+async fn stop<D: BridgeService>(call: &A2aCall<D>, view: &TaskSnapshot) -> Result<(), A2aError> {
     let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {

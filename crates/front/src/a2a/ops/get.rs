@@ -1,8 +1,8 @@
 //! One task of its owner: get it, subscribe to it, wait for it, and read the files of its answers.
 
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
-use crate::a2a::sse::{EventStream, Until};
+use crate::a2a::sse::{TaskEventStream, Until};
 use crate::api::StreamPermit;
 use crate::live::MessageUpdates;
 use crate::{BridgeService, Caller};
@@ -29,7 +29,7 @@ pub(super) async fn owned<D: BridgeService>(
 }
 
 pub(super) async fn get<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: GetTaskRequest,
 ) -> Result<Task, A2aError> {
     let view = owned(&call.context.service, &call.caller, &request.id).await?;
@@ -37,9 +37,9 @@ pub(super) async fn get<D: BridgeService>(
 }
 
 pub(super) async fn subscribe<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: SubscribeToTaskRequest,
-) -> Result<EventStream, A2aError> {
+) -> Result<TaskEventStream, A2aError> {
     let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
     // A client that lost the connection just before the end, and resumes, still gets the last events.
@@ -52,7 +52,7 @@ pub(super) async fn subscribe<D: BridgeService>(
         )));
     }
     let permit = call.stream_permit()?;
-    EventStream::of(call, permit, &view.task.task_id, Until::Over).await
+    TaskEventStream::of(call, permit, &view.task.task_id, Until::Over).await
 }
 
 /// A file of an answer.
@@ -82,7 +82,7 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 /// Waits until `enough` says so, the time is over or the daemon stops; then returns the task as it is. A caller
 /// with a permit gets an error once its token is revoked.
 pub(super) async fn until<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     permit: Option<&StreamPermit>,
     id: &str,
     longest: Duration,

@@ -4,7 +4,7 @@
 //! there may have fewer tasks than requested, and has a token for the next one.
 
 use crate::BridgeService;
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
@@ -20,18 +20,18 @@ const READ_MAX: u32 = 1_000;
 const READ_ONCE: u32 = 100;
 
 /// The position of a task in the list.
-type Place = (Timestamp, TaskId);
+type ListPosition = (Timestamp, TaskId);
 
 /// One page.
 #[derive(Default)]
-struct Page {
+struct ListPage {
     views: Vec<TaskSnapshot>,
     next: String,
     total: u64,
 }
 
 pub(super) async fn list<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: ListTasksRequest,
 ) -> Result<ListTasksResponse, A2aError> {
     let size = request.page_size.map_or(PAGE_DEFAULT, i32::unsigned_abs);
@@ -65,7 +65,7 @@ pub(super) async fn list<D: BridgeService>(
         None => true,
     };
     let page = match status {
-        _ if !known => Page::default(),
+        _ if !known => ListPage::default(),
         Some(status) => filtered(service, query, status, counted).await?,
         None => service.read(move |rows| plain(rows, &query)).await?,
     };
@@ -96,7 +96,7 @@ async fn conversation<D: BridgeService>(
     Ok(found.map(|conversation| conversation.conversation_id))
 }
 
-fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
+fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<ListPage, RowsError> {
     let one_more = TaskQuery {
         limit: query.limit.saturating_add(1),
         ..query.clone()
@@ -111,7 +111,7 @@ fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
     for (task, _) in &found {
         views.extend(TaskSnapshot::load(rows, &task.task_id)?);
     }
-    Ok(Page {
+    Ok(ListPage {
         views,
         next,
         total: rows.agent_tasks_count(query)?,
@@ -124,7 +124,7 @@ async fn filtered<D: BridgeService>(
     mut query: TaskQuery,
     status: TaskState,
     counted: u64,
-) -> Result<Page, A2aError> {
+) -> Result<ListPage, A2aError> {
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
     query.limit = READ_ONCE;
     let (mut views, mut total, mut looked): (Vec<TaskSnapshot>, u64, u32) =
@@ -155,20 +155,20 @@ async fn filtered<D: BridgeService>(
         let next = next.map_or_else(String::new, |(at, id)| {
             format!("{}~{listed}", token(at, &id))
         });
-        return Ok(Page { views, next, total });
+        return Ok(ListPage { views, next, total });
     }
 }
 
 /// Result of one read.
-struct Look {
+struct ListRead {
     /// Tasks with the status, as many as there is room for.
     views: Vec<TaskSnapshot>,
     /// Number of tasks with the status.
     fit: u64,
     /// The place of the last one in `views`.
-    end: Option<Place>,
+    end: Option<ListPosition>,
     /// The place of the last task that was read; `None` if there are no more.
-    last: Option<Place>,
+    last: Option<ListPosition>,
 }
 
 fn look(
@@ -176,10 +176,10 @@ fn look(
     query: &TaskQuery,
     status: &TaskState,
     room: usize,
-) -> Result<Look, RowsError> {
+) -> Result<ListRead, RowsError> {
     let found = rows.agent_tasks(query)?;
     let more = found.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let mut look = Look {
+    let mut look = ListRead {
         views: Vec::new(),
         fit: 0,
         end: None,
@@ -207,7 +207,7 @@ fn token(at: Timestamp, id: &TaskId) -> String {
 }
 
 /// The place, and how many tasks were listed before it, where that is known.
-fn read_token(token: &str) -> Result<(Place, u64), A2aError> {
+fn read_token(token: &str) -> Result<(ListPosition, u64), A2aError> {
     let read = || {
         let mut words = token.split('~');
         let (at, id) = (words.next()?.parse().ok()?, words.next()?);

@@ -2,7 +2,7 @@
 //! daemon's.
 
 use super::get::owned;
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::{BridgeService, PushPut, TokenHash};
 use a2a::{
@@ -16,7 +16,7 @@ use bridge_core::task_events::{FROM_NOW, Timeline};
 use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
 
 pub(super) async fn create<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     config: TaskPushNotificationConfig,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
     let view = owned(&call.context.service, &call.caller, &config.task_id).await?;
@@ -37,7 +37,7 @@ pub(super) enum Since {
 impl Since {
     /// After the newest event of a task.
     pub(super) async fn now_of<D: BridgeService>(
-        call: &Call<D>,
+        call: &A2aCall<D>,
         id: &TaskId,
     ) -> Result<Self, A2aError> {
         let task_id = id.clone();
@@ -63,7 +63,7 @@ pub(super) fn inline(
 
 /// Keeps a configuration; `field` is what is wrong when its address may not be.
 pub(super) async fn put<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
@@ -83,7 +83,7 @@ pub(super) async fn put<D: BridgeService>(
 
 /// Whether a configuration could be kept, asked before its message is stored: nothing is done for one that is refused.
 pub(super) async fn check<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: Option<&TaskId>,
     config: &TaskPushNotificationConfig,
     field: &str,
@@ -117,7 +117,7 @@ pub(super) async fn check<D: BridgeService>(
 }
 
 fn wanted<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
@@ -149,7 +149,7 @@ fn wanted<D: BridgeService>(
 }
 
 pub(super) async fn get<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: GetTaskPushNotificationConfigRequest,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
     let service = &call.context.service;
@@ -165,7 +165,7 @@ pub(super) async fn get<D: BridgeService>(
 
 /// All of them: there are few of one task.
 pub(super) async fn list<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: ListTaskPushNotificationConfigsRequest,
 ) -> Result<ListTaskPushNotificationConfigsResponse, A2aError> {
     let service = &call.context.service;
@@ -181,7 +181,7 @@ pub(super) async fn list<D: BridgeService>(
 
 /// One that is not there is fine: deleting twice is deleting once.
 pub(super) async fn delete<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: DeleteTaskPushNotificationConfigRequest,
 ) -> Result<(), A2aError> {
     let task_id = TaskId::new(request.task_id.as_str());

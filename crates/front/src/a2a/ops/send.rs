@@ -2,11 +2,11 @@
 
 use super::get::{owned, until};
 use super::push;
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::a2a::parse::{ParsedMessage, parse};
 use crate::a2a::questions::{self, AnswerResult};
-use crate::a2a::sse::{EventStream, Until};
+use crate::a2a::sse::{TaskEventStream, Until};
 use crate::a2a::stream::{SequencedEvent, StartAt};
 use crate::a2a::task;
 use crate::{BridgeService, NewTaskInput, SubmitError};
@@ -29,7 +29,7 @@ const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
 const NOTHING: &str = "(empty prompt — nothing to do)";
 
 pub(super) async fn send<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: SendMessageRequest,
 ) -> Result<SendMessageResponse, A2aError> {
     let parsed = parse(request.message)?;
@@ -65,22 +65,24 @@ pub(super) async fn send<D: BridgeService>(
 }
 
 pub(super) async fn stream<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: SendMessageRequest,
-) -> Result<EventStream, A2aError> {
+) -> Result<TaskEventStream, A2aError> {
     let parsed = parse(request.message)?;
     if parsed.is_empty() {
         let said = StreamResponse::Message(nothing(&parsed));
-        return Ok(EventStream::one(None, said));
+        return Ok(TaskEventStream::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Before anything is stored: a stored message is never refused for lack of a permit.
     let permit = call.stream_permit()?;
     match place(call, parsed, configuration).await? {
-        Placed::In(task_id) => match EventStream::of(call, permit, &task_id, Until::Asked).await {
-            Ok(events) => Ok(events),
-            Err(error) => alone(call, &task_id, &error).await,
-        },
+        Placed::In(task_id) => {
+            match TaskEventStream::of(call, permit, &task_id, Until::Asked).await {
+                Ok(events) => Ok(events),
+                Err(error) => alone(call, &task_id, &error).await,
+            }
+        }
         Placed::NotAnAnswer { view, why } => Ok(asked_again(call, &view, &why).await),
     }
 }
@@ -88,10 +90,10 @@ pub(super) async fn stream<D: BridgeService>(
 /// The task as it is now, where its message is stored and it can't be streamed: an error would say that
 /// nothing was done.
 async fn alone<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: &TaskId,
     error: &A2aError,
-) -> Result<EventStream, A2aError> {
+) -> Result<TaskEventStream, A2aError> {
     let id = task_id.as_str();
     tracing::warn!(
         task = id,
@@ -100,16 +102,16 @@ async fn alone<D: BridgeService>(
     );
     let view = owned(&call.context.service, &call.caller, id).await?;
     let task = call.render(&view, None).await;
-    Ok(EventStream::one(None, StreamResponse::Task(task)))
+    Ok(TaskEventStream::one(None, StreamResponse::Task(task)))
 }
 
 /// One event that says what was wrong with an answer. It has the sequence number of the current snapshot, so that its
 /// client can resume from there.
 async fn asked_again<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     view: &TaskSnapshot,
     why: &str,
-) -> EventStream {
+) -> TaskEventStream {
     let context = &call.context;
     let task_id = &view.task.task_id;
     let subscribing =
@@ -125,15 +127,15 @@ async fn asked_again<D: BridgeService>(
     {
         let mut task = task.clone();
         say_why(&mut task, why);
-        return EventStream::one(Some(sequence), StreamResponse::Task(task));
+        return TaskEventStream::one(Some(sequence), StreamResponse::Task(task));
     }
     let task = still_asked(call, view, why, None).await;
-    EventStream::one(None, StreamResponse::Task(task))
+    TaskEventStream::one(None, StreamResponse::Task(task))
 }
 
 /// The waiting task, with the reason why the answer was refused before its question.
 async fn still_asked<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     view: &TaskSnapshot,
     why: &str,
     history: Option<i32>,
@@ -200,7 +202,7 @@ enum Placed {
 
 /// Stores a message; it is on disk when this resolves.
 async fn place<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     parsed: ParsedMessage,
     configuration: SendMessageConfiguration,
 ) -> Result<Placed, A2aError> {
@@ -239,7 +241,7 @@ async fn place<D: BridgeService>(
 
 /// Whether a message that goes on with a task answers a question in it.
 async fn answer<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     parsed: &ParsedMessage,
     view: TaskSnapshot,
     key: Option<&str>,
@@ -282,7 +284,10 @@ fn over(state: A2aState) -> A2aError {
     ))
 }
 
-async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result<TaskId, A2aError> {
+async fn take<D: BridgeService>(
+    call: &A2aCall<D>,
+    parsed: ParsedMessage,
+) -> Result<TaskId, A2aError> {
     let (original, brief) = (parsed.stored()?, parsed.brief()?);
     let named = parsed.task.clone();
     let input = NewTaskInput {

@@ -4,7 +4,7 @@
 //! so that timing reveals nothing about them. The token table is cached, so that a flood of calls with invalid tokens does
 //! not reach the ledger; adding or revoking a token clears the cache.
 
-use super::{Gate, Listener};
+use super::{Listener, ListenerGuard};
 use crate::api::limits::TOKEN_MAX_BYTES;
 use crate::control::{Caller, Grants, LocalProgram, Scope, Via};
 use crate::{A2aAuth, BridgeService, TokenHash, lock};
@@ -38,7 +38,7 @@ pub(in crate::api) const A2A_PATH: &str = "/a2a";
 /// Interval at which the use of a token is recorded.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
-impl<D: BridgeService> Gate<D> {
+impl<D: BridgeService> ListenerGuard<D> {
     /// Identifies the caller of a request.
     pub(super) async fn identify(
         &self,
