@@ -9,8 +9,7 @@ use std::time::Duration;
 
 pub(crate) fn keep(args: KeeperArgs) -> ExitCode {
     let mut codex = args.codex.into_iter();
-    let (Some(transport), Some(binary)) = (Transport::from_word(&args.transport), codex.next())
-    else {
+    let (Ok(transport), Some(binary)) = (args.transport.parse::<Transport>(), codex.next()) else {
         eprintln!("keeper: unknown transport {}", args.transport);
         return ExitCode::FAILURE;
     };

@@ -11,7 +11,7 @@ mod tests;
 pub use place::Place;
 pub use shell::{Prefix, quote};
 
-use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
+use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier, words};
 
 /// What Codex wants to do, in facts that rules look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,17 +56,11 @@ pub enum RuleDecision {
     Deny,
 }
 
-impl RuleDecision {
-    /// The word in the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
-    }
-}
+words!(RuleDecision {
+    Allow => "allow",
+    Ask => "ask",
+    Deny => "deny",
+});
 
 /// One decision of the operator, made beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -119,6 +119,11 @@ pub enum NextInput {
     Continue,
 }
 
+words!(NextInput {
+    Message => "message",
+    Continue => "continue",
+});
+
 /// Whether a person or an agent waits for the answer; people go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SenderKind {

@@ -85,22 +85,22 @@ fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
 }
 
 fn sandbox(word: &str) -> Result<Sandbox, ControlError> {
-    match Sandbox::from_word(word) {
-        Some(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
-        Some(Sandbox::DangerFullAccess) => Err(invalid(
+    match word.parse() {
+        Ok(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
+        Ok(Sandbox::DangerFullAccess) => Err(invalid(
             "codex_bridge refuses danger-full-access as a default bridge sandbox.",
         )),
-        None => Err(invalid(
+        Err(_) => Err(invalid(
             "sandbox must be one of read-only, workspace-write.",
         )),
     }
 }
 
 fn approval_policy(word: &str) -> Result<ApprovalPolicy, ControlError> {
-    match ApprovalPolicy::from_word(word) {
-        Some(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
-        Some(ApprovalPolicy::Never) => Err(invalid("codex_bridge refuses approval_policy=never.")),
-        None => Err(invalid(
+    match word.parse() {
+        Ok(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
+        Ok(ApprovalPolicy::Never) => Err(invalid("codex_bridge refuses approval_policy=never.")),
+        Err(_) => Err(invalid(
             "approval_policy must be one of on-request, untrusted.",
         )),
     }

@@ -8,7 +8,7 @@ use super::{attached, sql, sums, task};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
-    NextInput, Round, SenderKind, Seq, StateName, Tier, Timestamp, TurnId,
+    Round, Seq, StateName, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, ToSql, params};
 
@@ -60,9 +60,9 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
         seq: fields.next().map(Seq)?,
         channel: fields.id(ChannelId::new)?,
         external_id: fields.id(ExternalId::new)?,
-        kind: fields.word(SenderKind::from_word)?,
+        kind: fields.word()?,
         sender: fields.next()?,
-        tier: fields.word(Tier::from_word)?,
+        tier: fields.word()?,
         body: fields.text()?,
         attachments: attached::read(&mut fields)?,
         said_at: fields.time()?,
@@ -75,7 +75,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
             spent: fields.next()?,
             continues: fields.next()?,
             suspect: fields.next()?,
-            input: fields.word(input_from_word)?,
+            input: fields.word()?,
             stop: fields.next()?,
             failure: fields.maybe_failure()?,
             updated_at: fields.time()?,
@@ -84,7 +84,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
 }
 
 fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
-    let name = fields.word(StateName::from_word)?;
+    let name = fields.word()?;
     let turn_id = fields.maybe_id(TurnId::new)?;
     let reason: Option<String> = fields.next()?;
     let leader = fields.maybe_id(MessageId::new)?;
@@ -131,19 +131,6 @@ fn read_hold(
     };
     let failure = fields.required("it is held without a reason", failure)?;
     Ok(Some(Hold { until, failure }))
-}
-
-fn input_word(input: NextInput) -> &'static str {
-    match input {
-        NextInput::Message => "message",
-        NextInput::Continue => "continue",
-    }
-}
-
-fn input_from_word(word: &str) -> Option<NextInput> {
-    [NextInput::Message, NextInput::Continue]
-        .into_iter()
-        .find(|input| input_word(*input) == word)
 }
 
 /// The columns of a life that depend on its state.
@@ -196,7 +183,7 @@ fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSq
         hold,
     } = state_columns(&life.state);
     let (hold_class, hold_class_until, hold_reason) = failure_columns(hold);
-    let input = input_word(life.input);
+    let input = life.input.as_str();
     let (class, class_until, class_reason) = failure_columns(life.failure.as_ref());
     let life: [&dyn ToSql; 18] = [
         &state,

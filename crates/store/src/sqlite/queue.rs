@@ -11,8 +11,7 @@ use bridge_core::port::{
     Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount, Workplace,
 };
 use bridge_core::value::{
-    ChannelId, ConversationId, Message, MessageId, Round, Sandbox, SenderKind, Seq, StateName,
-    Tier, Timestamp,
+    ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -313,8 +312,8 @@ pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Fligh
         let flight = read_flight(&mut fields)?;
         let at = Workplace {
             workdir: fields.next()?,
-            tier: fields.word(Tier::from_word)?,
-            given: fields.maybe_word(Sandbox::from_word)?,
+            tier: fields.word()?,
+            given: fields.maybe_word()?,
         };
         Ok(Flight {
             at: Some(at),
@@ -331,8 +330,8 @@ fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
     Ok(Flight {
         channel: fields.id(ChannelId::new)?,
         sender: fields.next()?,
-        tier: fields.word(Tier::from_word)?,
-        kind: fields.word(SenderKind::from_word)?,
+        tier: fields.word()?,
+        kind: fields.word()?,
         turns: fields.next()?,
         waiting: fields.next()?,
         suspects: fields.next()?,
@@ -546,7 +545,7 @@ pub(super) fn counts(conn: &Connection) -> Result<Vec<StateCount>, RowsError> {
     let mut counts = sql::many(conn, COUNTS, [], |row| {
         let mut fields = Fields::of("messages in state", row);
         Ok(StateCount {
-            state: fields.word(StateName::from_word)?,
+            state: fields.word()?,
             count: u64::from(fields.next::<u32>()?),
         })
     })?;

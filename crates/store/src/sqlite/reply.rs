@@ -7,7 +7,7 @@ use super::{attached, sql, sums};
 use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyKind, ReplyState, ReplyStateName,
+    ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyState, ReplyStateName,
     SenderKind, Seq, Timestamp, Twin,
 };
 use rusqlite::{Connection, Row, params};
@@ -48,7 +48,7 @@ fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
         conversation_id: fields.id(ConversationId::new)?,
         seq: fields.next().map(Seq)?,
         key: fields.id(ReplyKey::new)?,
-        kind: fields.word(ReplyKind::from_word)?,
+        kind: fields.word()?,
         body: fields.text()?,
         attachments: attached::read(&mut fields)?,
         state: read_state(&mut fields)?,
@@ -59,7 +59,7 @@ fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
 }
 
 fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
-    let name = fields.word(ReplyStateName::from_word)?;
+    let name = fields.word()?;
     let not_before = fields.maybe_time()?;
     let receipt = fields.next()?;
     let sent_at = fields.maybe_time()?;

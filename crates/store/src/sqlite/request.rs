@@ -9,9 +9,9 @@ use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
-    Actor, ConversationId, DecidedBy, Deciders, EffectDigest, IncarnationId, ItemId, MessageId,
-    Request, RequestDecision, RequestId, RequestKind, RequestState, RequestStateName,
-    RequestVerdict, Timestamp, Wants,
+    Actor, ConversationId, DecidedBy, EffectDigest, IncarnationId, ItemId, MessageId,
+    Request, RequestId, RequestState, RequestStateName,
+    RequestVerdict, Timestamp,
 };
 use rusqlite::{Connection, Params, Row, params};
 
@@ -43,14 +43,14 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         rpc_id: fields.next()?,
         item_id: fields.maybe_id(ItemId::new)?,
         method: fields.next()?,
-        kind: fields.word(|word| Some(RequestKind::from_word(word)))?,
+        kind: fields.word()?,
         headline: fields.next()?,
         shown: fields.next()?,
         digest: EffectDigest::stored(fields.next::<String>()?),
         payload: fields.next()?,
-        wants: fields.word(Wants::from_word)?,
+        wants: fields.word()?,
         secret_answer: fields.next()?,
-        deciders: fields.word(Deciders::from_word)?,
+        deciders: fields.word()?,
         state: read_state(&mut fields)?,
         created_at: fields.time()?,
         deadline: fields.time()?,
@@ -68,7 +68,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
     let at = fields.maybe_time()?;
     let why: Option<String> = fields.next()?;
     let verdict = |fields: &mut Fields<'_, '_>| {
-        let decision = decision.as_deref().and_then(RequestDecision::from_word);
+        let decision = decision.and_then(|word| word.parse().ok());
         Ok(RequestVerdict {
             decision: fields.required("its decision can't be read", decision)?,
             answers,

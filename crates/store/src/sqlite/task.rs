@@ -7,8 +7,8 @@ use super::fields::Fields;
 use super::{sql, sums};
 use bridge_core::port::{RowsError, TaskQuery};
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ChannelId, ConversationId, ExternalId, MessageId, ReadAccess,
-    RequestId, Sandbox, Task, TaskId, TaskInput, TaskInputKind, TaskStart, TaskTerms, Timestamp,
+    AskedDigest, ChannelId, ConversationId, ExternalId, MessageId,
+    RequestId, Task, TaskId, TaskInput, TaskInputKind, TaskStart, TaskTerms, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -76,10 +76,10 @@ fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
             terms: TaskTerms {
                 cwd,
                 model: fields.next()?,
-                sandbox: fields.word(Sandbox::from_word)?,
-                approval_policy: fields.word(ApprovalPolicy::from_word)?,
+                sandbox: fields.word()?,
+                approval_policy: fields.word()?,
                 codex_home: fields.next()?,
-                reads: fields.word(ReadAccess::from_word)?,
+                reads: fields.word()?,
             },
         });
     }

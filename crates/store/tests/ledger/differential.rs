@@ -15,7 +15,7 @@ use bridge_core::step::{
     Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, DeliveryBegin, DeliveryEnd,
     Discard, DropPush, ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep,
     Leave, MidTurn, Prune, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send,
-    Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason,
+    StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason,
     Verdict,
 };
 use bridge_core::storage::StorageBudget;
