@@ -52,9 +52,9 @@ pub struct Request {
     pub created_at: Timestamp,
     /// When silence becomes a decline.
     pub deadline: Timestamp,
-    /// Whether those who may decide were told a second time.
+    /// Whether those who may decide were reminded.
     pub reminded: bool,
-    /// How often Codex asked again after it was decided, and was told once more.
+    /// How often Codex asked again after it was decided, and was answered once more.
     pub resends: u32,
 }
 

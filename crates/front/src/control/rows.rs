@@ -78,7 +78,8 @@ impl Subject {
     pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
-                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;
+                let mut messages =
+                    rows.messages_before(&task.conversation_id, None, MESSAGES_LOOKED_AT)?;
                 messages.reverse();
                 messages
             }

@@ -63,3 +63,8 @@ pub(super) fn end(conn: &Connection, id: &IncarnationId, at: Timestamp) -> Resul
         || format!("end of incarnation {id}"),
     )
 }
+
+pub(super) fn forget(conn: &Connection, before: Timestamp) -> Result<(), RowsError> {
+    let delete = "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1";
+    sql::run(conn, delete, [before.0])
+}

@@ -83,6 +83,10 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
     })
 }
 
+pub(super) fn read_id(row: &Row<'_>) -> Result<MessageId, RowsError> {
+    Fields::of("message", row).id(MessageId::new)
+}
+
 fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
     let name = fields.word()?;
     let turn_id = fields.maybe_id(TurnId::new)?;
@@ -208,10 +212,6 @@ fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSq
     then(&[first, &life].concat())
 }
 
-pub(super) fn by_id(conn: &Connection, id: &MessageId) -> Result<Option<Message>, RowsError> {
-    sql::one(conn, BY_ID, [id.as_str()], read)
-}
-
 pub(super) fn by_external(
     conn: &Connection,
     channel: &ChannelId,
@@ -326,5 +326,30 @@ pub(super) fn tail(
         "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND queue IS NULL",
         params![id.as_str(), seq.0, at.0],
         || format!("place of message {id}"),
+    )
+}
+
+/// Deletes the dependent rows of a message, children before parents.
+const OF_MESSAGE: [&str; 7] = [
+    "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
+    "DELETE FROM reply WHERE message_id = ?1",
+    "DELETE FROM event WHERE message_id = ?1",
+    "DELETE FROM request WHERE message_id = ?1",
+    "DELETE FROM answer WHERE message_id = ?1",
+    "DELETE FROM turn WHERE message_id = ?1",
+    "DELETE FROM message_text WHERE row = (SELECT row FROM message WHERE message_id = ?1)",
+];
+
+/// Deletes a finished message; the core decides which one may go.
+pub(super) fn forget(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
+    task::forget(conn, id)?;
+    for statement in OF_MESSAGE {
+        sql::run(conn, statement, [id.as_str()])?;
+    }
+    sql::write(
+        conn,
+        "DELETE FROM message WHERE message_id = ?1 AND state = ?2 AND queue IS NULL",
+        [id.as_str(), from.as_str()],
+        || format!("forgetting message {id}"),
     )
 }

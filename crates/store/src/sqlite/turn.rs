@@ -8,7 +8,8 @@ use super::{sql, sums};
 use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    Answer, BootId, ClientId, Epoch, IncarnationId, ItemEvent, MessageId, ThreadId, Turn, TurnId, Usage,
+    Answer, BootId, ClientId, Epoch, IncarnationId, ItemEvent, MessageId, ThreadId, Turn, TurnId,
+    Usage,
 };
 use rusqlite::{Connection, Row, ToSql, params};
 
