@@ -23,7 +23,7 @@ pub(super) fn receipt_unknown(message: &Message) -> bool {
 }
 
 /// Its failure, unless that says that something is unknown which is known now.
-pub(super) fn without_doubt(message: &Message) -> Option<Failure> {
+pub(super) fn known_failure(message: &Message) -> Option<Failure> {
     let failure = message.life.failure.clone();
     failure.filter(|failure| failure.class != Class::Ambiguous)
 }
@@ -59,7 +59,7 @@ pub(super) fn recheck(
             let failure = if unknown {
                 Some(Failure::new(Class::Ambiguous, NOT_IN_HISTORY))
             } else {
-                without_doubt(&message)
+                known_failure(&message)
             };
             set_failure(tx, &message, failure, now)?;
         }
@@ -82,7 +82,7 @@ pub(super) fn let_go(
     let life = Life {
         spent: message.life.spent.saturating_sub(1),
         input,
-        failure: without_doubt(message),
+        failure: known_failure(message),
         ..message.life.moved(waiting, now)
     };
     tx.set_life(message, life)?;
@@ -105,7 +105,7 @@ pub(super) fn share(
             continue;
         }
         let life = Life {
-            failure: without_doubt(&message),
+            failure: known_failure(&message),
             ..message.life.moved(MessageState::Answered, now)
         };
         tx.set_life(&message, life)?;

@@ -55,7 +55,7 @@ impl Transition for Join {
         let life = Life {
             attempt,
             spent: message.life.spent.saturating_add(1),
-            failure: followers::without_doubt(&message),
+            failure: followers::known_failure(&message),
             ..message.life.moved(steered, now)
         };
         tx.set_life(&message, life)?;
