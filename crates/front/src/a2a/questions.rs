@@ -233,7 +233,7 @@ impl ParsedAnswer {
             None => None,
             Some(word) => Some(
                 word.as_str()
-                    .and_then(RequestDecision::from_word)
+                    .and_then(|word| word.parse().ok())
                     .ok_or_else(|| unknown_decision(word))?,
             ),
         };

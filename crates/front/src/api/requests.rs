@@ -336,7 +336,7 @@ pub(super) async fn decide<D: BridgeService>(
     Path(id): Path<String>,
     Body(body): Body<DecisionRequest>,
 ) -> Result<Json<DecisionView>, ProblemResponse> {
-    let Some(decision) = RequestDecision::from_word(&body.decision) else {
+    let Ok(decision) = body.decision.parse::<RequestDecision>() else {
         let words: Vec<_> = RequestDecision::ALL.map(RequestDecision::as_str).into();
         let detail = format!("the decision must be one of {}", words.join(", "));
         return Err(ProblemResponse::bad_request(detail));

@@ -58,7 +58,7 @@ fn read(decision: Option<&str>) -> Result<Option<RequestDecision>, ControlError>
     let Some(word) = decision.map(str::trim).filter(|word| !word.is_empty()) else {
         return Ok(None);
     };
-    RequestDecision::from_word(word).map(Some).ok_or_else(|| {
+    word.parse().map(Some).map_err(|_| {
         ControlError::invalid("decision must be one of accept, acceptForSession, decline, cancel.")
     })
 }

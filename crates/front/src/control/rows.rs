@@ -74,7 +74,8 @@ impl TaskSubject {
     pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
-                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_READ)?;
+                let mut messages =
+                    rows.messages_before(&task.conversation_id, None, MESSAGES_READ)?;
                 messages.reverse();
                 messages
             }

@@ -75,24 +75,24 @@ fn new_task(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
 }
 
 fn sandbox(word: &str) -> Result<Sandbox, ControlError> {
-    match Sandbox::from_word(word) {
-        Some(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
-        Some(Sandbox::DangerFullAccess) => Err(ControlError::invalid(
+    match word.parse() {
+        Ok(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
+        Ok(Sandbox::DangerFullAccess) => Err(ControlError::invalid(
             "codex_bridge refuses danger-full-access as a default bridge sandbox.",
         )),
-        None => Err(ControlError::invalid(
+        Err(_) => Err(ControlError::invalid(
             "sandbox must be one of read-only, workspace-write.",
         )),
     }
 }
 
 fn approval_policy(word: &str) -> Result<ApprovalPolicy, ControlError> {
-    match ApprovalPolicy::from_word(word) {
-        Some(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
-        Some(ApprovalPolicy::Never) => Err(ControlError::invalid(
+    match word.parse() {
+        Ok(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
+        Ok(ApprovalPolicy::Never) => Err(ControlError::invalid(
             "codex_bridge refuses approval_policy=never.",
         )),
-        None => Err(ControlError::invalid(
+        Err(_) => Err(ControlError::invalid(
             "approval_policy must be one of on-request, untrusted.",
         )),
     }
