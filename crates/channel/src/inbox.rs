@@ -8,16 +8,10 @@ use bridge_core::step::{Extras, Received, Verdict};
 use bridge_core::value::{ChannelId, ExternalId, SenderKind, Tier};
 use std::future::Future;
 
-/// Takes custody of what a source shows. The daemon implements it; sources call it.
+/// Stores what a source shows. The daemon implements it; sources call it.
 pub trait Inbox: Send + Sync + 'static {
-    /// On disk when it says so; until then the platform must keep it.
-    fn take_in(
-        &self,
-        arrival: Arrival,
-    ) -> impl Future<Output = Result<Received, LedgerError>> + Send;
-
-    /// Takes in a page and how far the source was read, together. From the first row on for which there is no room
-    /// nothing is taken, and the source stays where it was.
+    /// Stores a page and how far the source was read, together; until it returns the platform must keep them. From the
+    /// first row on for which there is no room nothing is taken, and the source stays where it was.
     fn take_page(
         &self,
         page: Page,
@@ -89,7 +83,7 @@ pub struct Page {
     pub position: Option<String>,
 }
 
-/// What a channel's turns do now, for whoever looks at the agent from the platform.
+/// What a channel's turns do now, as the platform shows it beside the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Turns in flight.

@@ -10,7 +10,7 @@ pub(crate) use control::{
 use crate::audit::AuditArgs;
 use crate::policy::PolicyCommand;
 use bridge_daemon::config::{ConfigError, Environment};
-use bridge_daemon::key::KeyPlace;
+use bridge_daemon::ledger_key::KeyLocation;
 use bridge_daemon::state::StateDir;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -92,9 +92,9 @@ impl Common {
         &self,
         environment: &Environment,
         state: &StateDir,
-    ) -> Result<KeyPlace, ConfigError> {
+    ) -> Result<KeyLocation, ConfigError> {
         let (file, state_dir) = (self.config.as_deref(), self.state_dir.as_deref());
-        KeyPlace::find(file, state_dir, environment, state)
+        KeyLocation::find(file, state_dir, environment, state)
     }
 }
 

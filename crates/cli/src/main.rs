@@ -202,8 +202,7 @@ fn complain(error: &str) -> ExitCode {
 /// The hidden command `keeper`; the work is in `bridge_host`.
 fn keep(args: KeeperArgs) -> ExitCode {
     let mut codex = args.codex.into_iter();
-    let (Some(transport), Some(binary)) = (Transport::from_word(&args.transport), codex.next())
-    else {
+    let (Ok(transport), Some(binary)) = (args.transport.parse::<Transport>(), codex.next()) else {
         eprintln!("keeper: unknown transport {}", args.transport);
         return ExitCode::FAILURE;
     };

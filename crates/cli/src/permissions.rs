@@ -91,7 +91,7 @@ fn left(trace: Trace) -> String {
     }
 }
 
-/// The acts of MCP tools; whoever opens `/mcp` needs `read` beside it.
+/// The acts of MCP tools; opening `/mcp` needs `read` beside it.
 fn acts(page: &mut String, scope: Scope) {
     let acts = every_act().filter(|act| act.scope() == scope);
     let names: Vec<&str> = acts.map(|act| name(&act)).collect();

@@ -39,7 +39,7 @@ pub fn may_see_paths(message: &Message) -> bool {
 
 /// A text of the bridge for the sender of a message. Where our files are is for the owner alone.
 #[must_use]
-pub fn told(message: &Message, text: &str) -> String {
+pub fn for_sender(message: &Message, text: &str) -> String {
     if may_see_paths(message) {
         text.to_owned()
     } else {

@@ -3,15 +3,13 @@
 //! The first rule that matches counts; without one the sender's tier does. Nothing in a message changes a rule. What
 //! lets through must fit as a whole, what holds back need only be in it somewhere.
 
-mod place;
 mod shell;
 #[cfg(test)]
 mod tests;
 
-pub use place::Place;
 pub use shell::{Prefix, quote};
 
-use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
+use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier, words};
 
 /// What Codex wants to do, in facts that rules look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,15 +54,63 @@ pub enum RuleDecision {
     Deny,
 }
 
-impl RuleDecision {
-    /// The word in the configuration.
+words!(RuleDecision {
+    Allow => "allow",
+    Ask => "ask",
+    Deny => "deny",
+});
+
+/// A file or directory that a rule names, with everything below it: absolute, without `.` and `..`, compared by whole
+/// components. The disk is never looked at, so a link in a directory that a rule lets through leads where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    parts: Vec<String>,
+}
+
+impl Place {
+    /// Reads an absolute path.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
+    pub fn parse(path: &str) -> Option<Self> {
+        Self::seen_from(path, None)
+    }
+
+    /// Reads a path; a relative one is taken from `cwd`.
+    #[must_use]
+    pub fn seen_from(path: &str, cwd: Option<&str>) -> Option<Self> {
+        let whole = match (path.starts_with('/'), cwd) {
+            (true, _) => path.to_owned(),
+            (false, Some(cwd)) if cwd.starts_with('/') => format!("{cwd}/{path}"),
+            (false, _) => return None,
+        };
+        if path.is_empty() || whole.contains('\0') {
+            return None;
         }
+        let mut parts: Vec<String> = Vec::new();
+        for part in whole.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    parts.pop();
+                }
+                part => parts.push(part.to_owned()),
+            }
+        }
+        Some(Self { parts })
+    }
+
+    /// Whether `other` is this place or below it.
+    fn holds(&self, other: &Self) -> bool {
+        other.parts.starts_with(&self.parts)
+    }
+
+    /// The same, as a file system that knows no case would see it.
+    fn may_hold(&self, other: &Self) -> bool {
+        other.parts.len() >= self.parts.len()
+            && self
+                .parts
+                .iter()
+                .zip(&other.parts)
+                .all(|(ours, theirs)| ours.to_lowercase() == theirs.to_lowercase())
     }
 }
 

@@ -3,13 +3,13 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-mod act;
+mod actions;
 mod api;
 pub mod config;
 mod delivery;
 pub mod failpoint;
 mod intake;
-pub mod key;
+pub mod ledger_key;
 mod process;
 mod redaction;
 mod run;
@@ -54,7 +54,7 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Cancelled when the ledger is damaged: nothing more is claimed or taken in; running turns finish.
     damaged: CancellationToken,
-    counters: act::CommitCounters,
+    counters: actions::CommitCounters,
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
@@ -75,7 +75,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
-            counters: act::CommitCounters::default(),
+            counters: actions::CommitCounters::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),

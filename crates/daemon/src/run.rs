@@ -5,15 +5,15 @@ use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
-use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::config::{Config, Environment, Loaded, ProtectedPaths, Workspace};
 use crate::delivery::notify_targets::NotifySettings;
 use crate::intake::import::ImportTarget;
-use crate::key::KeyPlace;
+use crate::ledger_key::KeyLocation;
 use crate::process::clock;
 use crate::process::service_manager::Notifier;
 use crate::redaction::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
-use crate::settings::Settings;
+use crate::settings::{Settings, StartSettings};
 use crate::state::{Lock, StateDir};
 use anyhow::Context;
 use bridge_channel::Channels;
@@ -21,7 +21,7 @@ use bridge_channel::files::FileStore;
 use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::Secret;
+use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
 use bridge_host::process::tree;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
@@ -62,16 +62,16 @@ pub struct RunOptions {
     /// The environment that Codex gets.
     pub codex_env: Vec<(OsString, OsString)>,
     /// A key to log Codex in with, should it have no login.
-    pub api_key: Option<Secret>,
+    pub api_key: Option<ApiKey>,
     /// Leave Codex running behind its socket for the next daemon.
     pub handover: bool,
     /// What no shielded turn may read.
     pub hidden: Vec<PathBuf>,
     /// What a directory that turns write in must not hold.
-    pub places: Places,
+    pub protected_paths: ProtectedPaths,
     /// What no text may carry to people.
     pub(crate) secret_registry: SecretRegistry,
-    /// Whoever supervises this process.
+    /// Reports to the service manager.
     pub notifier: Notifier,
     /// How the configuration is read again.
     pub source: Option<ConfigSource>,
@@ -84,7 +84,7 @@ impl RunOptions {
     pub fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
         Self {
             hidden: vec![state_dir.clone()],
-            places: Places::default(),
+            protected_paths: ProtectedPaths::default(),
             state_dir,
             secret_registry: SecretRegistry::new(environment.secrets(&config)),
             search_path: environment.path().map(ToOwned::to_owned),
@@ -104,7 +104,7 @@ impl RunOptions {
     /// The same for a whole configuration, which also knows what lies where.
     pub fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
         let hidden = loaded.hidden();
-        let places = loaded.places().clone();
+        let protected_paths = loaded.protected_paths().clone();
         // A task may run under any of them.
         let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
         let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
@@ -113,7 +113,7 @@ impl RunOptions {
         let old_tasks = environment.old_task_files(&loaded.config);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
-        options.places = places;
+        options.protected_paths = protected_paths;
         options.molecule = loaded.molecule;
         options.sessions = sessions;
         options.old_tasks = old_tasks;
@@ -290,11 +290,7 @@ async fn start(
     let boot_id = bridge_host::process::boot_id()?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
-    let exec_channels = options
-        .molecule
-        .iter()
-        .zip(&channels.molecule)
-        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
+    let exec_channels = exec_channels(options, &channels);
     for molecule in channels.molecule.clone() {
         molecule.keep_files_in(file_store.clone());
         secret_registry.add(Box::new(move || tokens(&molecule)));
@@ -311,12 +307,18 @@ async fn start(
         listeners::suggest_owner_token(&ledger).await;
     }
     let secret_registry = Arc::new(secret_registry);
-    let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
-        .with_secrets(&secret_registry)
-        .with_hidden_paths(&options.hidden)
-        .with_places(options.places.clone())
-        .with_notify(notify)
-        .with_exec_channels(exec_channels.map(|(_, molecule)| molecule.channel().clone()));
+    let hidden = options.hidden.iter().map(|path| path.display().to_string());
+    let start = StartSettings {
+        boot_id,
+        work_root: state.work(),
+        file_store,
+        secret_registry: Arc::clone(&secret_registry),
+        protected_paths: options.protected_paths.clone(),
+        notify,
+        exec_channels,
+        hidden: hidden.collect(),
+    };
+    let settings = Settings::new(&options.config, Arc::new(start));
     let agent = RedactingAgent::new(agent, secret_registry);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
     let _only_once = daemon
@@ -373,7 +375,7 @@ fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
 
 fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {
     let configured = options.config.daemon.key_file.as_deref();
-    let place = KeyPlace::of(configured, options.credentials.as_deref(), state);
+    let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
     let key = place.load_or_create()?;
     if key.age() == KeyAge::New {
         tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");
@@ -414,6 +416,15 @@ fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
     })
 }
 
+/// The channels whose turns run over `codex exec`.
+fn exec_channels(options: &RunOptions, channels: &Channels) -> Vec<String> {
+    let workspaces = options.molecule.iter().zip(&channels.molecule);
+    workspaces
+        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec)
+        .map(|(_, molecule)| molecule.channel().to_string())
+        .collect()
+}
+
 /// Starts Codex and looks whether it can take turns, before the first message does.
 async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     if let Err(fault) = daemon.agent.ready(None).await {
@@ -442,7 +453,7 @@ async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     );
 }
 
-fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
+fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::BinaryError> {
     let explicit = options.config.codex.bin.as_deref();
     let vars = binary::Vars {
         path: options.search_path.as_deref(),

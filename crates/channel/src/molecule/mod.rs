@@ -24,9 +24,11 @@ pub use client::{Reach, UrlError, check_url};
 pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
 pub use row::origin::{Origin, Origins};
-pub use token::{Secret, TokenError, TokenSource};
+pub use token::{TokenError, TokenSource};
 
 use crate::files::FileStore;
+use crate::locked;
+use crate::secret::Secret;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::ChannelId;
 use client::Client;
@@ -34,7 +36,7 @@ use feed::cursor::Edition;
 use health::Health;
 use reply::Contexts;
 use reply::bubble::{Bubbles, Clocks};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -177,19 +179,11 @@ impl Molecule {
     }
 
     fn edition(&self) -> Edition {
-        *self
-            .0
-            .edition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.0.edition)
     }
 
     /// Notes what kind of platform this is.
     fn learn(&self, edition: Edition) {
-        *self
-            .0
-            .edition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = edition;
+        *locked(&self.0.edition) = edition;
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How often the platform hears of us; it believes in us for 90 s, newer ones for 180 s.
+/// Time between two heartbeats; the platform counts us as online for 90 s after one, newer ones for 180 s.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 /// Shortest time between two heartbeats: they share 600 calls a minute with everything else.
 const BEAT_GAP: Duration = Duration::from_secs(2);
@@ -294,17 +294,23 @@ impl Molecule {
     }
 }
 
+impl SignOn {
+    fn new(wanted: bool, now: Instant) -> Self {
+        Self {
+            wanted,
+            not_before: now,
+            backoff: Backoff::default(),
+            complained: false,
+        }
+    }
+}
+
 impl Presence {
     fn new(now: Instant) -> Self {
         Self {
             began: now,
             voice: Voice::New,
-            sign_on: SignOn {
-                wanted: true,
-                not_before: now,
-                backoff: Backoff::default(),
-                complained: false,
-            },
+            sign_on: SignOn::new(true, now),
             reported: None,
             beat_due: now,
             not_before: now,
@@ -323,12 +329,7 @@ impl Presence {
     }
 
     fn signed_on(&mut self, now: Instant) {
-        self.sign_on = SignOn {
-            wanted: false,
-            not_before: now,
-            backoff: Backoff::default(),
-            complained: false,
-        };
+        self.sign_on = SignOn::new(false, now);
         self.check_due = after(now, CHECK_EVERY);
     }
 
@@ -361,16 +362,8 @@ impl Presence {
 
 /// What the platform asked for, if it asked us to wait.
 fn retry_after(error: &HttpError) -> Option<Duration> {
-    match error {
-        HttpError::Status(refused) => {
-            let seconds = u64::try_from(refused.retry_after?).unwrap_or(0);
-            Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
-        }
-        HttpError::Unreached(_)
-        | HttpError::Broken(_)
-        | HttpError::Unreadable(_)
-        | HttpError::TooLong(_) => None,
-    }
+    let seconds = u64::try_from(error.response()?.retry_after?).unwrap_or(0);
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
 /// The agent card: what the platform has already, with the operator's name on it.

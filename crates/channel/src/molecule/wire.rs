@@ -274,12 +274,6 @@ pub(crate) struct WorkspaceView {
     pub(crate) agent_card: Option<Value>,
 }
 
-/// An ack on its way out.
-#[derive(Debug, Serialize)]
-pub(crate) struct NewAck {
-    pub(crate) acked_seq: i64,
-}
-
 /// What the platform says of a workspace that was removed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

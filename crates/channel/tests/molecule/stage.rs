@@ -1,7 +1,8 @@
 //! A platform, the channel that speaks to it, and a tray in place of the ledger.
 
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
+    ChannelState, FirstStart, Molecule, Origin, Origins, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -130,13 +131,6 @@ fn put(held: &mut Held, arrival: Arrival) -> Received {
 }
 
 impl Inbox for Tray {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        let mut received = None;
-        self.0
-            .send_modify(|held| received = Some(put(held, arrival)));
-        Ok(received.unwrap())
-    }
-
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         let mut received = Vec::new();
         self.0.send_modify(|held| {

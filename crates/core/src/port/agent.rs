@@ -37,7 +37,7 @@ pub trait Agent: Send + Sync + 'static {
         turn: &TurnSpec,
     ) -> impl Future<Output = Result<Started<Self::Stream>, AgentError>> + Send;
 
-    /// Takes the thread's writer lock and reads from the history what became of a lost turn.
+    /// Takes the thread's writer lock and reads the end of a lost turn from the history.
     fn look_up(
         &self,
         lost: &LostTurn,

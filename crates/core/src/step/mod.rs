@@ -96,7 +96,7 @@ pub enum Action {
     Deliver { conversation_id: ConversationId },
     /// An approval request of Codex was decided: tell Codex.
     Answer { request_id: RequestId },
-    /// Tell whoever watches this message that its rows changed.
+    /// Notify watchers of this message that its rows changed.
     Announce { message_id: MessageId },
 }
 

@@ -31,7 +31,7 @@ pub(super) fn notify(
     text: &str,
     now: Timestamp,
 ) -> Result<(), RowsError> {
-    notify_whole(tx, message, &requester::told(message, text), now)
+    notify_whole(tx, message, &requester::for_sender(message, text), now)
 }
 
 /// Queues a notice that its reader decides about: nothing of it may be left out.

@@ -267,7 +267,7 @@ fn quiet(subscription: &Subscription, timeline: &Timeline, now: Timestamp) -> Su
     }
 }
 
-/// Records what became of a send.
+/// Records the result of a send.
 #[derive(Clone, Debug)]
 pub struct DeliveryEnd {
     pub task_id: TaskId,

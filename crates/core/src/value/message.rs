@@ -43,18 +43,18 @@ pub struct Message {
 }
 
 /// Ends the sender's own id in a platform's id, where that one holds more.
-const THEIR_ID_END: char = '#';
+const SENDER_ID_END: char = '#';
 /// Longest id of a sender that is quoted.
-const THEIR_ID_MAX_CHARS: usize = 128;
+const SENDER_ID_MAX_CHARS: usize = 128;
 
 impl Message {
     /// The sender's own id for it, where the channel keeps one and it can be quoted as it is. It never tells two
     /// messages apart.
     #[must_use]
-    pub fn their_id(&self) -> Option<&str> {
-        let (id, _) = self.external_id.as_str().split_once(THEIR_ID_END)?;
+    pub fn sender_message_id(&self) -> Option<&str> {
+        let (id, _) = self.external_id.as_str().split_once(SENDER_ID_END)?;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-        let quotable = !id.is_empty() && id.len() <= THEIR_ID_MAX_CHARS && id.chars().all(fits);
+        let quotable = !id.is_empty() && id.len() <= SENDER_ID_MAX_CHARS && id.chars().all(fits);
         quotable.then_some(id)
     }
 }
@@ -133,6 +133,11 @@ pub enum NextInput {
     Continue,
 }
 
+words!(NextInput {
+    Message => "message",
+    Continue => "continue",
+});
+
 /// Whether a person or an agent waits for the answer; people go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SenderKind {
@@ -172,7 +177,7 @@ pub enum MessageState {
     Running { turn_id: TurnId },
     /// A turn was begun and its end was not seen. Reconcile is the only exit.
     Unclear {
-        /// Set while what became of the turn can't be looked at; it takes no turn's place then.
+        /// Set while the history of the turn can't be read; it takes no turn's place then.
         hold: Option<Hold>,
     },
     /// Its text was given to the running turn of an earlier message; the answer to that one answers it too.

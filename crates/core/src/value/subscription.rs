@@ -10,7 +10,7 @@ pub struct Subscription {
     pub task_id: TaskId,
     /// Its name within the task: an owner's push configuration has its own, a notification [`Subscription::END`].
     pub subscription_id: String,
-    /// Who is told, and of which events.
+    /// Who gets which events.
     pub target: SubscriptionTarget,
     /// How far it is.
     pub state: SubscriptionState,
@@ -32,7 +32,7 @@ impl Subscription {
     /// The target of a notification that waits here until somebody asks for it.
     pub const LOCAL: &'static str = "local";
 
-    /// The notification of a started task's end. Nobody is told without a target: such a row records that a person was
+    /// The notification of a started task's end. Nobody is notified without a target: such a row records that a person was
     /// shown the end, which happens once.
     #[must_use]
     pub fn of_end(task_id: TaskId, target: Option<String>, created_at: Timestamp) -> Self {
@@ -80,14 +80,14 @@ impl Subscription {
     }
 }
 
-/// Who is told.
+/// Receiver of the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubscriptionTarget {
     /// Nobody.
     Nobody,
-    /// The row itself, a webhook, a command or a workspace, by name: told of the end of the task.
+    /// The row itself, a webhook, a command or a workspace, by name: gets the end of the task.
     Notify(String),
-    /// A receiver of A2A push notifications: told of every event.
+    /// A receiver of A2A push notifications: gets every event.
     Push(PushTarget),
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Open {
 impl Listeners {
     /// Binds what was asked for.
     pub(crate) async fn bind(state: &StateDir, http: &HttpConfig) -> anyhow::Result<Self> {
-        let bar = bar(state.run_dir());
+        let bar = process_finder(state.run_dir());
         remove(&state.listen_file());
         remove_legacy_token(&state.legacy_token_file());
         let tcp = match http.address() {
@@ -124,8 +124,8 @@ impl Tcp {
     }
 }
 
-/// Keeps what Codex runs, and whoever can't be looked at, from controlling the bridge.
-fn bar(run_dir: PathBuf) -> ProcessFinder {
+/// Refuses control to processes of Codex, and to processes that can't be inspected.
+fn process_finder(run_dir: PathBuf) -> ProcessFinder {
     let run_dir: Arc<Path> = run_dir.into();
     ProcessFinder::new(move |stream| {
         let (found, run_dir) = (PeerProcess::of(stream), Arc::clone(&run_dir));

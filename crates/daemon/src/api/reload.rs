@@ -1,7 +1,7 @@
 //! Reads the configuration again while the daemon runs. What can change takes effect for what begins afterwards; what
 //! can't is named; a file that can't be used changes nothing.
 //!
-//! One version of the settings is one `Arc`: whoever began with it goes on with it.
+//! One version of the settings is one `Arc`: a turn keeps the version it began with.
 
 use crate::Daemon;
 use crate::config::{
@@ -139,7 +139,7 @@ fn taken(old: &Config, new: &Config) -> Config {
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// What is decided about turns that begin now. Whoever works on one keeps what it began with.
+    /// The settings for turns that begin now. A running turn keeps its own.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&settings)
@@ -177,7 +177,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return ReloadView::failed(at, "the daemon is still starting".to_owned());
         };
         let view = reloads.again(at, |next| {
-            let settings = Arc::new(self.settings().reloaded(next));
+            let start = Arc::clone(&self.settings().start);
+            let settings = Arc::new(Settings::new(next, start));
             *self
                 .settings
                 .write()

@@ -164,14 +164,6 @@ impl<L: Ledger> DaemonService<L> {
 }
 
 impl<L: Ledger> Inbox for DaemonService<L> {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        match self.admit(&arrival).await {
-            Ok(None) => self.commit(self.assign_row(arrival)).await,
-            Ok(Some(known)) => Ok(Received::Duplicate(known)),
-            Err(pressure) => Err(closed_door(&pressure)),
-        }
-    }
-
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         self.gauge
             .admit()
@@ -320,7 +312,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let token = listeners::random_token()
             .inspect_err(|error| tracing::error!(%error, "no random numbers for a token"))
             .ok()?;
-        self.daemon.settings().secret_registry.learn(&token);
+        self.daemon.settings().start.secret_registry.learn(&token);
         Some(token)
     }
 

@@ -6,7 +6,7 @@ use super::error::{ConfigError, ConfigProblem, ProblemPlace};
 use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
 use super::parse::Spots;
-use super::places::Places;
+use super::protected_paths::ProtectedPaths;
 use super::{file, parse, validate};
 use bridge_core::value::ReadAccess;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Loaded {
     /// The Molecule workspaces that are served.
     pub molecule: Vec<Workspace>,
     pub(super) origins: ValueOrigins,
-    pub(super) places: Places,
+    pub(super) protected_paths: ProtectedPaths,
 }
 
 /// Where the values come from that are not defaults.
@@ -53,8 +53,8 @@ pub fn load(
     })?;
     let mut origins = ValueOrigins::of(spots);
     overlay(&mut config, &mut origins, environment);
-    let places = places(&config, environment, state_dir);
-    let mut problems = validate::problems(&config, &origins, &places);
+    let protected_paths = protected_paths(&config, environment, state_dir);
+    let mut problems = validate::problems(&config, &origins, &protected_paths);
     let resolved = molecule::resolve(&config.molecule, &origins, Variables::read(environment));
     problems.extend(resolved.problems);
     if !problems.is_empty() {
@@ -69,12 +69,12 @@ pub fn load(
         warnings,
         molecule: resolved.workspaces,
         origins,
-        places,
+        protected_paths,
     };
     let problems = validate::reads_also_problems(
         &loaded.config,
         &loaded.origins,
-        &loaded.places,
+        &loaded.protected_paths,
         &loaded.hidden(),
     );
     if problems.is_empty() {
@@ -88,19 +88,19 @@ pub fn load(
 }
 
 impl Loaded {
-    /// What is in force without a file, for whoever must go on although the file can't be used.
+    /// The defaults and the environment, for callers that go on although the file can't be used.
     pub fn without_file(environment: &Environment, state_dir: Option<&Path>) -> Self {
         let mut config = Config::default();
         let mut origins = ValueOrigins::default();
         overlay(&mut config, &mut origins, environment);
-        let places = places(&config, environment, state_dir);
+        let protected_paths = protected_paths(&config, environment, state_dir);
         Self {
             config,
             file: None,
             warnings: Vec::new(),
             molecule: Vec::new(),
             origins,
-            places,
+            protected_paths,
         }
     }
 
@@ -136,7 +136,7 @@ impl Loaded {
             self.origins
                 .set("tiers.owner.workdir", ProblemPlace::Flag { flag });
         }
-        let problems = validate::problems(&self.config, &self.origins, &self.places);
+        let problems = validate::problems(&self.config, &self.origins, &self.protected_paths);
         if problems.is_empty() {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Loaded {
         let agents = self.config.a2a.token_files();
         let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);
         let hidden = hidden.chain(agents);
-        self.places.hidden(hidden.map(Path::to_path_buf))
+        self.protected_paths.hidden(hidden.map(Path::to_path_buf))
     }
 
     /// Whether isolated turns may come in: of peers, or of token holders.
@@ -175,13 +175,13 @@ impl Loaded {
     }
 
     /// What a directory that turns work in must not hold.
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn protected_paths(&self) -> &ProtectedPaths {
+        &self.protected_paths
     }
 
     /// Where CODEX_HOME is in the end; nowhere without a home directory.
     pub fn codex_home(&self) -> Option<&Path> {
-        self.places.codex_home.as_deref()
+        self.protected_paths.codex_home.as_deref()
     }
 }
 
@@ -240,10 +240,14 @@ fn overlay(config: &mut Config, origins: &mut ValueOrigins, environment: &Enviro
     }
 }
 
-fn places(config: &Config, environment: &Environment, state_dir: Option<&Path>) -> Places {
+fn protected_paths(
+    config: &Config,
+    environment: &Environment,
+    state_dir: Option<&Path>,
+) -> ProtectedPaths {
     let home = environment.home().map(Path::to_owned);
     let default = home.as_ref().map(|home| home.join(CODEX_HOME_DEFAULT));
-    Places {
+    ProtectedPaths {
         state_dir: environment.state_dir(state_dir).ok(),
         codex_home: config.codex.home.clone().or(default),
         home,

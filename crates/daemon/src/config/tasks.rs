@@ -5,7 +5,7 @@
 use super::error::ConfigProblem;
 use super::keys::Config;
 use super::load::ValueOrigins;
-use bridge_channel::guard::{Guard, check_origin};
+use bridge_channel::guard::{AddressGuard, check_origin};
 use bridge_channel::notify::{Signer, Target, Webhook, is_command_name, is_scheme};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ impl NotifyConfig {
             .iter()
             .flat_map(|text| check_origin(text));
         Webhook::new(
-            Guard::new(origins.collect()),
+            AddressGuard::new(origins.collect()),
             self.webhook_secret_file.clone(),
         )
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// Longest time between two walks over all subscriptions: a wake-up may be lost, rows are not.
 const WALK_MS: i64 = 60_000;
-/// Shortest time between two walks, whoever asks for them.
+/// Shortest time between two walks.
 const WALK_PAUSE_MS: i64 = 1_000;
 /// Pause after the ledger failed under the loop.
 const FAULT_PAUSE_MS: i64 = 1_000;

@@ -3,7 +3,8 @@
 
 use crate::Daemon;
 use crate::config::Config;
-use bridge_channel::notify::{Delivery, Target, Webhook};
+use bridge_channel::Delivery;
+use bridge_channel::notify::{Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
 use bridge_core::step::EventDelivery;
 use bridge_core::value::{
@@ -157,7 +158,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .ok_or_else(|| gone("the task's messages are gone"))?;
         let id = format!("{ID_PREFIX}{}", task.task_id);
         let settings = self.settings();
-        let settings = &settings.notify;
+        let settings = &settings.start.notify;
         let (target, address) = settings.sender(target)?;
         if let Some(Address { scheme, address }) = address {
             notice.body["scheme"] = scheme.into();

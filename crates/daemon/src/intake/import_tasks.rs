@@ -61,7 +61,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 return Ok(());
             }
         };
-        let secrets = self.settings().secret_registry.secrets();
+        let secrets = self.settings().start.secret_registry.secrets();
         let (tasks, odd): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| is_id(&it.task_id));
         if !odd.is_empty() {
             let count = odd.len();

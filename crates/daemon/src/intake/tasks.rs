@@ -179,6 +179,7 @@ impl<L: Ledger> DaemonService<L> {
         if let Some(target) = &new.notify_target {
             daemon
                 .settings()
+                .start
                 .notify
                 .check(target)
                 .map_err(StartError::Invalid)?;

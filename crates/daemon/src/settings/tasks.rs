@@ -38,7 +38,7 @@ impl Settings {
             (None, None) => match self.client_directory(new) {
                 Some(directory) => directory,
                 None => {
-                    let own = self.work_root.join(conversation_id.as_str());
+                    let own = self.start.work_root.join(conversation_id.as_str());
                     own.display().to_string()
                 }
             },
@@ -66,7 +66,7 @@ impl Settings {
     /// A path as a caller wrote it: `~` is the home directory, and a relative one begins where the caller works.
     fn named_path(&self, cwd: &str, base: Option<&str>) -> PathBuf {
         let below_home = cwd.strip_prefix("~/").or((cwd == "~").then_some(""));
-        match (below_home, self.places.home(), base) {
+        match (below_home, self.start.protected_paths.home(), base) {
             (Some(rest), Some(home), _) => home.join(rest),
             (_, _, Some(base)) => Path::new(base).join(cwd),
             (_, _, None) => PathBuf::from(cwd),
@@ -81,7 +81,7 @@ impl Settings {
         any: bool,
         exposed: bool,
     ) -> Result<String, StartError> {
-        if let Some(what) = self.places.refuse_workdir(path, exposed) {
+        if let Some(what) = self.start.protected_paths.refuse_workdir(path, exposed) {
             return Err(invalid(format!("cwd {what}")));
         }
         let real = path
@@ -95,7 +95,7 @@ impl Settings {
         }
         if !any
             && exposed
-            && let Some(name) = self.places.holder_of(&real)
+            && let Some(name) = self.start.protected_paths.holder_of(&real)
         {
             return Err(StartError::Forbidden(format!(
                 "cwd names {cwd}, which lies in {name}; token holders' tasks may not have that, leave cwd out for a directory of its own"
@@ -136,7 +136,7 @@ impl Settings {
                 "this task's CODEX_HOME {home} is not listed in `codex.homes` any more: put it back, or stop the task"
             )));
         }
-        let own = Path::new(&terms.cwd).starts_with(&self.work_root);
+        let own = Path::new(&terms.cwd).starts_with(&self.start.work_root);
         let real = Path::new(&terms.cwd).canonicalize();
         if !own && !real.is_ok_and(|real| real == Path::new(&terms.cwd)) {
             return Err(config(format!(
@@ -178,12 +178,15 @@ fn reads_as(task: &Task) -> Tier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Places};
+    use crate::config::{Config, ProtectedPaths};
+    use crate::settings::StartSettings;
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::port::Reads;
     use bridge_core::value::{
         ApprovalPolicy, AskedDigest, BootId, ChannelId, Sandbox, TaskId, TaskStart, Timestamp,
     };
+
+    use std::sync::Arc;
 
     struct Machine {
         root: tempfile::TempDir,
@@ -201,7 +204,10 @@ mod tests {
         config.tasks.roots = vec![at("roots")];
         config.codex.homes = vec![at("home")];
         let file_store = FileStore::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
-        let settings = Settings::new(&config, BootId::new("b"), at("work"), file_store);
+        let settings = Settings::new(
+            &config,
+            Arc::new(StartSettings::new(BootId::new("b"), at("work"), file_store)),
+        );
         Machine { root, settings }
     }
 
@@ -372,9 +378,9 @@ mod tests {
     fn f1_token_holders_work_in_no_state() {
         let mut machine = machine();
         std::fs::create_dir_all(machine.at("roots/state/files")).unwrap();
-        let mut places = Places::default();
-        places.state_dir = Some(machine.at("roots/state").into());
-        machine.settings.places = places;
+        let mut protected_paths = ProtectedPaths::default();
+        protected_paths.state_dir = Some(machine.at("roots/state").into());
+        Arc::make_mut(&mut machine.settings.start).protected_paths = protected_paths;
         let cwd = Some(machine.at("roots/state/files"));
         let mut wanted = NewTask { cwd, ..new() };
         let refused = machine.terms(&wanted);

@@ -319,7 +319,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 /// The entry of a followed turn in the registry, given back when its task ends, also by a panic: then the turn runs on
-/// unseen, and whoever finds it again goes on with its calls.
+/// unseen, and the task that finds it again goes on with its calls.
 struct RunningEntry<'a, L: Ledger, A: Agent, S: Sink> {
     daemon: &'a Daemon<L, A, S>,
     turn: &'a Followed,

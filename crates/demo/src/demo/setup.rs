@@ -4,8 +4,9 @@
 use super::say;
 use crate::DemoClient;
 use anyhow::{Context, bail};
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Origin, Origins, POLL, Secret, Settings, TokenSource,
+    FIRST_START, MAX_REPLY_CHARS, Origin, Origins, POLL, Settings, TokenSource,
 };
 use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;

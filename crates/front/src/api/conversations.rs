@@ -7,7 +7,7 @@ use crate::message_view::MessageRows;
 use crate::{BridgeService, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId};
 use schemars::JsonSchema;
@@ -65,14 +65,12 @@ impl From<Conversation> for ConversationView {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(ConversationId::new);
-    let found = context
-        .service
-        .ledger()
+    let found = service
         .read(move |rows| rows.conversations(before.as_ref(), limit))
         .await?;
     let conversations: Vec<_> = found.into_iter().map(ConversationView::from).collect();
@@ -84,14 +82,12 @@ pub(super) async fn list<D: BridgeService>(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
-    let (now, claim, limit) = (context.service.now(), context.service.claim(), page.limit());
-    let found = context
-        .service
-        .ledger()
+    let (now, claim, limit) = (service.now(), service.claim(), page.limit());
+    let found = service
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;
     let Some((conversation, messages)) = found else {

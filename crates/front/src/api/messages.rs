@@ -10,13 +10,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
 
 pub(super) async fn submit<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
     Body(body): Body<SubmitRequest>,
@@ -26,7 +26,7 @@ pub(super) async fn submit<D: BridgeService>(
             "the header Idempotency-Key is missing: it makes sending twice safe",
         )
     })?;
-    let submitted = context.service.submit(body, &key, caller).await?;
+    let submitted = service.submit(body, &key, caller).await?;
     let status = if submitted.duplicate {
         StatusCode::OK
     } else {
@@ -40,15 +40,13 @@ pub(super) async fn submit<D: BridgeService>(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<StoryView>, ProblemResponse> {
-    let message_id = find(&context.service, id).await?;
-    let (now, claim) = (context.service.now(), context.service.claim());
+    let message_id = find(&service, id).await?;
+    let (now, claim) = (service.now(), service.claim());
     let found = message_id.clone();
-    let rows = context
-        .service
-        .ledger()
+    let rows = service
         .read(move |rows| {
             let Some(message) = rows_of(rows, &found, &claim)? else {
                 return Ok(None);
@@ -67,15 +65,13 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
-    let (now, claim) = (context.service.now(), context.service.claim());
-    let messages = context
-        .service
-        .ledger()
+    let (now, claim) = (service.now(), service.claim());
+    let messages = service
         .read(move |rows| {
             let found = match &before {
                 Some(before) => rows.older_messages(before, limit)?,
@@ -104,7 +100,6 @@ pub(super) async fn find<D: BridgeService>(
     }
     let prefix = id.clone();
     let mut found = service
-        .ledger()
         .read(move |rows| rows.message_ids_by_prefix(&prefix, 2))
         .await?;
     match (found.pop(), found.pop()) {
@@ -124,10 +119,7 @@ pub(super) async fn view<D: BridgeService>(
 ) -> Result<MessageView, ProblemResponse> {
     let (now, claim) = (service.now(), service.claim());
     let id = message_id.clone();
-    let rows = service
-        .ledger()
-        .read(move |rows| rows_of(rows, &id, &claim))
-        .await?;
+    let rows = service.read(move |rows| rows_of(rows, &id, &claim)).await?;
     rows.map(|rows| rows.view(now))
         .ok_or_else(|| unknown(&message_id))
 }

@@ -18,7 +18,6 @@ mod permits;
 mod problem;
 pub(crate) mod requests;
 mod route;
-mod router;
 mod server;
 mod stall;
 pub(crate) mod status;
@@ -153,7 +152,7 @@ impl<D: BridgeService> Api<D> {
 
     /// The router of one listener.
     pub fn router(&self, listener: Listener) -> Router {
-        router::router(self.context.clone(), listener, table::routes())
+        route::router(self.context.clone(), listener, table::routes())
     }
 
     /// All routes.

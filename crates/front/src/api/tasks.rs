@@ -56,7 +56,7 @@ pub(super) struct NotifyBody {
     dry_run: bool,
 }
 
-type Told = Result<Json<Value>, ProblemResponse>;
+type EnvelopeResult = Result<Json<Value>, ProblemResponse>;
 
 impl From<ControlError> for ProblemResponse {
     fn from(error: ControlError) -> Self {
@@ -72,7 +72,7 @@ impl From<ControlError> for ProblemResponse {
 }
 
 /// An envelope that says no is a problem here.
-fn told(envelope: Value) -> Told {
+fn accepted(envelope: Value) -> EnvelopeResult {
     match envelope.get("success") {
         Some(Value::Bool(false)) => {
             let why = envelope.get("error").and_then(Value::as_str);
@@ -83,13 +83,17 @@ fn told(envelope: Value) -> Told {
     }
 }
 
-async fn act<D: BridgeService>(context: Context<D>, Who(caller): Who, act: ControlAction) -> Told {
+async fn act<D: BridgeService>(
+    context: Context<D>,
+    Who(caller): Who,
+    act: ControlAction,
+) -> EnvelopeResult {
     let control = TaskService::new(context.service);
-    told(control.act(&caller, act).await?)
+    accepted(control.act(&caller, act).await?)
 }
 
 pub(super) async fn start<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
     Body(args): Body<StartArgs>,
@@ -98,7 +102,7 @@ pub(super) async fn start<D: BridgeService>(
         key: idempotency_key(&headers)?,
         ..args
     };
-    let control = TaskService::new(context.service);
+    let control = TaskService::new(service);
     let envelope = control.act(&caller, ControlAction::Start(args)).await?;
     let status = match envelope.get("duplicate") {
         Some(Value::Bool(true)) => StatusCode::OK,
@@ -108,10 +112,10 @@ pub(super) async fn start<D: BridgeService>(
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<TaskPage>,
-) -> Told {
-    let control = TaskService::new(context.service);
+) -> EnvelopeResult {
+    let control = TaskService::new(service);
     Ok(Json(control.page(page.limit, page.before).await?))
 }
 
@@ -119,7 +123,7 @@ pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
-) -> Told {
+) -> EnvelopeResult {
     act(context, who, ControlAction::Status { task_id }).await
 }
 
@@ -129,7 +133,7 @@ pub(super) async fn steer<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
     Body(body): Body<SteerBody>,
-) -> Told {
+) -> EnvelopeResult {
     let steer = ControlAction::Steer {
         task_id,
         instruction: body.instruction,
@@ -141,7 +145,7 @@ pub(super) async fn interrupt<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
-) -> Told {
+) -> EnvelopeResult {
     act(context, who, ControlAction::Interrupt { task_id }).await
 }
 
@@ -150,7 +154,7 @@ pub(super) async fn respond<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
     Body(body): Body<RespondBody>,
-) -> Told {
+) -> EnvelopeResult {
     let respond = ControlAction::Respond {
         task_id,
         request_id: body.request_id,
@@ -164,7 +168,7 @@ pub(super) async fn notify<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Body(body): Body<NotifyBody>,
-) -> Told {
+) -> EnvelopeResult {
     let notify = ControlAction::NotifyCompleted {
         limit: body.limit,
         dry_run: body.dry_run,

@@ -5,7 +5,7 @@ mod floods;
 
 use super::guard::ConnectionPeer;
 use super::route::{Access, Route, Trace, Verb};
-use super::{Api, Hosts, Listener, router, table};
+use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
@@ -298,7 +298,7 @@ async fn threat_1_private_routes_require_token() {
     }
 }
 
-/// A good token and a wrong one can't be told apart then: its holder must not throw it away.
+/// A good token can't be distinguished from a wrong one then: its holder must not throw it away.
 #[tokio::test]
 async fn ledger_outage_returns_503_for_tokens() {
     let api = api();
@@ -429,7 +429,7 @@ async fn k16_handler_panic_fails_one_request() {
     let path = "/trouble";
     let access = Access::Scope(Scope::Read);
     routes.push(Route::get(path, access, "Panics", trouble));
-    let router = router::router(api.context.clone(), Listener::Local, routes);
+    let router = route::router(api.context.clone(), Listener::Local, routes);
     let good = request(&Method::GET, "/readyz", 1);
     let (bad, good) = tokio::join!(
         call(&router, request(&Method::GET, path, 1)),
@@ -480,7 +480,7 @@ async fn metrics_have_valid_format_and_labels() {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["gauge", "counter"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            assert!(typed.insert(name.to_owned()), "told twice: {line}");
+            assert!(typed.insert(name.to_owned()), "typed twice: {line}");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();

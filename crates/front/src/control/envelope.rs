@@ -1,7 +1,6 @@
-//! The envelopes of tasks: the JSON that other agents know, with their keys, and ours beside them. The same types describe
-//! them in the API's document.
+//! The JSON envelopes of tasks: the keys of the legacy tool, and our own beside them.
 
-use super::rows::{EVENTS_TOLD, TaskRows};
+use super::rows::{EVENTS_SHOWN, TaskRows};
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
 use bridge_core::requester::requester;
 use bridge_core::step::OldEvent;
@@ -19,7 +18,7 @@ const SUMMARY_MAX_CHARS: usize = 500;
 /// Longest summary of the newest event.
 const PROGRESS_MAX_CHARS: usize = 300;
 
-/// About one task, or a message in the same words.
+/// One task, or a message shown as one.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskEnvelope {
     /// Whether it was done.
@@ -29,7 +28,7 @@ pub(crate) struct TaskEnvelope {
     message: Option<String>,
     /// The task as it is now.
     pub(super) task: TaskView,
-    /// `steered`, `queued`, or `unknown` (it may have been heard: look before it is said again), after telling more.
+    /// `steered`, `queued`, or `unknown` (Codex may have it: look before you send it again), after a steer.
     #[serde(skip_serializing_if = "Option::is_none")]
     steer: Option<&'static str>,
     /// Why it waits, or is not known.
@@ -46,10 +45,10 @@ pub(crate) struct TaskEnvelope {
     /// Whether the task was there before, after a start.
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicate: Option<bool>,
-    /// What Codex was answered.
+    /// The answer that Codex got.
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<Value>,
-    /// What Codex said.
+    /// The result of Codex's call.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Value>,
     /// How we talk to Codex.
@@ -69,7 +68,7 @@ pub(crate) struct TaskListEnvelope {
     pub(super) next: Option<String>,
 }
 
-/// What became of notifications.
+/// Results of notifications.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct NotifyEnvelope {
     /// Always true.
@@ -137,7 +136,7 @@ pub(crate) struct TaskView {
     channel: Option<String>,
     /// Its messages, oldest first.
     message_ids: Vec<String>,
-    /// Who is told when it is over.
+    /// Target of the notification at its end.
     notify_target: Option<String>,
     /// `pending`, `sent`, `failed` or `no_target`.
     notification_status: Option<&'static str>,
@@ -234,20 +233,19 @@ pub(crate) enum TaskDetail {
     Notification,
 }
 
-/// Seconds, as other agents know times.
+/// Seconds, as in the legacy tool.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of this epoch fit")]
 pub(super) fn seconds(at: Timestamp) -> f64 {
     at.0 as f64 / 1_000.0
 }
 
-/// One line: white space as it comes in prompts says nothing in a summary.
+/// One line, with white space collapsed.
 pub(crate) fn summary(text: &str, max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     clip(&words.join(" "), max)
 }
 
 impl TaskEnvelope {
-    /// A good answer about one task.
     pub(super) fn of(rows: &TaskRows) -> Self {
         Self {
             success: true,
@@ -393,18 +391,17 @@ impl TaskView {
     }
 }
 
-/// The word for how far the notification of a task is. A task without a target says so once a person was shown it.
+/// The status of a notification. A task without a target has one once `notify_completed` has shown it.
 pub(super) fn notification_word(notification: &Subscription) -> &'static str {
     match (&notification.target, notification.state) {
         (SubscriptionTarget::Nobody, _) => "no_target",
-        // The intent to send is ours to know.
         (_, SubscriptionState::Waiting { .. } | SubscriptionState::Sending) => "pending",
         (_, SubscriptionState::Closed { .. }) => "sent",
         (_, SubscriptionState::Dead { .. }) => "failed",
     }
 }
 
-/// When a notification was taken.
+/// When a notification was delivered.
 pub(super) fn notified_at(notification: &Subscription) -> Option<Timestamp> {
     match (notification.notify(), notification.state) {
         (Some(_), SubscriptionState::Closed { at }) => Some(at),
@@ -432,7 +429,7 @@ fn is_active(life: &Life) -> bool {
     )
 }
 
-/// The names of events that other agents know.
+/// The legacy tool's names of events.
 fn kind(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Started => "item/started",
@@ -468,7 +465,7 @@ fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
     events.extend(rows.events.iter().map(of_event));
     // Stable: events of the same time stay in order.
     events.sort_by_key(|(at, _)| *at);
-    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    let surplus = events.len().saturating_sub(EVENTS_SHOWN);
     events
         .into_iter()
         .skip(surplus)
@@ -539,7 +536,7 @@ fn pending(rows: &TaskRows, request: &Request) -> PendingRequest {
         request_id: request.request_id.to_string(),
         code: request.request_id.code().to_owned(),
         method: request.method.clone(),
-        // What Codex sent is JSON; where it was cut it is shown as the text it is.
+        // Codex sends JSON; a payload that was cut is shown as text.
         payload: serde_json::from_str(&request.payload)
             .unwrap_or_else(|_| Value::String(request.payload.clone())),
         status: "pending",

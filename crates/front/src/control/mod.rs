@@ -1,7 +1,6 @@
-//! Control: what people and programs may do to tasks and messages, as one interface for every front.
+//! Control of tasks and messages: one interface for HTTP, MCP and the command line.
 //!
-//! HTTP, MCP and the command line speak it; the daemon answers it from rows. Who may do what is the caller's scopes;
-//! what a decision leads to is the core's.
+//! The caller's scopes decide what it may do; answers are derived from rows.
 
 mod action;
 mod caller;
@@ -19,6 +18,6 @@ pub use action::{Control, ControlAction, ControlError, ControlErrorKind, StartAr
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub(crate) use envelope::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use notify::NotificationPayload;
-pub(crate) use rows::{NotFound, Subject};
+pub(crate) use rows::{NotFound, TaskSubject};
 pub use service::{ServiceTaskWatch, TaskService};
 pub use start::prompt_summary;

@@ -209,8 +209,8 @@ fn task_view_matches_described_keys() {
         text: "ran make".to_owned(),
         at: Timestamp(2_000),
     }];
-    let told = shown(&rows, TaskDetail::Whole);
-    let mut keys: Vec<String> = told.as_object().unwrap().keys().cloned().collect();
+    let view = shown(&rows, TaskDetail::Whole);
+    let mut keys: Vec<String> = view.as_object().unwrap().keys().cloned().collect();
     let mut described = task_keys();
     keys.sort();
     described.sort();
@@ -225,9 +225,9 @@ fn task_view_matches_described_keys() {
         ("last_progress_summary", json!("item/completed: ran make")),
         ("degraded_mode", json!("none")),
     ] {
-        assert_eq!(told[key], value, "{key}");
+        assert_eq!(view[key], value, "{key}");
     }
-    let event = &told["recent_events"][0];
+    let event = &view["recent_events"][0];
     assert_eq!(event["source_event_type"], "item/completed");
     assert_eq!(event["normalized_status"], "working");
     assert_eq!(event["created_at"], json!(2.0));
@@ -247,8 +247,8 @@ fn task_view_matches_described_keys() {
 fn pending_requests_keep_original_payload() {
     let mut rows = rows(vec![(running(), false)]);
     rows.messages[0].requests = vec![asks(RequestKind::Command)];
-    let told = shown(&rows, TaskDetail::Whole);
-    let asked = &told["pending_requests"][0];
+    let view = shown(&rows, TaskDetail::Whole);
+    let asked = &view["pending_requests"][0];
     assert_eq!(asked["payload"], json!({ "command": "make" }));
     assert_eq!(asked["code"], "012345");
     assert_eq!(asked["status"], "pending");

@@ -1,9 +1,9 @@
 //! The tool `codex_bridge` with the parameters and envelope of its legacy version.
 
-use super::tools::{Arguments, invalid};
+use super::tools::Arguments;
 use crate::{ControlAction, ControlError, StartArgs};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations, object};
+use serde_json::json;
 
 pub(super) const NAME: &str = "codex_bridge";
 
@@ -66,11 +66,7 @@ fn schema() -> JsonObject {
             "description": "For action=notify_completed, preview notifications without sending or marking tasks.",
         },
     });
-    let schema = json!({"type": "object", "properties": properties, "required": ["action"]});
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    object(json!({"type": "object", "properties": properties, "required": ["action"]}))
 }
 
 /// Parses a call. Parameters that its action does not use are ignored, as in the legacy tool.
@@ -92,7 +88,7 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
         "status" => Ok(ControlAction::Status {
             task_id: given
                 .text("task_id")?
-                .ok_or_else(|| words("codex_bridge status requires task_id."))?,
+                .ok_or_else(|| ControlError::invalid("codex_bridge status requires task_id."))?,
         }),
         "list" => Ok(ControlAction::List {
             limit: given.number("limit")?,
@@ -102,7 +98,8 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
             dry_run: given.flag("dry_run")?,
         }),
         "steer" => {
-            let words = || words("codex_bridge steer requires task_id and instruction.");
+            let words =
+                || ControlError::invalid("codex_bridge steer requires task_id and instruction.");
             Ok(ControlAction::Steer {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 instruction: given.text("instruction")?.ok_or_else(words)?,
@@ -111,11 +108,14 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
         "interrupt" | "cancel" => Ok(ControlAction::Interrupt {
             task_id: given
                 .text("task_id")?
-                .ok_or_else(|| words("codex_bridge interrupt requires task_id."))?,
+                .ok_or_else(|| ControlError::invalid("codex_bridge interrupt requires task_id."))?,
         }),
         "respond" => {
-            let words =
-                || words("codex_bridge respond requires task_id and instruction=request_id.");
+            let words = || {
+                ControlError::invalid(
+                    "codex_bridge respond requires task_id and instruction=request_id.",
+                )
+            };
             Ok(ControlAction::Respond {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 request_id: given.text("instruction")?.ok_or_else(words)?,
@@ -123,12 +123,8 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
                 answers: given.object("answers")?,
             })
         }
-        _ => Err(words(
+        _ => Err(ControlError::invalid(
             "action must be one of start, status, list, notify_completed, steer, interrupt, respond.",
         )),
     }
-}
-
-fn words(text: &str) -> ControlError {
-    invalid(text.to_owned())
 }

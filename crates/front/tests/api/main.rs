@@ -8,6 +8,6 @@
 mod a2a;
 mod audit;
 mod control;
-mod news;
 mod service;
+mod slow_readers;
 mod tokens;

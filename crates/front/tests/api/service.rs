@@ -103,7 +103,7 @@ impl TestService {
         assert_eq!(self.does(token).await.unwrap(), TokenAdded::Added);
     }
 
-    /// A message of its own conversation comes in, and whoever watches is told.
+    /// A message of its own conversation comes in, and subscribers are notified.
     pub(crate) async fn receives(&self, id: &str) {
         let received = self.does(message(id, "local", "ann")).await;
         assert!(matches!(received, Ok(Received::New(_))));

@@ -4,6 +4,7 @@
 //! a person can read it; items queue up to a bound. A follower that falls further behind gets [`TurnEvent::Lost`] and
 //! looks the turn up in the history.
 
+use crate::locked;
 use crate::thread::permissions::{Permissions, ReportedPermissions};
 use crate::turn::approvals;
 use crate::turn::raw::RawLines;
@@ -12,11 +13,11 @@ use bridge_codex::turn::{
 };
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
-use bridge_core::port::{ItemNote, TurnEvent};
+use bridge_core::port::{ItemNote, RequestKey, TurnEvent};
 use bridge_core::value::{Class, Failure, IncarnationId, ThreadId, Timestamp, TurnId};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -99,10 +100,6 @@ enum PermissionCheck {
     Exceeded { why: String, reported: bool },
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Mailbox {
     /// For a turn that is about to start on an idle thread.
     pub(crate) fn folding(fold: TurnFold, frame: TurnContext) -> Self {
@@ -137,6 +134,16 @@ impl Mailbox {
         }
     }
 
+    /// Changes the state and wakes the follower.
+    fn change(&self, change: impl FnOnce(&mut MailboxState)) {
+        change(&mut locked(&self.inner));
+        self.wake.notify_one();
+    }
+
+    fn key_of(&self, request: &ServerRequest) -> RequestKey {
+        approvals::key_of(request, &self.frame.incarnation)
+    }
+
     /// Takes the open file changes from the thread's history: Codex reports them once, and a repeated approval request
     /// comes without them.
     pub(crate) fn recall(&self, turns: &[Turn]) {
@@ -148,8 +155,7 @@ impl Mailbox {
 
     /// Compares the permissions that the thread was found with. A turn that has more is stopped once it is known.
     pub(crate) fn compare(&self, reported: ReportedPermissions<'_>) {
-        locked(&self.inner).compare(&self.frame.allowed, reported);
-        self.wake.notify_one();
+        self.change(|inner| inner.compare(&self.frame.allowed, reported));
     }
 
     /// Sets the turn to follow and processes what arrived before it was known.
@@ -229,53 +235,39 @@ impl Mailbox {
 
     /// Delivers an approval request; kept while it is not known which turn is followed.
     pub(crate) fn ask(&self, request: &ServerRequest) {
-        let mut inner = locked(&self.inner);
-        match &mut inner.stage {
+        self.change(|inner| match &mut inner.stage {
             FollowStage::Early { requests, .. } => {
                 requests.retain(|early| early.id != request.id);
                 requests.push(request.clone());
             }
             FollowStage::Folding(_) => inner.ask(request, &self.frame),
-        }
-        drop(inner);
-        self.wake.notify_one();
+        });
     }
 
     /// Delivers a request that nobody can decide as one that is settled already.
     pub(crate) fn report_declined(&self, request: &ServerRequest) {
-        let mut inner = locked(&self.inner);
-        inner.ask(request, &self.frame);
-        let name = approvals::key_of(request, &self.frame.incarnation);
-        inner.push(TurnEvent::Resolved(name));
-        drop(inner);
-        self.wake.notify_one();
+        self.change(|inner| {
+            inner.ask(request, &self.frame);
+            inner.push(TurnEvent::Resolved(self.key_of(request)));
+        });
     }
 
     /// The request was settled without our answer.
     pub(crate) fn resolve(&self, request: &ServerRequest) {
-        let mut inner = locked(&self.inner);
-        match &mut inner.stage {
+        self.change(|inner| match &mut inner.stage {
             FollowStage::Early { requests, .. } => requests.retain(|early| early.id != request.id),
-            FollowStage::Folding(_) => {
-                let name = approvals::key_of(request, &self.frame.incarnation);
-                inner.push(TurnEvent::Resolved(name));
-            }
-        }
-        drop(inner);
-        self.wake.notify_one();
+            FollowStage::Folding(_) => inner.push(TurnEvent::Resolved(self.key_of(request))),
+        });
     }
 
     /// Codex has our answer.
     pub(crate) fn confirm(&self, request: &ServerRequest) {
-        let name = approvals::key_of(request, &self.frame.incarnation);
-        self.push(TurnEvent::Confirmed(name));
+        self.push(TurnEvent::Confirmed(self.key_of(request)));
     }
 
     /// The request was settled while nobody followed the thread. An earlier follower may have received it.
     pub(crate) fn report_settled(&self, request: &ServerRequest) {
-        let name = approvals::key_of(request, &self.frame.incarnation);
-        locked(&self.inner).push(TurnEvent::Resolved(name));
-        self.wake.notify_one();
+        self.push(TurnEvent::Resolved(self.key_of(request)));
     }
 
     /// Requests that no follower received.
@@ -292,8 +284,7 @@ impl Mailbox {
     }
 
     pub(crate) fn push(&self, event: TurnEvent) {
-        locked(&self.inner).push(event);
-        self.wake.notify_one();
+        self.change(|inner| inner.push(event));
     }
 
     /// The next event by priority: excess permissions, items, the newest text, a sign of life.
@@ -391,7 +382,9 @@ impl MailboxState {
         if let Notification::Malformed { method, why, .. } = notification
             && method == "turn/completed"
         {
-            return self.lose(&format!("codex told its end in an unknown form ({why})"));
+            return self.lose(&format!(
+                "codex reported its end in an unknown form ({why})"
+            ));
         }
         match fold.apply(notification) {
             Some(TurnNews::Item {

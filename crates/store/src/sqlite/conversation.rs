@@ -5,7 +5,6 @@
 
 use super::fields::Fields;
 use super::sql;
-use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, Timestamp, TurnId};
 use rusqlite::{Connection, Row, params};
@@ -20,7 +19,7 @@ macro_rules! select {
     };
 }
 
-fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
+pub(super) fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
     let mut fields = Fields::of("conversation", row);
     Ok(Conversation {
         conversation_id: fields.id(ConversationId::new)?,
@@ -55,16 +54,6 @@ pub(super) fn by_key(
 /// one before it ended.
 pub(super) const OLDER: &str =
     select!("WHERE conversation_id < ?1 ORDER BY conversation_id DESC LIMIT ?2");
-
-pub(super) fn older(
-    conn: &Connection,
-    before: Option<&ConversationId>,
-    limit: u32,
-) -> Result<Vec<Conversation>, RowsError> {
-    let end = char::MAX.to_string();
-    let before = before.map_or(end.as_str(), ConversationId::as_str);
-    sql::many(conn, OLDER, (before, page(limit)), read)
-}
 
 pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {
     sql::write(

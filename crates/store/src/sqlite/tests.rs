@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{budget, conversation, message, pages, place, queue, reply, subscription, task};
+use super::{budget, conversation, message, place, queue, reply, subscription, task};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -80,7 +80,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 42] = [
+const HOT: [&str; 41] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -92,8 +92,8 @@ const HOT: [&str; 42] = [
     queue::FOLLOWERS,
     queue::LAST_ROUND,
     queue::FORGETTABLE,
-    queue::HEARD_OF_AGENT,
-    queue::HEARD_IN_TALK,
+    queue::OF_AGENT,
+    queue::OF_AGENT_IN,
     queue::SAID_NTH_NEWEST,
     queue::EXCHANGES,
     queue::READY_FILTERED,
@@ -104,9 +104,8 @@ const HOT: [&str; 42] = [
     queue::OPEN_IN_STATE,
     queue::DEAD,
     queue::BY_PREFIX,
-    queue::MESSAGES_OF,
-    pages::OLDER,
-    pages::OF_CONVERSATION,
+    queue::OLDER,
+    queue::OF_CONVERSATION,
     conversation::OLDER,
     place::OTHERS,
     reply::OF_MESSAGE,

@@ -15,11 +15,10 @@ use bridge_core::step::{
     Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, DeliveryBegin, DeliveryEnd,
     Discard, DropPush, ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep,
     Leave, MidTurn, Prune, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send,
-    Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason,
-    Verdict,
+    StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
-use bridge_core::task_events::{FROM_NOW, behind};
+use bridge_core::task_events::{FROM_NOW, Timeline, behind};
 use bridge_core::value::{
     Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, PushTarget,
     RequestDecision, RequestId, Sandbox, SenderKind, StateName, Subscription, SubscriptionState,
@@ -273,13 +272,16 @@ impl Pair {
             asked: None,
         };
         self.both(begin.clone()).await;
-        let load = move |rows: &dyn Read| begin.load(rows);
+        let load = move |rows: &dyn Read| {
+            let subscription = rows.subscription(&begin.task_id, &begin.subscription_id)?;
+            Ok((subscription, Timeline::load(rows, &begin.task_id)?))
+        };
         let sent = self.memory.ledger().read(load).await.unwrap();
         let (Some(push), Some(timeline)) = sent else {
             return;
         };
         let task_events = timeline.task_events();
-        let Some(told) = behind(&task_events, push.mark.as_deref()) else {
+        let Some(sent) = behind(&task_events, push.mark.as_deref()) else {
             return;
         };
         let class = self.class();
@@ -287,7 +289,7 @@ impl Pair {
         self.both(DeliveryEnd {
             task_id,
             subscription_id,
-            mark: told.mark.clone(),
+            mark: sent.mark.clone(),
             failure: away.then(|| failure(class)),
             jitter: 10,
         })

@@ -12,7 +12,7 @@ pub(crate) mod wake;
 use crate::http::HttpError;
 use crate::inbox::{Arrival, Inbox, Page, check_key};
 use crate::molecule::Molecule;
-use crate::molecule::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
+use crate::molecule::client::{FeedQuery, PAGE_ROWS, QUICK_PAGE_ROWS};
 use crate::molecule::feed::backward::Search;
 use crate::molecule::feed::cursor::{Cursor, Edition, SeenRows};
 use crate::molecule::feed::order::{Edge, FeedRound, Trail, places};
@@ -109,7 +109,7 @@ impl Default for Limit {
 
 /// How many rows a page is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
+pub(crate) enum PageSize {
     Usual,
     Quick,
     One,
@@ -201,13 +201,13 @@ impl Molecule {
     ) -> Result<(), Trouble> {
         let (mut after, mut asked_again, mut asked_newest, mut rounds) = (from, false, false, 0);
         let size = match holds {
-            Holds::Following { .. } => Size::Usual,
-            Holds::Aside => Size::Quick,
+            Holds::Following { .. } => PageSize::Usual,
+            Holds::Aside => PageSize::Quick,
         };
         for _ in 0..FORWARD_PAGES_MAX {
-            let feed = Feed {
+            let feed = FeedQuery {
                 since_id: Some(after.hyphenated().to_string()),
-                ..Feed::default()
+                ..FeedQuery::default()
             };
             let (mut page, whole) = self.page(reader, size, &feed).await?;
             let last = page.rows.iter().rev().find_map(id_of);
@@ -229,7 +229,8 @@ impl Molecule {
             let is_unknown = is_first && !whole && !asked_newest && is_newest;
             if is_unknown {
                 asked_newest = true;
-                self.page(reader, Size::One, &Feed::default()).await?;
+                self.page(reader, PageSize::One, &FeedQuery::default())
+                    .await?;
             }
             if left || is_unknown {
                 rounds += 1;
@@ -272,7 +273,7 @@ impl Molecule {
     pub(crate) async fn one_page(
         &self,
         limit: &mut Limit,
-        feed: &Feed,
+        feed: &FeedQuery,
     ) -> Result<(FeedPage, bool), HttpError> {
         loop {
             match self.0.client.feed(feed, limit.rows).await {
@@ -300,14 +301,14 @@ impl Molecule {
     pub(crate) async fn page(
         &self,
         reader: &mut FeedReader,
-        size: Size,
-        feed: &Feed,
+        size: PageSize,
+        feed: &FeedQuery,
     ) -> Result<(FeedPage, bool), HttpError> {
         let mut one = Limit::new(1);
         let limit = match size {
-            Size::Usual => &mut reader.limit,
-            Size::Quick => &mut reader.quick_limit,
-            Size::One => &mut one,
+            PageSize::Usual => &mut reader.limit,
+            PageSize::Quick => &mut reader.quick_limit,
+            PageSize::One => &mut one,
         };
         let (page, whole) = self.one_page(limit, feed).await?;
         for at in page.rows.iter().filter_map(Row::at) {
@@ -480,11 +481,11 @@ impl Molecule {
 }
 
 impl FeedReader {
-    fn asks_for(&self, size: Size) -> usize {
+    fn asks_for(&self, size: PageSize) -> usize {
         match size {
-            Size::Usual => self.limit.rows,
-            Size::Quick => self.quick_limit.rows,
-            Size::One => 1,
+            PageSize::Usual => self.limit.rows,
+            PageSize::Quick => self.quick_limit.rows,
+            PageSize::One => 1,
         }
     }
 }

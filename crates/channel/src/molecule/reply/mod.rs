@@ -7,11 +7,12 @@ pub(crate) mod bubble;
 pub(crate) mod social;
 pub(crate) mod upload;
 
-use crate::fault::Operation;
 use crate::http::HttpError;
+use crate::http::Operation;
 use crate::inbox::Arrival;
+use crate::locked;
 use crate::molecule::Molecule;
-use crate::molecule::client::Feed;
+use crate::molecule::client::FeedQuery;
 use crate::molecule::failure::fault;
 use crate::molecule::feed::cursor::Edition;
 use crate::molecule::feed::{Limit, step_back};
@@ -27,7 +28,7 @@ use bridge_core::value::{Class, ExternalId, Failure, Message, Reply, SenderKind,
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -49,14 +50,14 @@ pub(crate) struct Contexts(Mutex<VecDeque<(ExternalId, String)>>);
 
 impl Contexts {
     fn of(&self, message: &Message) -> Option<String> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = locked(&self.0);
         let mut newest = known.iter().rev();
         let found = newest.find(|(id, _)| *id == message.external_id);
         found.map(|(_, context)| context.clone())
     }
 
     fn add(&self, id: &ExternalId, context: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.0);
         known.push_back((id.clone(), context.to_owned()));
         if known.len() > CONTEXTS_MAX {
             known.pop_front();
@@ -135,9 +136,9 @@ impl Molecule {
     /// Every bubble with a text, back to a time.
     async fn bubbles_with(&self, text: &str, since: Stamp) -> Result<Vec<Bubble>, HttpError> {
         let (mut found, mut limit) = (Vec::<Bubble>::new(), Limit::default());
-        let mut feed = Feed {
+        let mut feed = FeedQuery {
             canvas: true,
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         for _ in 0..PROBE_PAGES_MAX {
             let (page, whole) = self.one_page(&mut limit, &feed).await?;

@@ -1,8 +1,8 @@
 //! Who wrote a row, by marks that its writer can't make up, and the tier that follows.
 //!
 //! A workspace's row has `source_id`, which the platform fills from the writer's token. A row without it was written
-//! by a person at the canvas, on a social channel, by a webhook, by the platform itself, or by whoever holds the
-//! workspace's inbound secret; the last one writes the whole body. ADR 0056 has the table of marks.
+//! by a person at the canvas, on a social channel, by a webhook, by the platform itself, or by a holder of
+//! the workspace's inbound secret, who writes the whole body. ADR 0056 has the table of marks.
 
 use crate::molecule::wire::{Row, field};
 use bridge_core::limits::clip;
@@ -285,7 +285,7 @@ fn unmarked(origins: &Origins) -> Outside {
     }
 }
 
-/// The mark of the platform's own probes and notices. Whoever else writes it gets no answer.
+/// The mark of the platform's own probes and notices. Anybody else who writes it gets no answer.
 fn system_kind(body: &Value) -> Option<&str> {
     let places = [
         "/params/metadata/source_type",

@@ -10,7 +10,7 @@ use self::conversation::Candidates;
 use super::{Action, RunError, Transition, Tx, reply};
 use crate::channels::token_of;
 use crate::limits::{self, PAGE_ROWS_MAX, PairBudget};
-use crate::port::{Change, Heard, Read, RowsError, StoredBytes};
+use crate::port::{AgentMessage, Change, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget};
 use crate::value::{
     Attachment, ChannelId, Class, Command, ConversationId, ExternalId, Failure, Life, Message,
@@ -95,7 +95,7 @@ pub enum Verdict {
     },
 }
 
-/// What an inbound text became.
+/// Result of [`Receive`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// It is a new message, on disk.
@@ -296,7 +296,7 @@ impl Receive {
         match (self.kind, self.extras.by_talk) {
             (SenderKind::Person, _) => Ok(Past::default()),
             (SenderKind::Agent, false) => Ok(Past {
-                messages: rows.heard_of_agent(
+                messages: rows.agent_messages(
                     &self.channel,
                     &self.sender,
                     limits::PAIR_LOOKED_AT,
@@ -305,14 +305,14 @@ impl Receive {
             }),
             (SenderKind::Agent, true) => {
                 let messages = match present {
-                    Some(id) => rows.heard_in_talk(id, &self.sender, limits::PAIR_LOOKED_AT)?,
+                    Some(id) => rows.agent_messages_in(id, &self.sender, limits::PAIR_LOOKED_AT)?,
                     None => Vec::new(),
                 };
                 let nth = limits::TALKS_BUDGET.messages;
                 let reached = rows.said_nth_newest(&self.channel, &self.sender, nth)?;
                 let talks = match reached {
                     Some(reached) => {
-                        let newest = rows.heard_of_agent(&self.channel, &self.sender, 1)?;
+                        let newest = rows.agent_messages(&self.channel, &self.sender, 1)?;
                         let notified = newest.first().is_some_and(|newest| newest.stopped);
                         Some((reached, notified))
                     }
@@ -328,7 +328,7 @@ impl Receive {
 #[derive(Debug, Default)]
 struct Past {
     /// Newest first; in this talk only, where talks are counted one by one.
-    messages: Vec<Heard>,
+    messages: Vec<AgentMessage>,
     /// When it said the message that would use up the budget of all its talks, and whether it was notified.
     talks: Option<(Timestamp, bool)>,
 }

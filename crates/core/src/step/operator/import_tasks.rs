@@ -296,12 +296,12 @@ fn task_of(
                 sandbox: old
                     .sandbox
                     .as_deref()
-                    .and_then(Sandbox::from_word)
+                    .and_then(|word| word.parse().ok())
                     .unwrap_or(Sandbox::ReadOnly),
                 approval_policy: old
                     .approval_policy
                     .as_deref()
-                    .and_then(ApprovalPolicy::from_word)
+                    .and_then(|word| word.parse().ok())
                     .unwrap_or(ApprovalPolicy::Untrusted),
                 codex_home: None,
                 reads: ReadAccess::Disk,

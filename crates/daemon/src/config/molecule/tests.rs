@@ -1,7 +1,8 @@
 //! What turns a workspace on, what is refused and with which words, and that no token ever shows.
 
 use super::super::{Environment, Loaded, Workspace, load};
-use bridge_channel::molecule::{Origin, Secret, TokenSource};
+use bridge_channel::Secret;
+use bridge_channel::molecule::{Origin, TokenSource};
 use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;
 

@@ -3,7 +3,8 @@
 
 use super::super::environment::Environment;
 use super::super::error::{ConfigProblem, ProblemPlace};
-use bridge_channel::molecule::{Secret, TokenSource};
+use bridge_channel::Secret;
+use bridge_channel::molecule::TokenSource;
 use serde::Deserialize;
 use std::path::PathBuf;
 

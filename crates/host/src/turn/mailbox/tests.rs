@@ -1,4 +1,4 @@
-//! How text that is being written is told: the first words at once, then as often as a person can see it.
+//! How text that is being written is delivered: the first words at once, then as often as a person can see it.
 
 use super::*;
 use crate::thread::operator_config::OperatorConfig;
@@ -90,5 +90,5 @@ async fn completed_text_is_delivered_immediately() {
     };
     assert!(matches!(*event, TurnEvent::Item(_)), "{event:?}");
     assert_eq!(began.elapsed(), Duration::ZERO);
-    assert!(!locked(&mailbox.inner).unread, "it is not told again");
+    assert!(!locked(&mailbox.inner).unread, "it is not delivered again");
 }

@@ -68,7 +68,7 @@ async fn snapshot<L: bridge_core::port::Ledger>(world: &World<L>, id: &str) -> T
 
 pub(super) async fn old_tasks_are_imported_as_finished<F: Fixture>() {
     let fixture = F::open();
-    let mut world = World::over(fixture.ledger());
+    let world = World::over(fixture.ledger());
     let failed = OldTask {
         error_summary: Some("no quota".to_owned()),
         ..old("codex-f", "failed")
@@ -127,7 +127,7 @@ pub(super) async fn old_tasks_are_imported_as_finished<F: Fixture>() {
 
 pub(super) async fn old_tasks_are_imported_once<F: Fixture>() {
     let mut fixture = F::open();
-    let mut world = World::over(fixture.ledger());
+    let world = World::over(fixture.ledger());
     world
         .does(import("a", vec![old("codex-1", "completed")]))
         .await;
@@ -159,7 +159,7 @@ pub(super) async fn old_tasks_are_imported_once<F: Fixture>() {
 /// All that is left of a prompt is its beginning.
 pub(super) async fn old_failures_are_no_dead_letters<F: Fixture>() {
     let fixture = F::open();
-    let mut world = World::over(fixture.ledger());
+    let world = World::over(fixture.ledger());
     world
         .does(import("a", vec![old("codex-1", "failed")]))
         .await;
@@ -195,7 +195,7 @@ fn begin(id: &str, asked: bool) -> DeliveryBegin {
 
 pub(super) async fn old_notifications_wait_until_asked_for<F: Fixture>() {
     let fixture = F::open();
-    let mut world = World::over(fixture.ledger());
+    let world = World::over(fixture.ledger());
     let told = |id: &str, target: Option<&str>, status: Option<&str>| OldTask {
         notify_target: target.map(str::to_owned),
         notification_status: status.map(str::to_owned),
@@ -234,21 +234,18 @@ pub(super) async fn old_notifications_wait_until_asked_for<F: Fixture>() {
 /// A cron that polls learns each end exactly once; one that died half way learns it again.
 pub(super) async fn local_end_is_fetched_once<F: Fixture>() {
     let fixture = F::open();
-    let mut world = World::over(fixture.ledger());
+    let world = World::over(fixture.ledger());
     let task = OldTask {
         notify_target: Some("local".to_owned()),
         ..old("codex-l", "completed")
     };
     world.does(import("a", vec![task])).await;
-    let due = |world: &World<F::L>| {
-        world.reads(|rows| {
-            let id = TaskId::new("codex-l");
-            let one = rows.subscription(&id, Subscription::END)?;
-            let timeline = Timeline::load(rows, &id)?;
-            Ok(one.zip(timeline))
-        })
-    };
-    let (one, timeline) = due(&world).await.unwrap();
+    let due = world.reads(|rows| {
+        let id = TaskId::new("codex-l");
+        let one = rows.subscription(&id, Subscription::END)?;
+        Ok(one.zip(Timeline::load(rows, &id)?))
+    });
+    let (one, timeline) = due.await.unwrap();
     assert!(!bridge_core::step::delivery_is_due(&one, &timeline));
     for _half_way in 0..2 {
         let step = world.does(begin("codex-l", true)).await.outcome;

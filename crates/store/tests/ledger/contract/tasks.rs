@@ -164,7 +164,7 @@ pub(super) async fn a_task_is_told_more_until_it_is_over<F: Fixture>() {
     let acts = world.reads(|rows| rows.audit_of(&message("t1"), 9)).await;
     assert_eq!(acts.len(), 1);
     let order = world
-        .reads(|rows| rows.messages_of(&ConversationId::new("c-t1"), 2))
+        .reads(|rows| rows.messages_before(&ConversationId::new("c-t1"), None, 2))
         .await;
     let order: Vec<_> = order.iter().map(|m| m.message_id.as_str()).collect();
     assert_eq!(order, ["m2", "m1"]);

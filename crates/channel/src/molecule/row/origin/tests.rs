@@ -106,7 +106,7 @@ fn d1_verified_people_at_the_canvas() {
     );
 }
 
-/// What a sender of this origin chooses freely. Whoever holds the inbound secret writes the whole body and the method;
+/// What a sender of this origin chooses freely. A holder of the inbound secret writes the whole body and the method;
 /// people on other services and webhooks write a text.
 fn writable(label: &str) -> &'static [&'static str] {
     match label {
