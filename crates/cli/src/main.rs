@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod doctor;
 mod mcp;
+mod old_names;
 mod permissions;
 mod policy;
 mod serve;
@@ -36,7 +37,7 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let Cli { command, common } = Cli::parse();
+    let Cli { command, common } = Cli::parse_from(old_names::translate(std::env::args_os()));
     match command {
         CliCommand::Keeper(args) => keep(args),
         CliCommand::KeeperExec(args) => keeper_exec(&args),
