@@ -20,7 +20,8 @@ const COMMAND_MAX_SECS: u64 = 300;
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
     /// Directories below which holders of a token may let tasks work; absolute, and they must exist. The local owner
-    /// may name any directory. Without any, tasks of token holders work in directories of their own.
+    /// and a token with `admin` may name any directory. Without any, tasks of other token holders work in directories of
+    /// their own.
     pub roots: Vec<PathBuf>,
     /// The database of the older `codex_bridge` tool whose tasks are taken over as finished ones, once; an absolute path.
     /// Without it `codex_bridge.db` is looked for in `$HERMES_HOME` and in `~/.hermes`.
@@ -28,7 +29,8 @@ pub struct TasksConfig {
     #[schemars(with = "PathBuf", length(min = 1))]
     pub import: Option<PathBuf>,
     /// Whether the events of tasks also hold the lines of Codex's protocol (`protocol/raw`, the first 100 of a turn,
-    /// without the parts of a text) and of its standard error (`codex/stderr`). Known secrets are taken out of them.
+    /// without the parts of a text) and of its standard error (`codex/stderr`, which may be about another task: one Codex
+    /// serves all). Known secrets are taken out of them.
     pub raw_events: bool,
 }
 
@@ -142,7 +144,7 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
     }
     for (scheme, sender) in &notify.schemes {
         if let Some(what) = refuse_sender(notify, scheme, sender) {
-            say(&format!("notify.schemes.{scheme}"), what);
+            say("notify.schemes", format!("has {scheme:?}, which {what}"));
         }
     }
     found
