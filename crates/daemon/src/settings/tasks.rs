@@ -296,8 +296,8 @@ mod tests {
     #[test]
     fn owner_paths_begin_where_the_client_works() {
         let mut machine = machine();
-        let places = Places::default().with_home(machine.at("home").into());
-        machine.settings.places = places;
+        let home = ProtectedPaths::default().with_home(machine.at("home").into());
+        Arc::make_mut(&mut machine.settings.start).protected_paths = home;
         let terms = |cwd: Option<&str>, base: &str, by_owner| {
             let new = NewTask {
                 cwd: cwd.map(str::to_owned),
