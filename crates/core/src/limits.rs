@@ -104,7 +104,7 @@ pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
 /// Finished rows that one pruning transaction removes, so that the ledger is never held for long.
 pub const PRUNE_BATCH: u32 = 200;
 
-/// First wait before a turn is tried again; doubles each time, with full jitter.
+/// First wait before a turn is tried again; doubles each time; half of it is jitter.
 pub const TURN_BACKOFF_BASE_MS: i64 = 2_000;
 /// Longest wait between two tries of a turn.
 pub const TURN_BACKOFF_MAX_MS: i64 = 15 * 60_000;

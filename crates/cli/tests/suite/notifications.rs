@@ -176,9 +176,9 @@ async fn webhook_retry_reuses_its_id_after_crash() {
 #[tokio::test]
 async fn a_notification_survives_deaths_around_its_intent() {
     for point in [
-        "delivery_begin.before",
-        "delivery_begin.after",
-        "delivery_end.before",
+        "notify_begin.before",
+        "notify_begin.after",
+        "notify_end.before",
     ] {
         let (world, listener, target) = hooked("").await;
         let mut command = world.command(&["run"]);
@@ -190,7 +190,7 @@ async fn a_notification_survives_deaths_around_its_intent() {
             json!({"prompt": "echo:done", "notify_target": target}),
         )
         .await;
-        if point == "delivery_end.before" {
+        if point == "notify_end.before" {
             called(&listener).await.answer("200 OK").await;
         }
         within(point, doomed.ended()).await;

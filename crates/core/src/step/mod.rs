@@ -24,10 +24,10 @@ pub use operator::{
     IncarnationGone, Keep, OldEvent, OldTask, Prune, Record, Redrive, RedriveOutcome, RevokeToken,
     SenderStopped, StopCause, StopSender, TokenAdded, UseToken, regenerate,
 };
-pub use reply::{Confirm, Refuse, Send, SendOutcome};
+pub use reply::{Confirm, Send, SendFailed, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};
 pub use subscription::{
-    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
+    DropPush, EventDelivery, NotifyBegin, NotifyEnd, NotifyStep, PushStored, PutPush,
     delivery_is_due,
 };
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};

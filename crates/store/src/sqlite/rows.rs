@@ -11,8 +11,8 @@ use crate::key::LedgerKey;
 use crate::page;
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    AgentMessage, Change, Exchange, Figures, Flight, Head, HeadFilter, Read, Rows, RowsError,
-    Standing, StateCount, TaskQuery,
+    AgentMessage, Change, Exchange, Figures, Flight, Head, HeadFilter, OldRecords, Read, Rows,
+    RowsError, Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
@@ -135,11 +135,7 @@ impl Rows for SqliteRows<'_> {
             } => message::tail(conn, message_id, *seq, *at),
             Change::Round(round) => queue::set_round(conn, *round),
             Change::Forget { message_id, from } => message::forget(conn, message_id, *from),
-            Change::ForgetRecords(old) => {
-                incarnation::forget(conn, old.incarnations)?;
-                budget::forget_stored(conn, old.stored)?;
-                audit::forget(conn, key, old.audit)
-            }
+            Change::ForgetRecords(old) => forget_records(conn, key, *old),
             Change::Stored(stored) => budget::add_stored(conn, stored),
             Change::Audit(entry) => audit::insert(conn, key, entry),
             Change::NewToken(token) => token::insert(conn, token),
@@ -191,6 +187,12 @@ impl Rows for SqliteRows<'_> {
             }
         }
     }
+}
+
+fn forget_records(conn: &Connection, key: &LedgerKey, old: OldRecords) -> Result<(), RowsError> {
+    incarnation::forget(conn, old.incarnations)?;
+    budget::forget_stored(conn, old.stored)?;
+    audit::forget(conn, key, old.audit)
 }
 
 impl Read for SqliteRows<'_> {

@@ -1,4 +1,4 @@
-//! Intake: a row of a source becomes a message (T1), once (T1d), or a dead letter at once when it can't be one (T1x).
+//! Intake: a row of a source becomes a message, once, or a dead letter at once when it can't be one.
 //!
 //! What is not a message at all (own echoes, other methods) is filtered by the channel before this.
 

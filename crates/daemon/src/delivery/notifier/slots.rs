@@ -23,14 +23,14 @@ pub(super) type Key = (TaskId, String);
 
 /// Which bound a delivery counts for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum SlotKind {
     /// Notifications of ended tasks, together.
     Notifications,
     /// Push notifications of this owner.
     Pushes(String),
 }
 
-impl Lane {
+impl SlotKind {
     pub(super) fn of(subscription: &Subscription, owner: &str) -> Self {
         match subscription.target {
             SubscriptionTarget::Push(_) => Self::Pushes(owner.to_owned()),
@@ -59,14 +59,14 @@ struct SlotState {
     /// Deliveries that run now.
     going: HashMap<Key, Going>,
     /// Deliveries that found no slot, first come, first served.
-    waiting: VecDeque<(Key, Lane)>,
+    waiting: VecDeque<(Key, SlotKind)>,
     /// There were more of them.
     left_out: bool,
 }
 
 #[derive(Debug)]
 struct Going {
-    lane: Lane,
+    kind: SlotKind,
     /// It was asked for again meanwhile.
     again: bool,
 }
@@ -93,30 +93,30 @@ impl SlotState {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    fn running(&self, lane: &Lane) -> usize {
-        self.going.values().filter(|it| it.lane == *lane).count()
+    fn running(&self, kind: &SlotKind) -> usize {
+        self.going.values().filter(|it| it.kind == *kind).count()
     }
 
     fn pushes(&self) -> usize {
-        let notifications = self.running(&Lane::Notifications);
+        let notifications = self.running(&SlotKind::Notifications);
         self.going.len().saturating_sub(notifications)
     }
 
-    fn is_free(&self, lane: &Lane) -> bool {
-        match lane {
-            Lane::Notifications => self.running(lane) < NOTIFICATIONS_MAX,
-            Lane::Pushes(_) => {
-                self.running(lane) < PUSHES_OF_OWNER_MAX && self.pushes() < PUSHES_MAX
+    fn is_free(&self, kind: &SlotKind) -> bool {
+        match kind {
+            SlotKind::Notifications => self.running(kind) < NOTIFICATIONS_MAX,
+            SlotKind::Pushes(_) => {
+                self.running(kind) < PUSHES_OF_OWNER_MAX && self.pushes() < PUSHES_MAX
             }
         }
     }
 
-    fn wait(&mut self, key: Key, lane: Lane) {
+    fn wait(&mut self, key: Key, kind: SlotKind) {
         if self.waiting.iter().any(|(known, _)| *known == key) {
             return;
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back((key, lane))
+            self.waiting.push_back((key, kind))
         } else {
             self.left_out = true
         }
@@ -199,23 +199,23 @@ impl Slots {
         let mut guard = self.state();
         let state = &mut *guard;
         let mut pushes = PUSHES_MAX.saturating_sub(state.pushes());
-        let mut taken: Vec<Lane> = Vec::new();
+        let mut taken: Vec<SlotKind> = Vec::new();
         let mut next = Vec::new();
-        for (key, lane) in mem::take(&mut state.waiting) {
-            let ahead = taken.iter().filter(|other| **other == lane).count();
-            let running = state.running(&lane) + ahead;
-            let free = match &lane {
-                Lane::Notifications => running < NOTIFICATIONS_MAX,
-                Lane::Pushes(_) => running < PUSHES_OF_OWNER_MAX && pushes > 0,
+        for (key, kind) in mem::take(&mut state.waiting) {
+            let ahead = taken.iter().filter(|other| **other == kind).count();
+            let running = state.running(&kind) + ahead;
+            let free = match &kind {
+                SlotKind::Notifications => running < NOTIFICATIONS_MAX,
+                SlotKind::Pushes(_) => running < PUSHES_OF_OWNER_MAX && pushes > 0,
             };
             if !free {
-                state.waiting.push_back((key, lane));
+                state.waiting.push_back((key, kind));
                 continue;
             }
-            if lane != Lane::Notifications {
+            if kind != SlotKind::Notifications {
                 pushes -= 1;
             }
-            taken.push(lane);
+            taken.push(kind);
             next.push(key);
         }
         if next.is_empty() && state.waiting.is_empty() && mem::take(&mut state.left_out) {
@@ -225,17 +225,17 @@ impl Slots {
     }
 
     /// A slot for a delivery; without a free one it waits.
-    pub(super) fn take(self: &Arc<Self>, key: Key, lane: Lane) -> Option<Slot> {
+    pub(super) fn take(self: &Arc<Self>, key: Key, kind: SlotKind) -> Option<Slot> {
         let mut state = self.state();
         if let Some(going) = state.going.get_mut(&key) {
             going.again = true;
             return None;
         }
-        if !state.is_free(&lane) {
-            state.wait(key, lane);
+        if !state.is_free(&kind) {
+            state.wait(key, kind);
             return None;
         }
-        let going = Going { lane, again: false };
+        let going = Going { kind, again: false };
         state.going.insert(key.clone(), going);
         Some(Slot {
             slots: Arc::clone(self),
