@@ -154,7 +154,7 @@ impl Transition for NotifyBegin {
         };
         let asked = self.asked.is_some();
         if subscription.is_local() && !asked {
-            return Ok(DeliveryStep::Nothing);
+            return Ok(NotifyStep::Nothing);
         }
         let next = next_event(&subscription, &timeline);
         let again = subscription.state == SubscriptionState::Sending;

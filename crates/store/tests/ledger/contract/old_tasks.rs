@@ -4,8 +4,8 @@ use crate::fixture::Fixture;
 use crate::given::World;
 use bridge_core::limits::IMPORTED_TASKS_MAX;
 use bridge_core::step::{
-    DeliveryBegin, DeliveryEnd, DeliveryStep, ImportTasks, Imported, Keep, OldEvent, OldTask,
-    Prune, Redrive, RedriveOutcome,
+    ImportTasks, Imported, Keep, NotifyBegin, NotifyEnd, NotifyStep, OldEvent, OldTask, Prune,
+    Redrive, RedriveOutcome,
 };
 use bridge_core::task::{ControlStatus, TaskSnapshot};
 use bridge_core::task_events::Timeline;
@@ -185,8 +185,8 @@ pub(super) async fn old_failures_are_no_dead_letters<F: Fixture>() {
     assert_eq!(world.reads(move |rows| rows.task(&id)).await, None);
 }
 
-fn begin(id: &str, asked: bool) -> DeliveryBegin {
-    DeliveryBegin {
+fn begin(id: &str, asked: bool) -> NotifyBegin {
+    NotifyBegin {
         task_id: TaskId::new(id),
         subscription_id: Subscription::END.to_owned(),
         asked: asked.then(|| "ann".to_owned()),
@@ -225,9 +225,9 @@ pub(super) async fn old_notifications_wait_until_asked_for<F: Fixture>() {
     assert_eq!(of("codex-o").await, None);
     for id in ["codex-l", "codex-p"] {
         let step = world.does(begin(id, false)).await.outcome;
-        assert_eq!(step, DeliveryStep::Nothing, "{id}: nobody asked");
+        assert_eq!(step, NotifyStep::Nothing, "{id}: nobody asked");
         let step = world.does(begin(id, true)).await.outcome;
-        assert!(matches!(step, DeliveryStep::Send(_)), "{id}: {step:?}");
+        assert!(matches!(step, NotifyStep::Send(_)), "{id}: {step:?}");
     }
 }
 
@@ -249,9 +249,9 @@ pub(super) async fn local_end_is_fetched_once<F: Fixture>() {
     assert!(!bridge_core::step::delivery_is_due(&one, &timeline));
     for _half_way in 0..2 {
         let step = world.does(begin("codex-l", true)).await.outcome;
-        assert!(matches!(step, DeliveryStep::Send(_)), "{step:?}");
+        assert!(matches!(step, NotifyStep::Send(_)), "{step:?}");
     }
-    let end = DeliveryEnd {
+    let end = NotifyEnd {
         task_id: TaskId::new("codex-l"),
         subscription_id: Subscription::END.to_owned(),
         mark: Subscription::END.to_owned(),
@@ -261,5 +261,5 @@ pub(super) async fn local_end_is_fetched_once<F: Fixture>() {
     let state = world.does(end).await.outcome.unwrap();
     assert!(state.is_closed());
     let again = world.does(begin("codex-l", true)).await.outcome;
-    assert_eq!(again, DeliveryStep::Nothing);
+    assert_eq!(again, NotifyStep::Nothing);
 }
