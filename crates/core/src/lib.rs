@@ -14,6 +14,7 @@ pub mod deadline;
 mod fixture;
 pub mod limits;
 pub mod outcome;
+pub mod phase;
 pub mod port;
 pub mod prompt;
 pub mod requester;

@@ -1,6 +1,7 @@
 //! JSON types of messages and their history. The core's values are not serialisable on purpose.
 
 use crate::RequestView;
+use bridge_core::phase::Phase;
 use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
     Answer, Attachment, AuditEntry, Conversation, EventKind, Failure, Hold, ItemEvent, Reply,
@@ -50,6 +51,8 @@ pub struct MessageView {
     pub files: Vec<FileView>,
     /// Where it is.
     pub state: String,
+    /// The same for people: `queued`, `working`, `waiting for you`, `done`, `failed` or `stopped`.
+    pub phase: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
     /// Its round among the waiting messages of all senders: lower ones go first.
@@ -300,6 +303,7 @@ impl MessageRows {
             requests,
         } = self;
         let why = explain(&case, now);
+        let phase = Phase::of(&case.message.life.state, !case.asked.is_empty());
         let requests = requests.iter();
         let requests = requests.map(|request| RequestView::new(request, Some(&case.message)));
         let requests = requests.collect();
@@ -328,6 +332,7 @@ impl MessageRows {
             text: message.body,
             files: message.attachments.iter().map(FileView::from).collect(),
             state: message.life.state.name().as_str().to_owned(),
+            phase: phase.as_str().to_owned(),
             attempt: message.life.attempt,
             round: message.round.0,
             suspect: message.life.suspect,

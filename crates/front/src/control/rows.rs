@@ -3,8 +3,9 @@
 use crate::control::{ControlError, ControlErrorKind};
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use bridge_core::limits::PAGE_MAX;
+use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError};
-use bridge_core::task::{ControlStatus, TaskMessage, TaskState, present};
+use bridge_core::task::{ControlStatus, TaskMessage, TaskState, phase, present};
 use bridge_core::value::{
     Conversation, Incarnation, ItemEvent, Message, MessageId, Request, Subscription, Task, TaskId,
     Transport, Turn,
@@ -161,6 +162,11 @@ impl TaskRows {
     /// Its status.
     pub(crate) fn status(&self) -> ControlStatus {
         TaskState::derive(&self.messages, false).control()
+    }
+
+    /// The same in the words for people.
+    pub(crate) fn phase(&self) -> Phase {
+        phase(&self.messages)
     }
 
     /// The message that decides its status.

@@ -15,11 +15,10 @@ use bridge_core::step::{
     Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, DeliveryBegin, DeliveryEnd,
     Discard, DropPush, ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep,
     Leave, MidTurn, Prune, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send,
-    Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason,
-    Verdict,
+    StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
-use bridge_core::task_events::{FROM_NOW, behind};
+use bridge_core::task_events::{FROM_NOW, Timeline, behind};
 use bridge_core::value::{
     Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, PushTarget,
     RequestDecision, RequestId, Sandbox, SenderKind, StateName, Subscription, SubscriptionState,
@@ -53,9 +52,9 @@ impl Dice {
     }
 }
 
-struct Pair {
+pub(crate) struct Pair {
     memory: InMemory,
-    disk: OnDisk,
+    pub(crate) disk: OnDisk,
     dice: Dice,
     now: Timestamp,
     seed: u64,
@@ -63,6 +62,17 @@ struct Pair {
 }
 
 impl Pair {
+    pub(crate) fn open(seed: u64) -> Self {
+        Self {
+            memory: InMemory::open(),
+            disk: OnDisk::open(),
+            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            now: Timestamp(1_000_000),
+            seed,
+            step: 0,
+        }
+    }
+
     async fn both<T: Transition + Clone + Debug>(&self, transition: T)
     where
         T::Outcome: PartialEq + Debug,
@@ -122,7 +132,8 @@ impl Pair {
         ])
     }
 
-    async fn step(&mut self) {
+    /// One more ordinary command on both.
+    pub(crate) async fn step(&mut self) {
         let wait = self.dice.choose(&[0, 1, 1, 700, 20_000]);
         self.now = self.now.plus_ms(wait);
         match self.dice.below(10) {
@@ -132,6 +143,7 @@ impl Pair {
             4 => self.aside().await,
             _ => self.next_of_some_message().await,
         }
+        self.step += 1;
     }
 
     async fn receive(&mut self) {
@@ -273,13 +285,16 @@ impl Pair {
             asked: None,
         };
         self.both(begin.clone()).await;
-        let load = move |rows: &dyn Read| begin.load(rows);
+        let load = move |rows: &dyn Read| {
+            let subscription = rows.subscription(&begin.task_id, &begin.subscription_id)?;
+            Ok((subscription, Timeline::load(rows, &begin.task_id)?))
+        };
         let sent = self.memory.ledger().read(load).await.unwrap();
         let (Some(push), Some(timeline)) = sent else {
             return;
         };
         let task_events = timeline.task_events();
-        let Some(told) = behind(&task_events, push.mark.as_deref()) else {
+        let Some(sent) = behind(&task_events, push.mark.as_deref()) else {
             return;
         };
         let class = self.class();
@@ -287,7 +302,7 @@ impl Pair {
         self.both(DeliveryEnd {
             task_id,
             subscription_id,
-            mark: told.mark.clone(),
+            mark: sent.mark.clone(),
             failure: away.then(|| failure(class)),
             jitter: 10,
         })
@@ -626,17 +641,9 @@ impl Pair {
 
 async fn run(seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let mut pair = Pair {
-            memory: InMemory::open(),
-            disk: OnDisk::open(),
-            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
-            now: Timestamp(1_000_000),
-            seed,
-            step: 0,
-        };
+        let mut pair = Pair::open(seed);
         while pair.step < STEPS {
             pair.step().await;
-            pair.step += 1;
             if pair.step.is_multiple_of(10) {
                 pair.compare().await;
             }
