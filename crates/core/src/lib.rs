@@ -10,6 +10,7 @@
 pub mod budget;
 pub mod channels;
 pub mod deadline;
+pub mod find;
 #[cfg(test)]
 mod fixture;
 pub mod limits;

@@ -14,7 +14,10 @@ mod message_view;
 mod service;
 
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
-pub use api::conversations::{ConversationList, ConversationStory, ConversationView};
+pub use api::conversations::{
+    ActiveConversation, ConversationList, ConversationStory, ConversationView,
+};
+pub use api::find::{CandidateView, FoundView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };

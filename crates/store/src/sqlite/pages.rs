@@ -20,6 +20,11 @@ pub(super) const OF_CONVERSATION: &str = select_message!(
      ORDER BY seq DESC LIMIT ?3"
 );
 
+pub(super) const OF_CONVERSATION_FROM: &str = select_message!(
+    "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq > ?2 \
+     ORDER BY seq LIMIT ?3"
+);
+
 /// What has something new. Those in flight are always among them: what Codex asks them changes without them.
 const CHANGED: &str = "SELECT message_id FROM message INDEXED BY message_open \
          WHERE queue IS NOT NULL AND (updated_at >= ?1 OR queue = 'in_flight' OR state = 'unclear') \
@@ -49,6 +54,17 @@ pub(super) fn of_conversation(
     let before = before.map_or(i64::MAX, |seq| seq.0);
     let params = (id.as_str(), before, page(limit));
     sql::many(conn, OF_CONVERSATION, params, read)
+}
+
+pub(super) fn of_conversation_from(
+    conn: &Connection,
+    id: &ConversationId,
+    after: Option<Seq>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let after = after.map_or(i64::MIN, |seq| seq.0);
+    let params = (id.as_str(), after, page(limit));
+    sql::many(conn, OF_CONVERSATION_FROM, params, read)
 }
 
 pub(super) fn changed(

@@ -204,6 +204,18 @@ impl Read for SqliteRows<'_> {
         queue::ids_by_prefix(self.conn, prefix, limit)
     }
 
+    fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        queue::ids_by_end(self.conn, end, limit)
+    }
+
+    fn newest_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+    ) -> Result<Option<MessageId>, RowsError> {
+        queue::newest_of_sender(self.conn, sender, channels)
+    }
+
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
         queue::newest(self.conn, limit)
     }
@@ -225,12 +237,25 @@ impl Read for SqliteRows<'_> {
         pages::of_conversation(self.conn, id, before, limit)
     }
 
+    fn messages_after(
+        &self,
+        id: &ConversationId,
+        after: Option<Seq>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        pages::of_conversation_from(self.conn, id, after, limit)
+    }
+
     fn conversations(
         &self,
-        before: Option<&ConversationId>,
+        before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
-    ) -> Result<Vec<Conversation>, RowsError> {
-        conversation::older(self.conn, before, limit)
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        conversation::by_activity(self.conn, before, limit)
+    }
+
+    fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        conversation::all_by_key(self.conn, key, limit)
     }
 
     fn tokens(&self) -> Result<Vec<Token>, RowsError> {
@@ -520,6 +545,10 @@ impl Read for SqliteRows<'_> {
 
     fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
         task::newest_started(self.conn, before, limit)
+    }
+
+    fn started_tasks_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<Task>, RowsError> {
+        task::started_by_prefix(self.conn, prefix, limit)
     }
 
     fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {

@@ -16,7 +16,7 @@ use a2a::{
     StreamResponse, Task,
 };
 use bridge_core::outcome::{self, Outcome};
-use bridge_core::step::InputAccepted;
+use bridge_core::step::{InputAccepted, NOTHING_TO_DO};
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::value::TaskId;
 use std::time::Duration;
@@ -26,8 +26,6 @@ use std::time::Duration;
 const SEND_WAIT: Duration = Duration::from_secs(30 * 60);
 /// What is wrong when a push configuration that came with a message may not be.
 const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
-/// What is said where there is nothing to do.
-const NOTHING: &str = "(empty prompt — nothing to do)";
 
 pub(super) async fn send<D: BridgeService>(
     call: &Call<D>,
@@ -193,7 +191,7 @@ fn nothing(parsed: &ParsedMessage) -> Message {
     Message {
         context_id: Some(parsed.context.clone().unwrap_or_else(a2a::new_context_id)),
         task_id: parsed.task.clone(),
-        ..Message::new(Role::Agent, vec![Part::text(NOTHING)])
+        ..Message::new(Role::Agent, vec![Part::text(NOTHING_TO_DO)])
     }
 }
 
