@@ -495,3 +495,20 @@ async fn p13_flooding_peer_is_warned_then_ignored() {
     assert_eq!(chat.world.model.requests().len(), 30);
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+#[tokio::test]
+async fn p13_loop_guard_follows_its_settings() {
+    let chat = Chat::with_settings("loop_guard.messages_per_ten_minutes = 2\n").await;
+    let auto = AutoAnswer {
+        text: "echo:again".to_owned(),
+        echo_metadata: false,
+        at_most: 100,
+    };
+    chat.platform.answering(&chat.peer, auto);
+    let daemon = chat.daemon().await;
+    chat.peer_says("echo:again");
+    let told = chat.peer_got(3).await;
+    assert!(told[2].contains("2 messages"), "{told:?}");
+    assert_eq!(chat.world.model.requests().len(), 2);
+    assert_eq!(daemon.stop().await, Some(0));
+}

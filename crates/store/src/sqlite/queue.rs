@@ -7,6 +7,7 @@ use super::fields::Fields;
 use super::message::{read, select_message};
 use super::{conversation, sql, task};
 use crate::page;
+use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
     Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount, Workplace,
 };
@@ -175,12 +176,12 @@ pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
      ORDER BY message_id LIMIT ?4"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT sent_at, state = 'dead' AND attempt = 0 \
+pub(super) const HEARD_OF_AGENT: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC, row DESC LIMIT ?3";
 
 /// By place in the conversation: what others said elsewhere is not looked at.
-pub(super) const HEARD_IN_TALK: &str = "SELECT sent_at, state = 'dead' AND attempt = 0 \
+pub(super) const HEARD_IN_TALK: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message \
      WHERE conversation_id = ?1 AND kind = 'agent' AND sender = ?2 ORDER BY seq DESC LIMIT ?3";
 
@@ -196,6 +197,15 @@ const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_fin
 const NEWEST: &str = select_message!("JOIN message_text USING (row) ORDER BY row DESC LIMIT ?1");
 
 pub(super) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
+
+/// Walks the whole index of ids, newest first, and nothing else.
+const BY_END: &str = "SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
+     WHERE substr(message_id, -length(?1)) = ?1 ORDER BY message_id DESC LIMIT ?2";
+
+/// Walks back from the newest row.
+const NEWEST_OF_SENDER: &str = "SELECT message_id FROM message \
+     WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
+     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT 1";
 
 pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
@@ -461,6 +471,28 @@ pub(super) fn ids_by_prefix(
     })
 }
 
+pub(super) fn ids_by_end(
+    conn: &Connection,
+    end: &str,
+    limit: u32,
+) -> Result<Vec<MessageId>, RowsError> {
+    sql::many(conn, BY_END, (end, page(limit)), |row| {
+        Fields::of("message", row).id(MessageId::new)
+    })
+}
+
+pub(super) fn newest_of_sender(
+    conn: &Connection,
+    sender: &str,
+    channels: &[ChannelId],
+) -> Result<Option<MessageId>, RowsError> {
+    let channels = json(channels.iter().map(ChannelId::as_str));
+    let of = (sender, channels, LOOKED_BACK_MAX);
+    sql::one(conn, NEWEST_OF_SENDER, of, |row| {
+        Fields::of("message", row).id(MessageId::new)
+    })
+}
+
 pub(super) fn last_seq(conn: &Connection, id: &ConversationId) -> Result<Option<Seq>, RowsError> {
     Ok(sql::number(conn, LAST_SEQ, [id.as_str()])?.map(Seq))
 }
@@ -528,6 +560,7 @@ fn heard(row: &Row<'_>) -> Result<Heard, RowsError> {
     let mut fields = Fields::of("agent heard at", row);
     Ok(Heard {
         said_at: fields.time()?,
+        waited: fields.next()?,
         stopped: fields.next()?,
     })
 }
