@@ -95,9 +95,6 @@ pub struct Activity {
 /// Why a text is not taken in. Nothing was stored; the sender still has it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Nothing but white space.
-    #[error("(empty prompt — nothing to do)")]
-    Empty,
     /// Holds a NUL character.
     #[error(
         "the text holds a NUL character at position {position}, which Codex can't take: remove it and send again"
@@ -122,11 +119,8 @@ pub enum Refusal {
     },
 }
 
-/// Whether Codex can take a text.
+/// Whether Codex can take a text. One that says nothing is answered without it.
 pub(crate) fn check_text(text: &str) -> Result<(), Refusal> {
-    if text.trim().is_empty() {
-        return Err(Refusal::Empty);
-    }
     if let Some(position) = text.chars().position(|c| c == '\0') {
         return Err(Refusal::Nul { position });
     }

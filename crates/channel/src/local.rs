@@ -144,7 +144,7 @@ mod tests {
         };
         assert_eq!(inbox(&too_long, "main").err(), Some(refusal));
         for empty in ["", "  \n\t "] {
-            assert_eq!(inbox(empty, "main").err(), Some(Refusal::Empty));
+            assert!(inbox(empty, "main").is_ok());
         }
         assert_eq!(
             inbox("a\0b", "main").err(),

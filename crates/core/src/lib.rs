@@ -10,10 +10,12 @@
 pub mod budget;
 pub mod channels;
 pub mod deadline;
+pub mod find;
 #[cfg(test)]
 mod fixture;
 pub mod limits;
 pub mod outcome;
+pub mod phase;
 pub mod port;
 pub mod prompt;
 pub mod requester;

@@ -34,35 +34,31 @@ pub const BACKLOG_MAX: u32 = 10_000;
 /// Messages of a conversation that a running turn may be given while it works; later ones wait for their own.
 pub const FOLLOWERS_MAX: u32 = 16;
 
-/// Agents that may answer each other before we stop: two of them would thank each other for ever.
-pub const HOPS_MAX: u32 = 8;
-/// Messages of one agent within a time, where nobody counts hops.
-#[derive(Clone, Copy, Debug)]
-pub struct PairBudget {
-    /// So many messages.
-    pub messages: u32,
-    /// Within this time, by the agent's own clock.
-    pub window_ms: i64,
-}
-/// Two agents that thank each other at once are stopped within minutes, slow ones within a day.
-pub const PAIR_BUDGETS: [PairBudget; 2] = [
-    PairBudget {
-        messages: 30,
-        window_ms: 10 * 60_000,
-    },
-    PairBudget {
-        messages: 300,
-        window_ms: 24 * 3_600_000,
-    },
-];
-/// Messages of an agent that are looked at for its budgets: one more than the largest.
-pub const PAIR_LOOKED_AT: u32 = 301;
-/// What an agent whose talks are counted one by one may say in all of them together: ten times what one talk allows,
-/// so that many talks at once are no loop, and one that begins a new talk with every answer ends all the same.
-pub const TALKS_BUDGET: PairBudget = PairBudget {
-    messages: 3_000,
-    window_ms: 24 * 3_600_000,
-};
+/// Agents that may answer each other before the loop guard stops them, unless the operator says otherwise: two of them
+/// would thank each other for ever.
+pub const HOPS_DEFAULT: u32 = 8;
+/// Messages of one agent within ten minutes, where nobody counts hops, unless the operator says otherwise: two that
+/// thank each other at once wait within minutes.
+pub const AGENT_MESSAGES_PER_TEN_MINUTES_DEFAULT: u32 = 30;
+/// The same within a day, which slows slow ones down.
+pub const AGENT_MESSAGES_PER_DAY_DEFAULT: u32 = 300;
+/// What an agent whose talks are counted one by one may say in all of them within a day: ten times what one talk
+/// allows, so that many talks at once are no loop, and one that begins a new talk with every answer waits all the same.
+pub const AGENT_MESSAGES_PER_DAY_IN_ALL_DEFAULT: u32 = 3_000;
+
+/// Longest time that the loop guard lets a message wait; what would wait longer is stopped.
+pub const LOOP_WAIT_MAX_MS: i64 = 24 * 3_600_000;
+
+/// Newest messages among which that of a sender is looked for.
+pub const LOOKED_BACK_MAX: u32 = 100_000;
+/// Newest messages of a conversation that say when something last happened in it: more rarely wait at once.
+pub const ACTIVE_MESSAGES: u32 = 16;
+/// Fewest characters of an id that name a message or a task.
+pub const REFERENCE_MIN_CHARS: usize = 4;
+/// Candidates that are shown where a reference names several.
+pub const CANDIDATES_MAX: u32 = 20;
+/// Characters of a message's id that people are shown, from its random end.
+pub const SHORT_ID_CHARS: usize = 8;
 
 /// How long what a sender used counts against its budget.
 pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;

@@ -3,7 +3,7 @@
 
 mod state;
 
-pub use state::{A2aState, ControlStatus, TaskState};
+pub use state::{A2aState, ControlStatus, TaskState, phase};
 
 use crate::outcome;
 use crate::port::{Read, RowsError};

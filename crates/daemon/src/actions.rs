@@ -8,29 +8,12 @@ use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Action, Transition};
 use bridge_core::value::Class;
 use bridge_front::LiveUpdate;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// First pause before a transition is offered to the ledger again; doubles up to [`SETTLE_MAX_MS`].
 const SETTLE_BASE_MS: i64 = 100;
 const SETTLE_MAX_MS: i64 = 5_000;
-
-/// How often each transition was committed since the start, by its verb, for `/metrics`.
-#[derive(Debug, Default)]
-pub(crate) struct CommitCounters(Mutex<BTreeMap<&'static str, u64>>);
-
-impl CommitCounters {
-    fn count(&self, name: &'static str) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(name).or_default() += 1;
-    }
-
-    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(name, count)| (*name, *count)).collect()
-    }
-}
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Commits a transition, then does what it asks for.
@@ -45,7 +28,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.turns.recheck();
             }
         })?;
-        self.counters.count(T::NAME);
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)

@@ -26,6 +26,7 @@ pub use api::reload::ConfigSource;
 pub use process::service_manager::Notifier;
 pub use run::{Ready, RunOptions, Stop, run};
 
+use self::process::counted::Counted;
 use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_front::Hub;
@@ -54,15 +55,17 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Cancelled when the ledger is damaged: nothing more is claimed or taken in; running turns finish.
     damaged: CancellationToken,
-    counters: actions::CommitCounters,
+    /// Commits through its ledger, its own and the host's.
+    counters: Arc<process::counted::CommitCounters>,
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
 }
 
-impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    pub(crate) fn new(ledger: L, agent: A, sink: S, settings: Settings) -> Arc<Self> {
+impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
+    pub(crate) fn new(ledger: Counted<L>, agent: A, sink: S, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
+            counters: ledger.counters(),
             ledger,
             agent,
             sink,
@@ -75,7 +78,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
-            counters: actions::CommitCounters::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),

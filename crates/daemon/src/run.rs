@@ -10,6 +10,7 @@ use crate::delivery::notify_targets::NotifySettings;
 use crate::intake::import::ImportTarget;
 use crate::ledger_key::KeyLocation;
 use crate::process::clock;
+use crate::process::counted::Counted;
 use crate::process::service_manager::Notifier;
 use crate::redaction::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
@@ -164,7 +165,7 @@ pub struct Ready {
 
 /// A daemon that serves.
 struct RunningDaemon {
-    daemon: Arc<CodexDaemon<SqliteLedger>>,
+    daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>,
     state: StateDir,
     listeners: listeners::Open,
     loops: Loops,
@@ -283,7 +284,7 @@ async fn start(
     let lock = state.lock()?;
     let reaping = adopt_orphans()?;
     let codex = find_codex(options)?;
-    let ledger = open_ledger(options, &state)?;
+    let ledger = Counted::new(open_ledger(options, &state)?);
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
@@ -304,7 +305,7 @@ async fn start(
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
     let listeners = Listeners::bind(&state, &options.config.http).await?;
     if listeners.address().is_some() {
-        listeners::suggest_owner_token(&ledger).await;
+        listeners::suggest_owner_token(ledger.inner()).await;
     }
     let secret_registry = Arc::new(secret_registry);
     let hidden = options.hidden.iter().map(|path| path.display().to_string());
@@ -320,14 +321,15 @@ async fn start(
     };
     let settings = Settings::new(&options.config, Arc::new(start));
     let agent = RedactingAgent::new(agent, secret_registry);
-    let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
+    let daemon: Arc<CodexDaemon<Counted<SqliteLedger>>> =
+        Daemon::new(ledger, agent, channels, settings);
     let _only_once = daemon
         .reloads
         .set(Reloads::new(options.source.clone(), options.config.clone()));
 
     let service = DaemonService::new(
         &daemon,
-        daemon.ledger.gauge(),
+        daemon.ledger.inner().gauge(),
         state.ledger(),
         listeners.address(),
     );
@@ -426,7 +428,7 @@ fn exec_channels(options: &RunOptions, channels: &Channels) -> Vec<String> {
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
-async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
+async fn check_codex(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
     if let Err(fault) = daemon.agent.ready(None).await {
         let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
         tracing::warn!(
@@ -439,13 +441,13 @@ async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
 
 /// Looks whether the ledger is whole; that may take long and nothing waits for it. From damage on, found now or met
 /// later, nothing more is begun.
-async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
-    match daemon.ledger.quick_check().await {
+async fn check_ledger(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
+    match daemon.ledger.inner().quick_check().await {
         Ok(Soundness::Sound) => tracing::info!("the ledger is sound"),
         Ok(Soundness::Damaged { .. }) => {}
         Err(error) => tracing::error!(%error, "the ledger could not be checked"),
     }
-    let why = daemon.ledger.gauge().damaged().await;
+    let why = daemon.ledger.inner().gauge().damaged().await;
     daemon.damaged.cancel();
     tracing::error!(
         why,

@@ -16,7 +16,10 @@ mod service;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
-pub use api::conversations::{ConversationList, ConversationStory, ConversationView};
+pub use api::conversations::{
+    ActiveConversation, ConversationList, ConversationStory, ConversationView,
+};
+pub use api::find::{CandidateView, FoundView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };

@@ -1,6 +1,8 @@
 //! JSON types of messages and their history. The core's values are not serialisable on purpose.
 
 use crate::RequestView;
+use bridge_core::limits::REFERENCE_MIN_CHARS;
+use bridge_core::phase::Phase;
 use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
     Answer, Attachment, AuditEntry, Conversation, EventKind, Failure, Hold, ItemEvent, Reply,
@@ -11,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Shortest accepted prefix of an id.
-pub(crate) const ID_PREFIX_MIN_CHARS: usize = 4;
+pub(crate) const ID_PREFIX_MIN_CHARS: usize = REFERENCE_MIN_CHARS;
 
 /// Body of `POST /v1/messages`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +52,8 @@ pub struct MessageView {
     pub files: Vec<FileView>,
     /// Where it is.
     pub state: String,
+    /// The same for people: `queued`, `working`, `waiting for you`, `done`, `failed` or `stopped`.
+    pub phase: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
     /// Its round among the waiting messages of all senders: lower ones go first.
@@ -300,6 +304,7 @@ impl MessageRows {
             requests,
         } = self;
         let why = explain(&case, now);
+        let phase = Phase::of(&case.message.life.state, !case.asked.is_empty());
         let requests = requests.iter();
         let requests = requests.map(|request| RequestView::new(request, Some(&case.message)));
         let requests = requests.collect();
@@ -328,6 +333,7 @@ impl MessageRows {
             text: message.body,
             files: message.attachments.iter().map(FileView::from).collect(),
             state: message.life.state.name().as_str().to_owned(),
+            phase: phase.as_str().to_owned(),
             attempt: message.life.attempt,
             round: message.round.0,
             suspect: message.life.suspect,

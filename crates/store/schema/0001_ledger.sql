@@ -146,7 +146,8 @@ CREATE TABLE answer (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `sent_at` is when the platform was known to have taken it.
+-- `sent_at` is when the platform was known to have taken it. `seq` is its place in the lane: that of its message when it
+-- was written, which a redrive moves to the end without it.
 CREATE TABLE reply (
     row             INTEGER PRIMARY KEY,
     message_id      TEXT NOT NULL REFERENCES message (message_id),

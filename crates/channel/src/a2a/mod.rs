@@ -38,12 +38,9 @@ pub struct Inbound {
     pub hops: u32,
 }
 
-/// Checks a text at the inbox. Files alone are something to work on.
+/// Checks a text at the inbox.
 pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
-    match check_text(&inbound.text) {
-        Err(Refusal::Empty) if !inbound.files.is_empty() => {}
-        checked => checked?,
-    }
+    check_text(&inbound.text)?;
     check_key(&inbound.conversation)?;
     Ok(Arrival {
         channel: ChannelId::new(CHANNEL),
@@ -134,10 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn rejects_empty_text_and_bad_context() {
+    fn rejects_bad_context() {
         let taken = arrive(inbound("/stop", "c")).unwrap();
         assert_eq!((taken.body.as_str(), taken.extras.command), ("/stop", None));
-        assert_eq!(arrive(inbound(" ", "c")).err(), Some(Refusal::Empty));
         assert!(arrive(inbound("hi", &"x".repeat(200))).is_err());
         assert!(arrive(inbound("hi", "a\nb")).is_err());
         let file = Attachment {

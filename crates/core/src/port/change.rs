@@ -79,7 +79,8 @@ pub enum Change {
         from: StateName,
         life: Life,
     },
-    /// Moves a finished message to the end of its conversation, as if it had been received again.
+    /// Moves a finished message to the end of its conversation, as if it had been received again. Replies that it has
+    /// keep their place in the lane: what they say was said before what others were answered since.
     Tail {
         message_id: MessageId,
         /// Its new place; the old one if that is the end.

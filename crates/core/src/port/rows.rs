@@ -240,8 +240,10 @@ pub struct Exchange {
 /// A message of an agent, as far as its budget goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentMessage {
-    /// When it was said.
+    /// When it was said, or when it goes on if it had to wait.
     pub said_at: Timestamp,
+    /// Whether it had to wait for room when it came.
+    pub waited: bool,
     /// Whether it was stopped at the door because the agent had said too much.
     pub stopped: bool,
 }
@@ -255,6 +257,7 @@ impl AgentMessage {
             failure.is_some_and(|failure| matches!(failure.class, Class::Capacity { .. }));
         Self {
             said_at: message.said_at,
+            waited: message.said_at > message.received_at,
             stopped: message.life.state.name() == StateName::Dead
                 && message.life.attempt == 0
                 && capacity,
@@ -298,6 +301,18 @@ pub trait Read {
     ) -> Result<Option<Message>, RowsError>;
     /// Message ids that start with `prefix`, at most `limit`: people type the beginning.
     fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// Message ids that end with `end`, newest id first, at most `limit`: people type the short id. It looks at every
+    /// id there is, so it is for people alone.
+    fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// The message of a sender that arrived last on one of these channels, among the newest
+    /// [`limits::LOOKED_BACK_MAX`] of all.
+    ///
+    /// [`limits::LOOKED_BACK_MAX`]: crate::limits::LOOKED_BACK_MAX
+    fn newest_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+    ) -> Result<Option<MessageId>, RowsError>;
     /// The newest messages, newest first.
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages that arrived before `before`, newest first: the next page.
@@ -311,12 +326,24 @@ pub trait Read {
         before: Option<Seq>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError>;
-    /// Conversations by id before `before`, newest first.
+    /// Messages of a conversation after `after`, oldest first.
+    fn messages_after(
+        &self,
+        id: &ConversationId,
+        after: Option<Seq>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError>;
+    /// Conversations with when something last happened in them, newest first, before that of `before`. Looked at are the
+    /// newest [`limits::ACTIVE_MESSAGES`] messages of each.
+    ///
+    /// [`limits::ACTIVE_MESSAGES`]: crate::limits::ACTIVE_MESSAGES
     fn conversations(
         &self,
-        before: Option<&ConversationId>,
+        before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
-    ) -> Result<Vec<Conversation>, RowsError>;
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError>;
+    /// Conversations of any channel with this key, newest first.
+    fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError>;
     /// Tokens of the API: all good ones, then revoked ones, each by name.
     fn tokens(&self) -> Result<Vec<Token>, RowsError>;
     /// The token of this name, good or revoked.
@@ -499,6 +526,8 @@ pub trait Read {
     fn started_task(&self, id: &ConversationId) -> Result<Option<Task>, RowsError>;
     /// Started tasks, newest first, older than `before`, at most `limit`.
     fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
+    /// Started tasks whose ids begin with `prefix`, in id order, at most `limit`.
+    fn started_tasks_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<Task>, RowsError>;
     /// Tasks of an agent with the time of their newest change, newest first.
     fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError>;
     /// How many such tasks there are, whatever `before` and `limit` say.

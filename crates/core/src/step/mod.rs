@@ -18,7 +18,9 @@ pub use approval::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, Decide, DecideOutcome,
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
 };
-pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
+pub use intake::{
+    Extras, LoopLimits, MidTurn, NOTHING_TO_DO, Receive, ReceivePage, Received, Verdict,
+};
 pub use operator::{
     AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, ImportTasks, Imported, Incarnate,
     IncarnationGone, Keep, OldEvent, OldTask, Prune, Record, Redrive, RedriveOutcome, RevokeToken,

@@ -2,6 +2,7 @@
 
 use super::TaskMessage;
 use crate::outcome::{self, Outcome};
+use crate::phase::Phase;
 use crate::value::{MessageState, words};
 
 /// State of a task, derived from its messages and their requests. Surfaces show a projection of it.
@@ -185,6 +186,16 @@ pub(super) fn present_at(messages: &[TaskMessage]) -> Option<usize> {
     let open = |one: &TaskMessage| one.message.life.state.name().awaits_answer();
     let open = messages.iter().position(open);
     open.or(messages.len().checked_sub(1))
+}
+
+/// The phase of a task: that of its present message, unless somebody is asked anything for one of them.
+#[must_use]
+pub fn phase(messages: &[TaskMessage]) -> Phase {
+    let asked = messages.iter().any(|one| one.waiting().next().is_some());
+    let present = present_at(messages).and_then(|at| messages.get(at));
+    present.map_or(Phase::Queued, |one| {
+        Phase::of(&one.message.life.state, asked)
+    })
 }
 
 impl TaskMessage {

@@ -5,6 +5,7 @@ use super::A2aState::{
 };
 use super::*;
 use crate::fixture;
+use crate::phase::Phase;
 use crate::value::{
     AnswerSource, ChannelId, Class, ConversationId, Deciders, Failure, MessageId, RequestKind,
     RequestState, StateName, Tier, TurnId, Wants,
@@ -191,6 +192,21 @@ fn two_requests_are_projected_apart() {
     let found = TaskState::derive(&[one], false);
     let expected = (InputRequired, ControlStatus::WaitingForApproval);
     assert_eq!((found.a2a(), found.control()), expected);
+}
+
+#[test]
+fn a_question_of_any_message_decides() {
+    let mut first = usual(StateName::Running);
+    let second = usual(StateName::Received);
+    assert_eq!(phase(&[]), Phase::Queued);
+    assert_eq!(
+        phase(&[usual(StateName::Done), second.clone()]),
+        Phase::Queued
+    );
+    assert_eq!(phase(&[first.clone(), second.clone()]), Phase::Working);
+    first.requests = vec![fixture::request(RequestState::Open)];
+    assert_eq!(phase(&[first, second]), Phase::WaitingForYou);
+    assert_eq!(phase(&[usual(StateName::Dead)]), Phase::Failed);
 }
 
 /// Answers and ends beside the plain ones: an answer that asks back completes a task for the control surfaces.

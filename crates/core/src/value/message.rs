@@ -30,7 +30,8 @@ pub struct Message {
     pub body: String,
     /// The files that came with it.
     pub attachments: Vec<Attachment>,
-    /// When it was said, by the platform's own clock where it tells; only compared with others of its sender.
+    /// When it was said, by the platform's own clock where it tells, or when it goes on if the loop guard let it wait;
+    /// only compared with others of its sender.
     pub said_at: Timestamp,
     /// How many agents answered each other before it, as far as they say so.
     pub hops: u32,

@@ -124,6 +124,7 @@ fn taken(old: &Config, new: &Config) -> Config {
         tasks: new.tasks.clone(),
         turn: new.turn.clone(),
         retention: new.retention.clone(),
+        loop_guard: new.loop_guard.clone(),
         log: new.log.clone(),
         ..old.clone()
     };
@@ -229,7 +230,7 @@ mod tests {
         let new = config(
             "[daemon]\ndrain_secs = 6\nturns_max = 3\n[codex]\nlinger_secs = 8\n[turn]\nidle_secs = 9\n\
              [log]\nlevel = 'debug'\n[tiers.owner]\nsandbox = 'read-only'\n[approvals]\ndeadline_secs = 60\n\
-             [[rules]]\nname = 'a'\nthen = 'deny'\n",
+             [loop_guard]\nhops = 3\n[[rules]]\nname = 'a'\nthen = 'deny'\n",
         );
         let next = taken(&old, &new);
         let changed = differing(&old, &next);
@@ -237,6 +238,7 @@ mod tests {
             "approvals.deadline_secs",
             "daemon.turns_max",
             "log.level",
+            "loop_guard.hops",
             "rules",
             "tiers.owner.sandbox",
             "turn.idle_secs",

@@ -120,6 +120,7 @@ impl<L: Ledger> DaemonService<L> {
             conversation_id,
             extras: Extras {
                 storage: settings.storage(&arrival.channel, &arrival.sender, arrival.tier),
+                loop_limits: settings.loop_limits(),
                 ..arrival.extras
             },
             channel: arrival.channel,

@@ -5,6 +5,7 @@
 
 use super::a2a::A2aConfig;
 use super::http::HttpConfig;
+use super::loop_guard::LoopGuardConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
@@ -64,6 +65,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// Other agents that call this one, and those that it may call, over A2A.
     pub a2a: A2aConfig,
+    /// How much agents may say before they are stopped or wait.
+    pub loop_guard: LoopGuardConfig,
     /// What is logged.
     pub log: LogConfig,
 }

@@ -12,6 +12,7 @@ mod file;
 mod http;
 mod keys;
 mod load;
+mod loop_guard;
 mod molecule;
 mod parse;
 mod protected_paths;

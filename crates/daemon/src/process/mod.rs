@@ -1,6 +1,7 @@
 //! The daemon as a process: its clock, its ids, its heartbeat, and tasks that panic.
 
 pub(crate) mod clock;
+pub(crate) mod counted;
 pub(crate) mod ids;
 pub(crate) mod panics;
 pub(crate) mod retention;

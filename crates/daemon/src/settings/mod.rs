@@ -14,7 +14,7 @@ use bridge_core::budget::Budgets;
 use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions, task_instructions};
 use bridge_core::rules::Policy;
-use bridge_core::step::{Claim, MidTurn, Pace, TurnsPerSender};
+use bridge_core::step::{Claim, LoopLimits, MidTurn, Pace, TurnsPerSender};
 use bridge_core::storage::StorageBudget;
 use bridge_core::value::{
     ApprovalPolicy, BootId, ChannelId, Conversation, ConversationId, CutPolicy, ReadAccess,
@@ -183,6 +183,11 @@ impl Settings {
             refusable: true,
             beside: 0,
         }
+    }
+
+    /// How much agents may say.
+    pub(crate) fn loop_limits(&self) -> LoopLimits {
+        self.config.loop_guard.limits()
     }
 
     /// Shared directories in which only one writing turn runs at a time.

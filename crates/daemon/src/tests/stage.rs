@@ -4,6 +4,7 @@ use super::agent::ScriptedAgent;
 use super::platform::ScriptedPlatform;
 use crate::Daemon;
 use crate::config::Config;
+use crate::process::counted::Counted;
 use crate::settings::{Settings, StartSettings};
 use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_core::port::{LedgerError, Read};
@@ -29,7 +30,7 @@ async fn pause() {
     look.tick().await;
 }
 
-type Staged = Daemon<FaultLedger<MemoryLedger>, ScriptedAgent, ScriptedPlatform>;
+type Staged = Daemon<Counted<FaultLedger<MemoryLedger>>, ScriptedAgent, ScriptedPlatform>;
 
 /// One daemon with everything around it.
 pub(super) struct Stage {
@@ -65,7 +66,12 @@ impl Stage {
         let root = work.path().join("work");
         let start = StartSettings::new(boot, root, file_store);
         let settings = Settings::new(&config, Arc::new(start));
-        let daemon = Daemon::new(ledger.clone(), agent.clone(), platform.clone(), settings);
+        let daemon = Daemon::new(
+            Counted::new(ledger.clone()),
+            agent.clone(),
+            platform.clone(),
+            settings,
+        );
         Self {
             daemon,
             ledger,

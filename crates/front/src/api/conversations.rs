@@ -2,22 +2,25 @@
 
 use super::extract::{PageQuery, Params};
 use super::messages::rows_of;
+use super::operator::first_line;
 use super::{Context, ProblemResponse};
 use crate::message_view::MessageRows;
 use crate::{BridgeService, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
+use bridge_core::limits::ACTIVE_MESSAGES;
+use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
-use bridge_core::value::{Conversation, ConversationId, MessageId};
+use bridge_core::value::{Conversation, ConversationId, MessageId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Answer to `GET /v1/conversations`: newest first.
+/// Answer to `GET /v1/conversations`: where something happened last first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ConversationList {
     /// The conversations.
-    pub conversations: Vec<ConversationView>,
+    pub conversations: Vec<ActiveConversation>,
     /// What to give as `before` for the next page; absent on the last one.
     pub next: Option<String>,
 }
@@ -37,6 +40,25 @@ pub struct ConversationView {
     pub workdir: String,
     /// Milliseconds since the epoch.
     pub created_at: i64,
+}
+
+/// A conversation and what happens in it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ActiveConversation {
+    /// The conversation.
+    #[serde(flatten)]
+    pub conversation: ConversationView,
+    /// When something last happened in it, in milliseconds since the epoch.
+    pub active_at: i64,
+    /// Where its first unanswered message is, else its newest: `queued`, `working`, `waiting for you`, `done`, `failed`
+    /// or `stopped`. Absent when retention removed its messages.
+    pub phase: Option<String>,
+    /// Its newest message.
+    pub message_id: Option<String>,
+    /// The first line of that one.
+    pub line: String,
+    /// What Codex asks and nobody has decided.
+    pub open_requests: u32,
 }
 
 /// Answer to `GET /v1/conversations/{id}`.
@@ -69,16 +91,69 @@ pub(super) async fn list<D: BridgeService>(
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
-    let before = page.before.map(ConversationId::new);
-    let found = service
-        .read(move |rows| rows.conversations(before.as_ref(), limit))
+    let before = match page.before.as_deref().map(place) {
+        None => None,
+        Some(Some(before)) => Some(before),
+        Some(None) => {
+            return Err(ProblemResponse::bad_request(
+                "`before` must be the `next` of the page before",
+            ));
+        }
+    };
+    let conversations = service
+        .read(move |rows| active(rows, before, limit))
         .await?;
-    let conversations: Vec<_> = found.into_iter().map(ConversationView::from).collect();
-    let next = PageQuery::next(&conversations, limit, |last| last.conversation_id.clone());
+    let next = PageQuery::next(&conversations, limit, |last| {
+        let id = &last.conversation.conversation_id;
+        format!("{}.{id}", last.active_at)
+    });
     Ok(Json(ConversationList {
         conversations,
         next,
     }))
+}
+
+/// Where a page ends: a time, and the conversation it belongs to.
+fn place(before: &str) -> Option<(Timestamp, ConversationId)> {
+    let (at, id) = before.split_once('.')?;
+    Some((Timestamp(at.parse().ok()?), ConversationId::new(id)))
+}
+
+fn active(
+    rows: &dyn Read,
+    before: Option<(Timestamp, ConversationId)>,
+    limit: u32,
+) -> Result<Vec<ActiveConversation>, RowsError> {
+    let before = before.as_ref().map(|(at, id)| (*at, id));
+    let found = rows.conversations(before, limit)?;
+    let found = found.into_iter();
+    found.map(|(one, at)| in_detail(rows, one, at)).collect()
+}
+
+fn in_detail(
+    rows: &dyn Read,
+    conversation: Conversation,
+    at: Timestamp,
+) -> Result<ActiveConversation, RowsError> {
+    let id = &conversation.conversation_id;
+    let newest = rows.messages_before(id, None, 1)?.pop();
+    let unanswered = rows.unanswered_of(id, ACTIVE_MESSAGES)?;
+    let mut open_requests = 0_u32;
+    for message in &unanswered {
+        let live = rows.live_requests(&message.message_id)?;
+        let open = live.iter().filter(|request| request.state.waits()).count();
+        open_requests = open_requests.saturating_add(u32::try_from(open).unwrap_or(u32::MAX));
+    }
+    let present = unanswered.first().or(newest.as_ref());
+    let phase = present.map(|one| Phase::of(&one.life.state, open_requests > 0));
+    Ok(ActiveConversation {
+        conversation: conversation.into(),
+        active_at: at.0,
+        phase: phase.map(|phase| phase.as_str().to_owned()),
+        message_id: newest.as_ref().map(|one| one.message_id.to_string()),
+        line: newest.map_or_else(String::new, |one| first_line(&one.body)),
+        open_requests,
+    })
 }
 
 pub(super) async fn show<D: BridgeService>(

@@ -134,6 +134,10 @@ pub(crate) struct PageQuery {
 }
 
 impl PageQuery {
+    pub(crate) fn new(limit: Option<u32>, before: Option<String>) -> Self {
+        Self { limit, before }
+    }
+
     pub(crate) fn limit(&self) -> u32 {
         self.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
     }

@@ -9,11 +9,14 @@ use crate::{BridgeService, MessageList, MessageView, StoryView, SubmitRequest, S
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
+use bridge_core::find::conversations;
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
-use bridge_core::value::{Message, MessageId};
+use bridge_core::value::{Message, MessageId, Seq};
 use bridge_core::why::Case;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 pub(super) async fn submit<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
@@ -64,29 +67,114 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
     ProblemResponse::not_found(format!("there is no message {message_id}"))
 }
 
+/// Which messages.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageQuery {
+    /// How many, at most; 50 when absent.
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
+    before: Option<String>,
+    /// Only those of this conversation, by its id or its key.
+    conversation: Option<String>,
+    /// Of a conversation, oldest first and newer than this one: the `next` of the page before, or `start`.
+    after: Option<String>,
+}
+
+/// Where a log begins.
+const START: &str = "start";
+
+impl MessageQuery {
+    fn page(&self) -> PageQuery {
+        PageQuery::new(self.limit, self.before.clone())
+    }
+}
+
 pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
-    Params(page): Params<PageQuery>,
+    Params(query): Params<MessageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
-    let limit = page.limit();
-    let before = page.before.map(MessageId::new);
+    let limit = query.page().limit();
     let (now, claim) = (service.now(), service.claim());
-    let messages = service
+    let found = service
         .read(move |rows| {
-            let found = match &before {
-                Some(before) => rows.older_messages(before, limit)?,
-                None => rows.newest_messages(limit)?,
+            let found = match listed(rows, &query, limit)? {
+                Ok(found) => found,
+                Err(refused) => return Ok(Err(refused)),
             };
-            found
+            let rows = found
                 .iter()
                 .map(|message| rows_of(rows, &message.message_id, &claim))
                 .filter_map(Result::transpose)
-                .collect::<Result<Vec<_>, RowsError>>()
+                .collect::<Result<Vec<_>, RowsError>>()?;
+            Ok(Ok(rows))
         })
         .await?;
+    let messages = found.map_err(ProblemResponse::from)?;
     let messages: Vec<_> = messages.into_iter().map(|rows| rows.view(now)).collect();
     let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(MessageList { messages, next }))
+}
+
+/// Why there is no such list.
+#[derive(Clone, Copy, Debug)]
+enum ListRefusal {
+    Order,
+    Unknown,
+    Several,
+}
+
+impl From<ListRefusal> for ProblemResponse {
+    fn from(refusal: ListRefusal) -> Self {
+        match refusal {
+            ListRefusal::Order => {
+                Self::bad_request("`after` goes with `conversation`, and not with `before`")
+            }
+            ListRefusal::Unknown => Self::not_found("there is no such conversation"),
+            ListRefusal::Several => Self::ambiguous(
+                "several conversations have this key: give the id of one, from `GET /v1/conversations`",
+            ),
+        }
+    }
+}
+
+fn listed(
+    rows: &dyn Read,
+    query: &MessageQuery,
+    limit: u32,
+) -> Result<Result<Vec<Message>, ListRefusal>, RowsError> {
+    let before = query.before.as_deref().map(MessageId::new);
+    let Some(name) = &query.conversation else {
+        return match (before, &query.after) {
+            (_, Some(_)) => Ok(Err(ListRefusal::Order)),
+            (Some(before), None) => rows.older_messages(&before, limit).map(Ok),
+            (None, None) => rows.newest_messages(limit).map(Ok),
+        };
+    };
+    let mut named = conversations(rows, name)?;
+    let id = match (named.pop(), named.pop()) {
+        (Some(one), None) => one.conversation_id,
+        (Some(_), Some(_)) => return Ok(Err(ListRefusal::Several)),
+        (None, _) => return Ok(Err(ListRefusal::Unknown)),
+    };
+    let place = |of: &MessageId| -> Result<Option<Seq>, RowsError> {
+        let message = rows.message(of)?;
+        Ok(message.map(|message| message.seq))
+    };
+    match (before, query.after.as_deref()) {
+        (Some(_), Some(_)) => Ok(Err(ListRefusal::Order)),
+        (None, None) => rows.messages_before(&id, None, limit).map(Ok),
+        (Some(before), None) => match place(&before)? {
+            Some(seq) => rows.messages_before(&id, Some(seq), limit).map(Ok),
+            None => Ok(Ok(Vec::new())),
+        },
+        (None, Some(START)) => rows.messages_after(&id, None, limit).map(Ok),
+        (None, Some(after)) => match place(&MessageId::new(after))? {
+            Some(seq) => rows.messages_after(&id, Some(seq), limit).map(Ok),
+            None => Ok(Ok(Vec::new())),
+        },
+    }
 }
 
 /// Finds a message by its id or an unambiguous prefix.

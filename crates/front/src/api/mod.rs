@@ -6,6 +6,7 @@ mod connections;
 pub(crate) mod conversations;
 mod extract;
 mod feed;
+pub(crate) mod find;
 mod guard;
 mod limits;
 mod local;

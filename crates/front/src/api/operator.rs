@@ -70,6 +70,12 @@ pub struct ActView {
     pub detail: String,
 }
 
+/// The first line of a text that says something.
+pub(super) fn first_line(text: &str) -> String {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    clip(first.unwrap_or_default(), LINE_MAX_CHARS)
+}
+
 impl DeadView {
     /// `None` if the message is neither dead nor parked.
     pub(crate) fn of(
@@ -84,7 +90,6 @@ impl DeadView {
             MessageState::Parked { until, reason } => (reason, Some(until.0)),
             _ => return None,
         };
-        let first = message.body.lines().find(|line| !line.trim().is_empty());
         Some(Self {
             message_id: message.message_id.to_string(),
             state,
@@ -92,7 +97,7 @@ impl DeadView {
             conversation: conversation.map_or_else(String::new, |c| c.external_key),
             channel: message.channel.to_string(),
             sender: message.sender,
-            line: clip(first.unwrap_or_default(), LINE_MAX_CHARS),
+            line: first_line(&message.body),
             attempts: message.life.attempt,
             answered,
             received_at: message.received_at.0,

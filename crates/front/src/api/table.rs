@@ -4,16 +4,16 @@
 use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
 use super::{
-    all_events, conversations, feed, mcp, messages, metrics, openapi, operator, requests, status,
-    tasks, tokens,
+    all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, requests,
+    status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
-    DecisionView, MessageList, NewToken, ReloadView, RequestEntry, RequestList, StatusView,
-    StopSenderRequest, StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList,
-    TokenMade, TokenRevoked,
+    DecisionView, FoundView, MessageList, NewToken, ReloadView, RequestEntry, RequestList,
+    StatusView, StopSenderRequest, StopSenderView, StoryView, SubmitRequest, SubmitResponse,
+    TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -85,6 +85,14 @@ fn about<D: BridgeService>() -> Vec<Route<D>> {
             status::status::<D>,
         )
         .answers::<StatusView>(),
+        Route::get(
+            "/v1/find",
+            READ,
+            "What an id, a part of one, `last` or the name of a conversation means",
+            find::show::<D>,
+        )
+        .asks::<find::FindQuery>()
+        .answers::<FoundView>(),
     ]
 }
 
@@ -93,7 +101,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         Route::get(
             "/v1/conversations",
             READ,
-            "Conversations, newest first",
+            "Conversations, where something happened last first",
             conversations::list::<D>,
         )
         .asks::<PageQuery>()
@@ -263,10 +271,10 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         Route::get(
             "/v1/messages",
             READ,
-            "Messages, newest first",
+            "Messages, newest first, or those of one conversation in either order",
             messages::list::<D>,
         )
-        .asks::<PageQuery>()
+        .asks::<messages::MessageQuery>()
         .answers::<MessageList>(),
         Route::get(
             "/v1/messages/{id}",

@@ -112,6 +112,8 @@ pub(crate) struct TaskView {
     /// `queued`, `starting`, `working`, `waiting_for_approval`, `waiting_for_user_input`, `parked`, `unclear`,
     /// `completed`, `failed` or `cancelled`.
     pub(super) status: &'static str,
+    /// The same for people: `queued`, `working`, `waiting for you`, `done`, `failed` or `stopped`.
+    phase: &'static str,
     /// Codex's thread.
     codex_thread_id: Option<String>,
     /// Codex's newest turn.
@@ -334,6 +336,7 @@ impl TaskView {
             hermes_task_id: id.clone(),
             task_id: id,
             status: status.as_str(),
+            phase: rows.phase().as_str(),
             codex_thread_id: conversation
                 .and_then(|conversation| conversation.thread.as_ref())
                 .map(ToString::to_string),

@@ -2,9 +2,10 @@
 
 use crate::control::ControlError;
 use crate::message_view::ID_PREFIX_MIN_CHARS;
-use bridge_core::limits::PAGE_MAX;
+use bridge_core::find::TASK_PREFIX;
+use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError};
-use bridge_core::task::{ControlStatus, TaskMessage, TaskState, present};
+use bridge_core::task::{ControlStatus, TaskMessage, TaskState, phase, present};
 use bridge_core::value::{
     Conversation, Incarnation, ItemEvent, Message, MessageId, Request, Subscription, Task, TaskId,
     Transport, Turn,
@@ -14,8 +15,6 @@ use bridge_core::value::{
 const MESSAGES_READ: u32 = 50;
 /// Events that are shown, the newest ones; as many as in the legacy tool.
 pub(super) const EVENTS_SHOWN: usize = 20;
-/// Prefix of task ids.
-const TASK_PREFIX: &str = "codex-";
 
 /// What an id names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ impl NotFound {
 }
 
 impl TaskSubject {
-    /// The task or message with this id or prefix. Prefixes of tasks are searched among the newest ones.
+    /// The task or message with this id; its beginning will do.
     pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if id.starts_with(TASK_PREFIX) {
             return Self::find_task(rows, id);
@@ -91,8 +90,7 @@ impl TaskSubject {
         if id.chars().count() < TASK_PREFIX.len() + ID_PREFIX_MIN_CHARS {
             return Ok(Err(NotFound::Unknown));
         }
-        let mut found = rows.started_tasks(None, PAGE_MAX)?;
-        found.retain(|task| task.task_id.as_str().starts_with(id));
+        let mut found = rows.started_tasks_by_prefix(id, 2)?;
         Ok(match (found.pop(), found.pop()) {
             (Some(task), None) => Ok(Self::Task(Box::new(task))),
             (Some(_), Some(_)) => Err(NotFound::Several),
@@ -158,6 +156,11 @@ impl TaskRows {
     /// Its status.
     pub(crate) fn status(&self) -> ControlStatus {
         TaskState::derive(&self.messages, false).control()
+    }
+
+    /// The same in the words for people.
+    pub(crate) fn phase(&self) -> Phase {
+        phase(&self.messages)
     }
 
     /// The message that decides its status.

@@ -8,6 +8,7 @@
 mod a2a;
 mod audit;
 mod control;
+mod finding;
 mod service;
 mod slow_readers;
 mod tokens;

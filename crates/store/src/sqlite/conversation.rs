@@ -5,6 +5,8 @@
 
 use super::fields::Fields;
 use super::sql;
+use crate::page;
+use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::port::RowsError;
 use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, Timestamp, TurnId};
 use rusqlite::{Connection, Row, params};
@@ -50,10 +52,36 @@ pub(super) fn by_key(
     sql::one(conn, query, [channel.as_str(), external_key], read)
 }
 
-/// Ids begin with the time, so that their order is that of the conversations. Each page begins in the index where the
-/// one before it ended.
-pub(super) const OLDER: &str =
-    select!("WHERE conversation_id < ?1 ORDER BY conversation_id DESC LIMIT ?2");
+/// Looks at every conversation and the newest messages of each in their index, so it is for people alone.
+const BY_ACTIVITY: &str = "WITH active AS MATERIALIZED (SELECT *, coalesce((SELECT max(updated_at) FROM \
+         (SELECT updated_at FROM message WHERE message.conversation_id = conversation.conversation_id \
+         ORDER BY seq DESC LIMIT ?1)), created_at) AS at FROM conversation) \
+     SELECT conversation_id, channel, external_key, context, thread, last_turn, workdir, created_at, at FROM active \
+     WHERE (at, conversation_id) < (?2, ?3) ORDER BY at DESC, conversation_id DESC LIMIT ?4";
+
+pub(super) fn by_activity(
+    conn: &Connection,
+    before: Option<(Timestamp, &ConversationId)>,
+    limit: u32,
+) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+    let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
+    let params = (ACTIVE_MESSAGES, at, id, page(limit));
+    sql::many(conn, BY_ACTIVITY, params, |row| {
+        let at = row.get("at").map_err(sql::failed)?;
+        Ok((read(row)?, Timestamp(at)))
+    })
+}
+
+/// Keys are unique within a channel; there are few channels, and this is asked by people.
+const ALL_BY_KEY: &str = select!("WHERE external_key = ?1 ORDER BY conversation_id DESC LIMIT ?2");
+
+pub(super) fn all_by_key(
+    conn: &Connection,
+    key: &str,
+    limit: u32,
+) -> Result<Vec<Conversation>, RowsError> {
+    sql::many(conn, ALL_BY_KEY, (key, page(limit)), read)
+}
 
 pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {
     sql::write(

@@ -7,6 +7,7 @@ use super::fields::Fields;
 use super::message::{read, select_message};
 use super::{conversation, request, sql, task};
 use crate::page;
+use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, RowsError, StateCount, Workplace,
 };
@@ -170,12 +171,12 @@ pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
      ORDER BY message_id LIMIT ?4"
 );
 
-pub(super) const OF_AGENT: &str = "SELECT sent_at, state = 'dead' AND attempt = 0 \
+pub(super) const OF_AGENT: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC, row DESC LIMIT ?3";
 
 /// By place in the conversation: what others said elsewhere is not looked at.
-pub(super) const OF_AGENT_IN: &str = "SELECT sent_at, state = 'dead' AND attempt = 0 \
+pub(super) const OF_AGENT_IN: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message \
      WHERE conversation_id = ?1 AND kind = 'agent' AND sender = ?2 ORDER BY seq DESC LIMIT ?3";
 
@@ -193,6 +194,15 @@ pub(super) const NEWEST: &str =
 
 pub(super) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
 
+/// Walks the whole index of ids, newest first, and nothing else.
+pub(super) const BY_END: &str = "SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
+     WHERE substr(message_id, -length(?1)) = ?1 ORDER BY message_id DESC LIMIT ?2";
+
+/// Walks back from the newest row.
+const NEWEST_OF_SENDER: &str = "SELECT message_id FROM message \
+     WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
+     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT 1";
+
 pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
 
@@ -204,6 +214,11 @@ pub(super) const OLDER: &str = select_message!(
 pub(super) const OF_CONVERSATION: &str = select_message!(
     "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq < ?2 \
      ORDER BY seq DESC LIMIT ?3"
+);
+
+pub(super) const OF_CONVERSATION_FROM: &str = select_message!(
+    "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq > ?2 \
+     ORDER BY seq LIMIT ?3"
 );
 
 /// What has something new. Those in flight are always among them: what Codex asks them changes without them.
@@ -421,10 +436,21 @@ pub(super) fn exchanges(
     Ok(newest)
 }
 
+pub(super) fn newest_of_sender(
+    conn: &Connection,
+    sender: &str,
+    channels: &[ChannelId],
+) -> Result<Option<MessageId>, RowsError> {
+    let channels = json(channels.iter().map(ChannelId::as_str));
+    let of = (sender, channels, LOOKED_BACK_MAX);
+    sql::one(conn, NEWEST_OF_SENDER, of, super::message::read_id)
+}
+
 pub(super) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsError> {
     let mut fields = Fields::of("message of an agent at", row);
     Ok(AgentMessage {
         said_at: fields.time()?,
+        waited: fields.next()?,
         stopped: fields.next()?,
     })
 }

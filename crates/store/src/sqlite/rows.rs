@@ -223,6 +223,23 @@ impl Read for SqliteRows<'_> {
         )
     }
 
+    fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        sql::many(
+            self.conn,
+            queue::BY_END,
+            (end, page(limit)),
+            message::read_id,
+        )
+    }
+
+    fn newest_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+    ) -> Result<Option<MessageId>, RowsError> {
+        queue::newest_of_sender(self.conn, sender, channels)
+    }
+
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
         sql::many(self.conn, queue::NEWEST, [page(limit)], message::read)
     }
@@ -256,19 +273,32 @@ impl Read for SqliteRows<'_> {
         sql::many(self.conn, queue::OF_CONVERSATION, params, message::read)
     }
 
-    fn conversations(
+    fn messages_after(
         &self,
-        before: Option<&ConversationId>,
+        id: &ConversationId,
+        after: Option<Seq>,
         limit: u32,
-    ) -> Result<Vec<Conversation>, RowsError> {
-        let end = char::MAX.to_string();
-        let before = before.map_or(end.as_str(), ConversationId::as_str);
+    ) -> Result<Vec<Message>, RowsError> {
+        let after = after.map_or(i64::MIN, |seq| seq.0);
+        let params = (id.as_str(), after, page(limit));
         sql::many(
             self.conn,
-            conversation::OLDER,
-            (before, page(limit)),
-            conversation::read,
+            queue::OF_CONVERSATION_FROM,
+            params,
+            message::read,
         )
+    }
+
+    fn conversations(
+        &self,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        conversation::by_activity(self.conn, before, limit)
+    }
+
+    fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        conversation::all_by_key(self.conn, key, limit)
     }
 
     fn tokens(&self) -> Result<Vec<Token>, RowsError> {
@@ -601,6 +631,10 @@ impl Read for SqliteRows<'_> {
 
     fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
         task::newest_started(self.conn, before, limit)
+    }
+
+    fn started_tasks_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<Task>, RowsError> {
+        task::started_by_prefix(self.conn, prefix, limit)
     }
 
     fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {

@@ -30,6 +30,8 @@ pub(super) const NEWEST_STARTED: &str = select!(
     "WHERE cwd IS NOT NULL AND (?1 IS NULL OR row < (SELECT row FROM task WHERE task_id = ?1)) \
      ORDER BY row DESC LIMIT ?2"
 );
+pub(super) const STARTED_BY_PREFIX: &str =
+    select!("WHERE task_id >= ?1 AND task_id < ?2 AND cwd IS NOT NULL ORDER BY task_id LIMIT ?3");
 /// Of all conversations of an agent; the second parameter is not used.
 pub(super) const OF_OWNER: &str = select!(
     "WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
@@ -119,6 +121,16 @@ pub(super) fn newest_started(
     let before = before.map(TaskId::as_str);
     let params = params![before, crate::page(limit)];
     sql::many(conn, NEWEST_STARTED, params, read_task)
+}
+
+pub(super) fn started_by_prefix(
+    conn: &Connection,
+    prefix: &str,
+    limit: u32,
+) -> Result<Vec<Task>, RowsError> {
+    let end = format!("{prefix}{}", char::MAX);
+    let params = params![prefix, end, crate::page(limit)];
+    sql::many(conn, STARTED_BY_PREFIX, params, read_task)
 }
 
 pub(super) fn with_change(

@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{budget, conversation, message, place, queue, reply, subscription, task};
+use super::{budget, message, place, queue, reply, subscription, task};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -80,7 +80,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 41] = [
+const HOT: [&str; 42] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -106,7 +106,8 @@ const HOT: [&str; 41] = [
     queue::BY_PREFIX,
     queue::OLDER,
     queue::OF_CONVERSATION,
-    conversation::OLDER,
+    queue::OF_CONVERSATION_FROM,
+    task::STARTED_BY_PREFIX,
     place::OTHERS,
     reply::OF_MESSAGE,
     reply::NEXT,

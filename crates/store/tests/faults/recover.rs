@@ -1,12 +1,12 @@
 //! Recover: everything that can be read comes over, nothing that may have run is run again, and the damaged file is
 //! kept as it was.
 
-use crate::given::{World, answered, attach, begin, key, text};
+use crate::given::{World, answered, attach, begin, fail, key, message, text};
 use crate::rig::{Messages, Place, every_state, finishes, messages, one_file, task, waits};
 use bridge_core::port::{HeadFilter, Read, RowsError};
-use bridge_core::step::ReserveSequence;
+use bridge_core::step::{Redrive, ReserveSequence};
 use bridge_core::task::TaskSnapshot;
-use bridge_core::value::{MessageId, Sandbox, TaskId, Timestamp};
+use bridge_core::value::{Class, MessageId, Sandbox, TaskId, Timestamp};
 use bridge_store::sqlite::{RecoverError, Recovered, RecoveryReport, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -154,6 +154,38 @@ async fn s3_recovers_damaged_header_or_end() {
             "{left:?}"
         );
     }
+}
+
+/// A notice that was written before a redrive stays before what others were answered since.
+#[tokio::test]
+async fn replies_of_redriven_messages_keep_places() {
+    let place = Place::new();
+    let ledger = place.open();
+    let mut world = World::over(&ledger);
+    world.runs("k", "m1", Sandbox::ReadOnly).await;
+    world.does(fail("m1", Class::Permanent)).await;
+    world.runs("k", "m2", Sandbox::ReadOnly).await;
+    world.does(answered("m2", "second", None)).await;
+    let redrive = Redrive {
+        message_id: message("m1"),
+        by: "me".to_owned(),
+    };
+    world.does(redrive).await;
+    let copy = one_file(&place.path, "damaged.db");
+    let conn = Connection::open(&copy).unwrap();
+    conn.execute_batch(
+        "PRAGMA foreign_keys = OFF; DELETE FROM message_text WHERE of_message = 'm2'",
+    )
+    .unwrap();
+    drop(conn);
+    report(&copy, None);
+    let recovered = SqliteLedger::open(&copy, &key(), Options::default()).unwrap();
+    let lane = |rows: &dyn Read| {
+        let of = |id: &str| rows.replies(&MessageId::new(id));
+        Ok((of("m1")?, of("m2")?))
+    };
+    let (first, second) = World::over(&recovered).reads(lane).await;
+    assert!(first[0].seq < second[0].seq, "{first:?} {second:?}");
 }
 
 /// The pages that say which tables there are.

@@ -53,9 +53,9 @@ impl Dice {
     }
 }
 
-struct Pair {
+pub(crate) struct Pair {
     memory: InMemory,
-    disk: OnDisk,
+    pub(crate) disk: OnDisk,
     dice: Dice,
     now: Timestamp,
     seed: u64,
@@ -63,6 +63,17 @@ struct Pair {
 }
 
 impl Pair {
+    pub(crate) fn open(seed: u64) -> Self {
+        Self {
+            memory: InMemory::open(),
+            disk: OnDisk::open(),
+            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            now: Timestamp(1_000_000),
+            seed,
+            step: 0,
+        }
+    }
+
     async fn both<T: Transition + Clone + Debug>(&self, transition: T)
     where
         T::Outcome: PartialEq + Debug,
@@ -122,7 +133,8 @@ impl Pair {
         ])
     }
 
-    async fn step(&mut self) {
+    /// One more ordinary command on both.
+    pub(crate) async fn step(&mut self) {
         let wait = self.dice.choose(&[0, 1, 1, 700, 20_000]);
         self.now = self.now.plus_ms(wait);
         match self.dice.below(10) {
@@ -132,6 +144,7 @@ impl Pair {
             4 => self.aside().await,
             _ => self.next_of_some_message().await,
         }
+        self.step += 1;
     }
 
     async fn receive(&mut self) {
@@ -629,17 +642,9 @@ impl Pair {
 
 async fn run(seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let mut pair = Pair {
-            memory: InMemory::open(),
-            disk: OnDisk::open(),
-            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
-            now: Timestamp(1_000_000),
-            seed,
-            step: 0,
-        };
+        let mut pair = Pair::open(seed);
         while pair.step < STEPS {
             pair.step().await;
-            pair.step += 1;
             if pair.step.is_multiple_of(10) {
                 pair.compare().await;
             }

@@ -12,6 +12,8 @@ mod fixture;
 #[cfg(test)]
 mod given;
 #[cfg(test)]
+mod soundness;
+#[cfg(test)]
 mod sqlite;
 #[cfg(test)]
 mod view;

@@ -25,7 +25,7 @@ impl View {
         self.filtered_heads(rows, now)?;
         self.add("next due", rows.next_due(now)?);
         let newest = rows.conversations(None, 1)?;
-        let somewhere: Vec<String> = newest.into_iter().map(|one| one.workdir).collect();
+        let somewhere: Vec<String> = newest.into_iter().map(|(one, _)| one.workdir).collect();
         for workdirs in [&[], somewhere.as_slice()] {
             let mut flight = rows.flight(workdirs)?;
             flight.sort_by_key(|flight| format!("{flight:?}"));
@@ -47,7 +47,10 @@ impl View {
         self.add("lanes", rows.lanes(None, PAGE_MAX)?);
         self.add("incarnations", rows.live_incarnations()?);
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
+        self.add("end", rows.message_ids_by_end("1", 3)?);
+        self.add("of key", rows.conversations_by_key("k1", 3)?);
         self.add("tasks", rows.started_tasks(None, PAGE_MAX)?);
+        self.add("tasks begin", rows.started_tasks_by_prefix("codex-", 3)?);
         self.add("all requests", rows.newest_requests(false, None, 3)?);
         self.add(
             "waiting requests",
@@ -184,8 +187,15 @@ impl View {
         self.add("conversation", rows.conversation(conversation)?);
         let before = rows.messages_before(conversation, Some(message.seq), 2)?;
         self.add("before in it", before);
-        let older = rows.conversations(Some(conversation), 1)?;
+        let at = message.life.updated_at;
+        let older = rows.conversations(Some((at, conversation)), 1)?;
         self.add("conversations before", older);
+        let after = rows.messages_after(conversation, Some(message.seq), 2)?;
+        self.add("after in it", after);
+        let first = rows.messages_after(conversation, None, 1)?;
+        self.add("first in it", first);
+        let newest = rows.newest_of_sender(&message.sender, &[message.channel.clone()])?;
+        self.add("newest of sender", newest);
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);

@@ -1,11 +1,11 @@
 //! Reads that are derived from several tables: queues, turns in flight, what agents sent, and the counts of `status`.
 
 use super::MemoryRows;
-use bridge_core::limits::PAGE_MAX;
+use bridge_core::limits::{ACTIVE_MESSAGES, PAGE_MAX};
 use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
-    ChannelId, Class, ConversationId, Hold, Message, MessageId, MessageState, Reply, ReplyState,
-    SenderKind, Seq, StateName, Timestamp,
+    ChannelId, Class, Conversation, ConversationId, Hold, Message, MessageId, MessageState, Reply,
+    ReplyState, SenderKind, Seq, StateName, Timestamp,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +86,52 @@ impl MemoryRows {
                 })
             });
         Flight::gather(each)
+    }
+
+    pub(super) fn conversations_by_activity(
+        &self,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: usize,
+    ) -> Vec<(Conversation, Timestamp)> {
+        let active = |conversation: &Conversation| {
+            let id = &conversation.conversation_id;
+            let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
+            let newest = self.seqs.range(all).rev().take(ACTIVE_MESSAGES as usize);
+            let newest = newest.filter_map(|(_, id)| self.messages.get(id));
+            let last = newest.map(|message| message.life.updated_at).max();
+            last.unwrap_or(conversation.created_at)
+        };
+        let all = self.conversations.iter().map(|(_, one)| one);
+        let mut all: Vec<_> = all.map(|one| (one.clone(), active(one))).collect();
+        if let Some((at, id)) = before {
+            all.retain(|(one, active)| (*active, &one.conversation_id) < (at, id));
+        }
+        all.sort_by(|(a, one), (b, other)| {
+            (other, &b.conversation_id).cmp(&(one, &a.conversation_id))
+        });
+        all.truncate(limit);
+        all
+    }
+
+    pub(super) fn newer_in(
+        &self,
+        id: &ConversationId,
+        after: Option<Seq>,
+        limit: usize,
+    ) -> Vec<Message> {
+        let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
+        let newer = self.seqs.range(all);
+        let newer = newer.filter(|((_, seq), _)| after.is_none_or(|after| *seq > after));
+        let newer = newer.filter_map(|(_, id)| self.messages.get(id));
+        newer.take(limit).cloned().collect()
+    }
+
+    pub(super) fn conversations_of_key(&self, key: &str, limit: usize) -> Vec<Conversation> {
+        let all = self.conversations.iter().map(|(_, one)| one);
+        let mut found: Vec<_> = all.filter(|one| one.external_key == key).cloned().collect();
+        found.sort_by(|a, b| b.conversation_id.cmp(&a.conversation_id));
+        found.truncate(limit);
+        found
     }
 
     pub(super) fn sent_by_agent(

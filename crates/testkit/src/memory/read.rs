@@ -45,6 +45,25 @@ impl Read for MemoryRows {
             .collect())
     }
 
+    fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        let ids: BTreeSet<_> = self.messages.iter().map(|(id, _)| id).collect();
+        let ids = ids.into_iter().rev();
+        let found = ids.filter(|id| id.as_str().ends_with(end));
+        Ok(found.take(page(limit)).cloned().collect())
+    }
+
+    fn newest_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+    ) -> Result<Option<MessageId>, RowsError> {
+        let newest = self.arrivals.iter().rev();
+        let mut newest = newest.filter_map(|(_, id)| self.messages.get(id));
+        let found =
+            newest.find(|message| message.sender == sender && channels.contains(&message.channel));
+        Ok(found.map(|message| message.message_id.clone()))
+    }
+
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
         Ok(self
             .arrivals
@@ -79,15 +98,25 @@ impl Read for MemoryRows {
         Ok(older.take(page(limit)).cloned().collect())
     }
 
+    fn messages_after(
+        &self,
+        id: &ConversationId,
+        after: Option<Seq>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        Ok(self.newer_in(id, after, page(limit)))
+    }
+
     fn conversations(
         &self,
-        before: Option<&ConversationId>,
+        before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
-    ) -> Result<Vec<Conversation>, RowsError> {
-        let end = before.cloned().map_or(Bound::Unbounded, Bound::Excluded);
-        let older = self.conversations.range((Bound::Unbounded, end)).rev();
-        let older = older.map(|(_, conversation)| conversation.clone());
-        Ok(older.take(page(limit)).collect())
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        Ok(self.conversations_by_activity(before, page(limit)))
+    }
+
+    fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        Ok(self.conversations_of_key(key, page(limit)))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, RowsError> {
@@ -581,6 +610,14 @@ impl Read for MemoryRows {
 
     fn started_tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
         Ok(self.newest_started(before, page(limit)))
+    }
+
+    fn started_tasks_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<Task>, RowsError> {
+        let mut found = self.newest_started(None, usize::MAX);
+        found.retain(|task| task.task_id.as_str().starts_with(prefix));
+        found.sort_by(|a, b| a.task_id.cmp(&b.task_id));
+        found.truncate(page(limit));
+        Ok(found)
     }
 
     fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {

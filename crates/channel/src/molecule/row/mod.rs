@@ -6,13 +6,13 @@ pub(crate) mod identity;
 pub(crate) mod origin;
 pub(crate) mod parts;
 
-use crate::inbox::{Arrival, Refusal, check_key, check_text};
+use crate::inbox::{Arrival, check_key, check_text};
 use crate::molecule::files::with_note;
 use crate::molecule::row::origin::{Origins, Outside, Writer, writer};
 use crate::molecule::row::parts::{Content, FilePart, parts};
 use crate::molecule::wire::{HOPS, Row, Stamp, field};
 use bridge_core::limits::clip;
-use bridge_core::step::{Extras, Verdict};
+use bridge_core::step::{Extras, LoopLimits, Verdict};
 use bridge_core::storage::StorageBudget;
 use bridge_core::value::{ChannelId, Command, ExternalId, SenderKind, Tier};
 use serde_json::Value;
@@ -127,10 +127,15 @@ impl Letter<'_> {
         let content = Content::read(parts);
         let (text, unread) = (content.body(), content.unread_line());
         let verdict = match check_text(&text) {
+            Ok(()) if text.trim().is_empty() => {
+                // Files alone are something to work on; what can't be read is not.
+                if content.files.is_empty() && !unread.is_empty() {
+                    unfit(&unread, true)
+                } else {
+                    Verdict::Fit
+                }
+            }
             Ok(()) => may_say(writer, &content.text).unwrap_or(Verdict::Fit),
-            // Files alone are something to work on.
-            Err(Refusal::Empty) if !content.files.is_empty() => Verdict::Fit,
-            Err(Refusal::Empty) if !unread.is_empty() => unfit(&unread, true),
             Err(refusal) => unfit(&refusal.to_string(), true),
         };
         let extras = Extras {
@@ -140,8 +145,9 @@ impl Letter<'_> {
             hops: hops(writer, &body),
             command: command(writer, &content.text, content.is_text_only()),
             by_talk: false,
-            // The inbox fills it in.
+            // The inbox fills both in.
             storage: StorageBudget::default(),
+            loop_limits: LoopLimits::default(),
             // `identity` does.
             former_id: None,
         };

@@ -151,15 +151,10 @@ fn unreadable_row_is_reported_to_sender() {
 }
 
 #[test]
-fn empty_message_needs_files() {
+fn empty_messages_and_files_are_fit() {
     let empty = incoming(&row(Value::Null, text(" \n")));
-    let Verdict::Unfit { reason, tell } = empty.arrival.verdict else {
-        panic!("an empty message is fit");
-    };
-    assert_eq!(
-        (reason.as_str(), tell),
-        ("(empty prompt — nothing to do)", true)
-    );
+    assert_eq!(empty.arrival.verdict, Verdict::Fit);
+    assert_eq!(empty.arrival.body.trim(), "");
     let file =
         json!({"uri": "platform-pending:w/f", "name": "a.png", "mimeType": "image/png", "size": 7});
     let parts = json!({"parts": [{"kind": "file", "file": file}, {"kind": "file"}]});

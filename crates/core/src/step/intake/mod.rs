@@ -4,18 +4,24 @@
 
 mod command;
 mod conversation;
+mod loop_guard;
+
+pub use self::loop_guard::LoopLimits;
 
 use self::command::Subject;
 use self::conversation::Candidates;
+use self::loop_guard::{Guarded, Wait, loop_guard};
 use super::{Action, RunError, Transition, Tx, reply};
 use crate::channels::token_of;
-use crate::limits::{self, PAGE_ROWS_MAX, PairBudget};
+use crate::limits::{self, PAGE_ROWS_MAX};
 use crate::port::{AgentMessage, Change, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget};
 use crate::value::{
-    Attachment, ChannelId, Class, Command, ConversationId, ExternalId, Failure, Life, Message,
-    MessageId, MessageState, SenderKind, Seq, StateName, Tier, Timestamp,
+    Answer, AnswerSource, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
+    Failure, Hold, Life, Message, MessageId, MessageState, ReplyKind, SenderKind, Seq, StateName,
+    Tier, Timestamp,
 };
+use core::cmp::Reverse;
 
 /// Takes custody of one inbound text.
 #[derive(Clone, Debug)]
@@ -60,6 +66,8 @@ pub struct Extras {
     pub command: Option<Command>,
     /// What its sender may store.
     pub storage: StorageBudget,
+    /// When its sender is taken for a loop.
+    pub loop_limits: LoopLimits,
     /// Agents of this channel hold many talks at once, so that a loop of two is counted within one, and all together
     /// against a larger budget.
     pub by_talk: bool,
@@ -120,9 +128,10 @@ impl Transition for Receive {
         }
         let candidates = Candidates::load(&**tx, &self)?;
         let present = candidates.conversation_id().cloned();
-        let stopped = match self.guard(tx, present.as_ref(), now)? {
-            Admitted::Yes => None,
-            Admitted::AsDeadLetter(unfit) => Some(unfit),
+        let (said_at, wait, stopped) = match self.guard(tx, present.as_ref(), now)? {
+            Admitted::Yes { counts_at } => (counts_at, None, None),
+            Admitted::Later(wait) => (wait.until, Some(wait), None),
+            Admitted::AsDeadLetter(unfit) => (now, None, Some(unfit)),
             Admitted::No(turned_away) => return Ok(turned_away),
         };
         let last_seq = match &present {
@@ -159,7 +168,7 @@ impl Transition for Receive {
             tier: self.tier,
             body,
             attachments,
-            said_at: self.extras.said_at.unwrap_or(now),
+            said_at,
             hops: self.extras.hops,
             round: last_round.map_or(served, |last| last.next().max(served)),
             received_at: now,
@@ -172,14 +181,18 @@ impl Transition for Receive {
             (None, Some(command)) => {
                 command::run(tx, &message, &self.external_key, command, subject, now)?;
             }
-            (None, None) => {
-                tx.act(Action::Schedule);
-                if joins {
-                    tx.act(Action::Join {
-                        message_id: message.message_id.clone(),
-                    });
+            (None, None) if says_nothing(&message) => answer_nothing(tx, &message, now)?,
+            (None, None) => match wait {
+                Some(wait) => wait.write(tx, &message, now)?,
+                None => {
+                    tx.act(Action::Schedule);
+                    if joins {
+                        tx.act(Action::Join {
+                            message_id: message.message_id.clone(),
+                        });
+                    }
                 }
-            }
+            },
         }
         Ok(Received::New(message.message_id))
     }
@@ -187,7 +200,12 @@ impl Transition for Receive {
 
 /// Whether a text is taken in.
 enum Admitted {
-    Yes,
+    Yes {
+        /// When its sender is held to have said it.
+        counts_at: Timestamp,
+    },
+    /// It is a message, and waits for room.
+    Later(Wait),
     /// It is kept, but gets no turn.
     AsDeadLetter(Unfit),
     /// Nothing of it is stored.
@@ -261,8 +279,11 @@ impl Receive {
             return Ok(Admitted::No(Received::Full));
         }
         let past = self.past(&**tx, present)?;
-        let looped = loop_guard(self, &past, self.extras.said_at.unwrap_or(now));
-        let admitted = looped.map_or(Admitted::Yes, Admitted::AsDeadLetter);
+        let admitted = match loop_guard(self, &past, now) {
+            Guarded::Passes(counts_at) => Admitted::Yes { counts_at },
+            Guarded::Waits(wait) => Admitted::Later(wait),
+            Guarded::Stopped(unfit) => Admitted::AsDeadLetter(unfit),
+        };
         let storage = &self.extras.storage;
         if storage.bytes_per_day.is_none() {
             return Ok(admitted);
@@ -293,32 +314,26 @@ impl Receive {
 
     /// What is counted against the sender's budgets.
     fn past(&self, rows: &dyn Read, present: Option<&ConversationId>) -> Result<Past, RowsError> {
+        let looked_at = self.extras.loop_limits.looked_at();
+        let (channel, sender) = (&self.channel, &self.sender);
         match (self.kind, self.extras.by_talk) {
             (SenderKind::Person, _) => Ok(Past::default()),
             (SenderKind::Agent, false) => Ok(Past {
-                messages: rows.agent_messages(
-                    &self.channel,
-                    &self.sender,
-                    limits::PAIR_LOOKED_AT,
-                )?,
-                talks: None,
+                messages: rows.agent_messages(channel, sender, looked_at)?,
+                ..Past::default()
             }),
             (SenderKind::Agent, true) => {
-                let messages = match present {
-                    Some(id) => rows.agent_messages_in(id, &self.sender, limits::PAIR_LOOKED_AT)?,
+                let mut messages = match present {
+                    Some(id) => rows.agent_messages_in(id, sender, looked_at)?,
                     None => Vec::new(),
                 };
-                let nth = limits::TALKS_BUDGET.messages;
-                let reached = rows.said_nth_newest(&self.channel, &self.sender, nth)?;
-                let talks = match reached {
-                    Some(reached) => {
-                        let newest = rows.agent_messages(&self.channel, &self.sender, 1)?;
-                        let notified = newest.first().is_some_and(|newest| newest.stopped);
-                        Some((reached, notified))
-                    }
-                    None => None,
-                };
-                Ok(Past { messages, talks })
+                messages.sort_by_key(|message| Reverse(message.said_at));
+                let nth = self.extras.loop_limits.per_day_in_all;
+                Ok(Past {
+                    messages,
+                    talks: rows.said_nth_newest(channel, sender, nth)?,
+                    newest: rows.agent_messages(channel, sender, 1)?.pop(),
+                })
             }
         }
     }
@@ -329,16 +344,72 @@ impl Receive {
 struct Past {
     /// Newest first; in this talk only, where talks are counted one by one.
     messages: Vec<AgentMessage>,
-    /// When it said the message that would use up the budget of all its talks, and whether it was notified.
-    talks: Option<(Timestamp, bool)>,
+    /// When it said the message that would use up the budget of all its talks.
+    talks: Option<Timestamp>,
+    /// The newest in all its talks, where they are counted one by one.
+    newest: Option<AgentMessage>,
 }
 
 impl Past {
+    fn all(&self) -> impl Iterator<Item = &AgentMessage> {
+        self.newest.iter().chain(&self.messages)
+    }
+
     /// Whether the newest message was stopped already, with a notice.
     fn newest_stopped(&self) -> bool {
-        let newest = self.messages.first();
+        let newest = self.newest.as_ref().or(self.messages.first());
         newest.is_some_and(|newest| newest.stopped)
     }
+
+    /// Whether one of them waits or waited since then, so that the agent was told.
+    fn waited_since(&self, since: Timestamp) -> bool {
+        self.all().any(|one| one.waited && one.said_at > since)
+    }
+}
+
+impl Wait {
+    /// Lets the message wait, and tells its sender where it was not told before.
+    fn write(self, tx: &mut Tx<'_>, message: &Message, now: Timestamp) -> Result<(), RowsError> {
+        if self.tell {
+            reply::notify_held(tx, message, &self.failure, now)?;
+            tx.deliver(&message.conversation_id);
+        }
+        let hold = Some(Hold {
+            until: self.until,
+            failure: self.failure,
+        });
+        tx.set_life(
+            message,
+            message.life.moved(MessageState::Received { hold }, now),
+        )?;
+        tx.act(Action::ScheduleAt { at: self.until });
+        Ok(())
+    }
+}
+
+/// Whether there is nothing to work on.
+fn says_nothing(message: &Message) -> bool {
+    message.body.trim().is_empty() && message.attachments.is_empty()
+}
+
+/// What a message without text and files is answered.
+pub const NOTHING_TO_DO: &str = "(empty prompt — nothing to do)";
+
+/// Answers it without a turn.
+fn answer_nothing(tx: &mut Tx<'_>, message: &Message, now: Timestamp) -> Result<(), RowsError> {
+    tx.set_life(message, message.life.moved(MessageState::Answered, now))?;
+    let (kind, text) = (ReplyKind::Answer, NOTHING_TO_DO);
+    reply::queue(tx, message, kind, text, Vec::new(), None, now)?;
+    tx.change(Change::NewAnswer(Answer {
+        message_id: message.message_id.clone(),
+        attempt: message.life.attempt,
+        source: AnswerSource::Live,
+        text: text.to_owned(),
+        created_at: now,
+    }))?;
+    tx.deliver(&message.conversation_id);
+    tx.announce(&message.message_id);
+    Ok(())
 }
 
 /// Why a row does not become a turn.
@@ -373,47 +444,6 @@ impl Unfit {
         };
         tx.set_life(message, life.moved(dead, now))
     }
-}
-
-/// Two agents that answer each other stop here: by the hops that they count themselves, or by how often one of them
-/// sent a message, by its own time, so that what waited for us to come back is not taken for a loop. The first message
-/// too many gets a notice; later ones meet silence, because every notice of ours could be answered again.
-fn loop_guard(receive: &Receive, past: &Past, said_at: Timestamp) -> Option<Unfit> {
-    let hops = receive.extras.hops;
-    let notified = past.newest_stopped();
-    match receive.kind {
-        SenderKind::Person => return None,
-        SenderKind::Agent => {}
-    }
-    if hops >= limits::HOPS_MAX {
-        let reason = format!(
-            "the loop guard stopped it: {hops} agents answered each other before it, and {} may",
-            limits::HOPS_MAX
-        );
-        return Some(stopped(reason, hops == limits::HOPS_MAX && !notified));
-    }
-    let within = |budget: &PairBudget| said_at.plus_ms(-budget.window_ms);
-    let in_talk = limits::PAIR_BUDGETS.iter().find(|budget| {
-        let recent = past.messages.iter();
-        let recent = recent.filter(|message| message.said_at > within(budget));
-        recent.count() >= budget.messages as usize
-    });
-    if let Some(budget) = in_talk {
-        return Some(stopped(too_many(budget, ""), !notified));
-    }
-    let budget = &limits::TALKS_BUDGET;
-    let (_, notified) = past
-        .talks
-        .filter(|(reached, _)| *reached > within(budget))?;
-    Some(stopped(too_many(budget, " in all its talks"), !notified))
-}
-
-fn too_many(budget: &PairBudget, scope: &str) -> String {
-    format!(
-        "the loop guard stopped it: this agent sent {} messages{scope} within {} minutes; it is heard again after a pause",
-        budget.messages,
-        budget.window_ms / 60_000
-    )
 }
 
 /// Not for good: an operator may send it again.

@@ -15,7 +15,7 @@ use a2a::{
     StreamResponse, Task,
 };
 use bridge_core::outcome::{self, Outcome};
-use bridge_core::step::InputAccepted;
+use bridge_core::step::{InputAccepted, NOTHING_TO_DO};
 use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::value::TaskId;
 use std::time::Duration;
@@ -25,8 +25,6 @@ use std::time::Duration;
 const SEND_WAIT: Duration = Duration::from_secs(30 * 60);
 /// The field to blame for a refused push configuration of a message.
 const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
-/// The answer to an empty message.
-const NOTHING: &str = "(empty prompt — nothing to do)";
 
 pub(super) async fn send<D: BridgeService>(
     call: &A2aCall<D>,
@@ -185,7 +183,7 @@ fn nothing(parsed: &ParsedMessage) -> Message {
     Message {
         context_id: Some(parsed.context.clone().unwrap_or_else(a2a::new_context_id)),
         task_id: parsed.task.clone(),
-        ..Message::new(Role::Agent, vec![Part::text(NOTHING)])
+        ..Message::new(Role::Agent, vec![Part::text(NOTHING_TO_DO)])
     }
 }
 

@@ -304,7 +304,9 @@ impl Mender<'_> {
         }
         self.new.execute_batch(
             "UPDATE reply SET (conversation_id, seq) = (SELECT conversation_id, seq FROM message \
-             WHERE message.message_id = reply.message_id)",
+             WHERE message.message_id = reply.message_id) \
+             WHERE EXISTS (SELECT 1 FROM message WHERE message.message_id = reply.message_id \
+             AND (message.conversation_id <> reply.conversation_id OR message.seq < reply.seq))",
         )?;
         let textless = "row NOT IN (SELECT row FROM reply_text)";
         self.new.execute(&format!("{give_up} AND {textless}"), [])?;

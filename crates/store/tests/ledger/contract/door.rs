@@ -3,16 +3,24 @@
 
 use crate::fixture::Fixture;
 use crate::given::{World, Write, answered, attach, begin, conversation, message, text};
-use bridge_core::limits::{BACKLOG_MAX, HOPS_MAX, PAGE_ROWS_MAX, PAIR_BUDGETS, TALKS_BUDGET};
+use bridge_core::limits::{
+    AGENT_MESSAGES_PER_DAY_DEFAULT, AGENT_MESSAGES_PER_DAY_IN_ALL_DEFAULT,
+    AGENT_MESSAGES_PER_TEN_MINUTES_DEFAULT, BACKLOG_MAX, HOPS_DEFAULT, PAGE_ROWS_MAX,
+};
 use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
-    Action, Adopted, Extras, Import, Imported, Receive, ReceivePage, Received, Redrive,
-    RedriveOutcome, Verdict,
+    Action, Adopted, Extras, Import, Imported, LoopLimits, NOTHING_TO_DO, Receive, ReceivePage,
+    Received, Redrive, RedriveOutcome, Verdict,
 };
 use bridge_core::value::{
     ChannelId, Command, ConversationId, ExternalId, Message, MessageState, ReplyKind, Sandbox,
     SenderKind, Seq, StateName, ThreadId, Timestamp,
 };
+
+/// Messages and the time within which they are a loop, by default.
+const FAST: (u32, i64) = (AGENT_MESSAGES_PER_TEN_MINUTES_DEFAULT, 10 * 60_000);
+const SLOW: (u32, i64) = (AGENT_MESSAGES_PER_DAY_DEFAULT, DAY_MS);
+const DAY_MS: i64 = 24 * 3_600_000;
 
 fn local() -> ChannelId {
     ChannelId::new("local")
@@ -242,10 +250,10 @@ pub(super) async fn new_lets_the_conversation_go<F: Fixture>() {
 pub(super) async fn agents_that_answer_each_other_are_stopped<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
-    world.does(from_agent("h1", HOPS_MAX - 1)).await;
+    world.does(from_agent("h1", HOPS_DEFAULT - 1)).await;
     assert_eq!(world.state("h1").await, StateName::Received);
-    world.does(from_agent("h2", HOPS_MAX)).await;
-    world.does(from_agent("h3", HOPS_MAX + 1)).await;
+    world.does(from_agent("h2", HOPS_DEFAULT)).await;
+    world.does(from_agent("h3", HOPS_DEFAULT + 1)).await;
     for (id, told) in [("h2", 1), ("h3", 0)] {
         let state = world.message(id).await.life.state;
         let MessageState::Dead { reason } = state else {
@@ -256,7 +264,7 @@ pub(super) async fn agents_that_answer_each_other_are_stopped<F: Fixture>() {
     }
 
     // A row that is no message is told so only as long as the pair may talk.
-    let mut unfit = from_agent("h4", HOPS_MAX + 1);
+    let mut unfit = from_agent("h4", HOPS_DEFAULT + 1);
     unfit.verdict = Verdict::Unfit {
         reason: "nothing in it".to_owned(),
         tell: true,
@@ -278,31 +286,86 @@ fn said_at(id: &str, at: i64) -> Receive {
     said
 }
 
-pub(super) async fn an_agent_that_never_pauses_is_stopped_by_its_own_time<F: Fixture>() {
+/// Until when a message that waits does.
+async fn held_until<L: Ledger>(world: &World<L>, id: &str) -> Option<i64> {
+    let life = world.message(id).await.life;
+    assert_eq!(life.state.name(), StateName::Received, "{id}");
+    life.state.hold().map(|hold| hold.until.0)
+}
+
+pub(super) async fn an_agent_that_never_pauses_waits<F: Fixture>() {
     let fixture = F::open();
-    let world = World::over(fixture.ledger());
-    for (name, budget) in ["fast", "slow"].into_iter().zip(PAIR_BUDGETS) {
-        let step = budget.window_ms / i64::from(budget.messages) - 1;
-        let start = if name == "fast" { 0 } else { 10_i64.pow(12) };
+    let mut world = World::over(fixture.ledger());
+    for (name, (messages, window_ms)) in [("fast", FAST), ("slow", SLOW)] {
+        world.pass_ms(2 * DAY_MS);
+        let step = window_ms / i64::from(messages) - 1;
+        let start = world.now.0;
         let id = |n: u32| format!("{name}{n}");
-        let at = |n: u32| start + i64::from(n) * step;
-        for n in 0..budget.messages {
-            world.does(said_at(&id(n), at(n))).await;
-            assert_eq!(world.state(&id(n)).await, StateName::Received, "{}", id(n));
+        for n in 0..messages {
+            world.does(said_at(&id(n), world.now.0)).await;
+            assert_eq!(held_until(&world, &id(n)).await, None, "{}", id(n));
+            world.pass_ms(step);
         }
-        for (n, told) in [(budget.messages, 1), (budget.messages + 1, 0)] {
-            world.does(said_at(&id(n), at(n))).await;
-            assert_eq!(world.state(&id(n)).await, StateName::Dead, "{}", id(n));
+        for (n, told) in [(messages, 1), (messages + 1, 0)] {
+            world.does(said_at(&id(n), world.now.0)).await;
+            let room = start + i64::from(n - messages) * step + window_ms;
+            assert_eq!(held_until(&world, &id(n)).await, Some(room), "{}", id(n));
             assert_eq!(notices(&world, &id(n)).await.len(), told, "{}", id(n));
         }
     }
-    // What waited while nobody took it in was said long apart, and is no loop.
-    let start = 10_i64.pow(13);
+    // What waited while nobody took it in was said long apart, and is no flood.
+    world.pass_ms(2 * DAY_MS);
+    let start = world.now.0 - DAY_MS;
     for n in 0..60 {
         let id = format!("late{n}");
         world.does(said_at(&id, start + n * 1_200_000)).await;
-        assert_eq!(world.state(&id).await, StateName::Received, "{id}");
+        assert_eq!(held_until(&world, &id).await, None, "{id}");
     }
+}
+
+/// It goes on at the allowed rate, is told once, and what can't go on within a day is stopped.
+pub(super) async fn a_flood_goes_on_at_its_rate<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    let start = world.now.0;
+    let limits = LoopLimits {
+        per_ten_minutes: 2,
+        per_day: 4,
+        ..LoopLimits::default()
+    };
+    let minutes = |n: i64| Some(start + n * 60_000);
+    for (id, until, told) in [
+        ("f1", None, 0),
+        ("f2", None, 0),
+        ("f3", minutes(10), 1),
+        ("f4", minutes(10), 0),
+        ("f5", minutes(24 * 60), 0),
+        ("f6", minutes(24 * 60), 0),
+    ] {
+        let mut said = from_agent(id, 0);
+        said.extras.loop_limits = limits;
+        world.does(said).await;
+        assert_eq!(held_until(&world, id).await, until, "{id}");
+        assert_eq!(notices(&world, id).await.len(), told, "{id}");
+    }
+    let mut more = from_agent("f7", 0);
+    more.extras.loop_limits = limits;
+    world.does(more).await;
+    assert_eq!(world.state("f7").await, StateName::Dead);
+    assert!(notices(&world, "f7").await.is_empty());
+
+    let hold = world.message("f3").await.life.state.hold().cloned();
+    let reason = hold.unwrap().failure.reason;
+    assert!(reason.contains("2 messages within 10 minutes"), "{reason}");
+    for id in ["f1", "f2"] {
+        assert_eq!(world.claims().await, id);
+        world.does(begin(id, Sandbox::ReadOnly)).await;
+        world.does(attach(id)).await;
+        world.does(answered(id, "fine", None)).await;
+    }
+    assert_eq!(world.idles().await, minutes(10).map(Timestamp));
+    world.pass_ms(10 * 60_000);
+    assert_eq!(world.claims().await, "f3");
 }
 
 /// The same, in one of its many talks.
@@ -319,8 +382,8 @@ fn agent_in_talk(talk: &str, id: &str, at: i64) -> Receive {
 pub(super) async fn an_agent_with_many_talks_is_counted_within_one<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
-    let [fast, _] = PAIR_BUDGETS;
-    for n in 0..2 * fast.messages {
+    let (messages, _) = FAST;
+    for n in 0..2 * messages {
         let id = format!("m{n}");
         let talk = format!("talk-{}", n % 2);
         world.does(agent_in_talk(&talk, &id, 1_000)).await;
@@ -331,34 +394,45 @@ pub(super) async fn an_agent_with_many_talks_is_counted_within_one<F: Fixture>()
         .await;
     assert_eq!(world.state("elsewhere").await, StateName::Received);
     world.does(agent_in_talk("talk-0", "too many", 1_000)).await;
-    assert_eq!(world.state("too many").await, StateName::Dead);
+    let room = 1_000 + FAST.1;
+    // It was said long ago: there is room again.
+    assert!(room < world.now.0);
+    assert_eq!(held_until(&world, "too many").await, None);
+    world
+        .does(agent_in_talk("talk-1", "now", world.now.0))
+        .await;
+    assert_eq!(held_until(&world, "now").await, None);
 }
 
 pub(super) async fn a_slow_loop_in_one_talk_is_found_among_others<F: Fixture>() {
     let fixture = F::open();
-    let world = World::over(fixture.ledger());
-    let [_, slow] = PAIR_BUDGETS;
-    let step = slow.window_ms / i64::from(slow.messages) - 1;
-    for n in 0..slow.messages {
-        let at = i64::from(n) * step;
+    let mut world = World::over(fixture.ledger());
+    let (messages, window_ms) = SLOW;
+    let step = window_ms / i64::from(messages) - 1;
+    let start = world.now.0;
+    for n in 0..messages {
+        let at = world.now.0;
         world
             .does(agent_in_talk("loop", &format!("m{n}"), at))
             .await;
         let (talk, id) = (format!("talk-{n}"), format!("o{n}"));
         world.does(agent_in_talk(&talk, &id, at)).await;
-        assert_eq!(world.state(&id).await, StateName::Received, "{id}");
+        assert_eq!(held_until(&world, &id).await, None, "{id}");
+        world.pass_ms(step);
     }
-    let at = i64::from(slow.messages) * step;
+    let at = world.now.0;
     world.does(agent_in_talk("loop", "too many", at)).await;
-    assert_eq!(world.state("too many").await, StateName::Dead);
+    let room = Some(start + window_ms);
+    assert_eq!(held_until(&world, "too many").await, room);
 }
 
-pub(super) async fn a_loop_that_begins_a_talk_each_time_ends<F: Fixture>() {
+pub(super) async fn a_loop_that_begins_a_talk_each_time_waits<F: Fixture>() {
     let fixture = F::open();
-    let world = World::over(fixture.ledger());
-    world.does(agent_in_talk("first", "m0", 1_000)).await;
+    let mut world = World::over(fixture.ledger());
+    let at = world.now.0;
+    world.does(agent_in_talk("first", "m0", at)).await;
     let said = world.message("m0").await;
-    let more = (1..TALKS_BUDGET.messages - 1).map(|n| {
+    let more = (1..AGENT_MESSAGES_PER_DAY_IN_ALL_DEFAULT - 1).map(|n| {
         Change::NewMessage(Message {
             message_id: message(&format!("m{n}")),
             external_id: ExternalId::new(format!("m{n}")),
@@ -367,23 +441,67 @@ pub(super) async fn a_loop_that_begins_a_talk_each_time_ends<F: Fixture>() {
         })
     });
     world.does(Write(more.collect())).await;
-    for (id, at, state, told) in [
-        ("last", 1_000, StateName::Received, 0),
-        ("too many", 1_000, StateName::Dead, 1),
-        ("again", 1_000, StateName::Dead, 0),
-        (
-            "later",
-            1_000 + TALKS_BUDGET.window_ms,
-            StateName::Received,
-            0,
-        ),
-    ] {
+    let room = Some(at + SLOW.1);
+    for (id, until, told) in [("last", None, 0), ("too many", room, 1), ("again", room, 0)] {
         world
             .does(agent_in_talk(&format!("talk-{id}"), id, at))
             .await;
-        assert_eq!(world.state(id).await, state, "{id}");
+        assert_eq!(held_until(&world, id).await, until, "{id}");
         assert_eq!(notices(&world, id).await.len(), told, "{id}");
     }
+    world.pass_ms(2 * DAY_MS);
+    let at = world.now.0;
+    world.does(agent_in_talk("talk-later", "later", at)).await;
+    assert_eq!(held_until(&world, "later").await, None);
+}
+
+pub(super) async fn the_loop_guard_counts_as_configured<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let limits = LoopLimits {
+        hops: 2,
+        per_ten_minutes: 3,
+        per_day: 4,
+        per_day_in_all: 5,
+    };
+    let under = |mut receive: Receive| {
+        receive.extras.loop_limits = limits;
+        receive
+    };
+    for (id, hops, state) in [("h1", 1, StateName::Received), ("h2", 2, StateName::Dead)] {
+        let mut said = from_agent(id, hops);
+        said.sender = "hopper".to_owned();
+        world.does(under(said)).await;
+        assert_eq!(world.state(id).await, state);
+    }
+    let at = world.now.0;
+    for n in 0..6 {
+        let id = format!("t{n}");
+        let talk = agent_in_talk(&format!("talk-{n}"), &id, at);
+        world.does(under(talk)).await;
+        let until = (n == 5).then_some(at + DAY_MS);
+        assert_eq!(held_until(&world, &id).await, until, "{id}");
+    }
+}
+
+/// Nothing to do is an answer, and no turn.
+pub(super) async fn an_empty_message_is_answered<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for (id, body) in [("m1", ""), ("m2", " \n\t")] {
+        let mut empty = text("k", id);
+        empty.body = body.to_owned();
+        world.does(empty).await;
+        assert_eq!(world.state(id).await, StateName::Answered);
+        let reply = world.sends("k").await;
+        assert_eq!(reply.body, NOTHING_TO_DO);
+        world.confirms(&reply).await;
+        assert_eq!(world.state(id).await, StateName::Done);
+        let known = message(id);
+        let answer = world.reads(move |rows| rows.answer(&known)).await;
+        assert_eq!(answer.unwrap().text, NOTHING_TO_DO);
+    }
+    assert_eq!(world.idles().await, None);
 }
 
 pub(super) async fn an_old_program_s_conversations_are_taken_over_once<F: Fixture>() {

@@ -68,10 +68,13 @@ contract! {
             commands_are_answered_at_the_door_and_once,
             new_lets_the_conversation_go,
             agents_that_answer_each_other_are_stopped,
-            an_agent_that_never_pauses_is_stopped_by_its_own_time,
+            an_agent_that_never_pauses_waits,
+            a_flood_goes_on_at_its_rate,
+            an_empty_message_is_answered,
             an_agent_with_many_talks_is_counted_within_one,
             a_slow_loop_in_one_talk_is_found_among_others,
-            a_loop_that_begins_a_talk_each_time_ends,
+            a_loop_that_begins_a_talk_each_time_waits,
+            the_loop_guard_counts_as_configured,
             an_old_program_s_conversations_are_taken_over_once,
         }
         people {
@@ -180,6 +183,8 @@ contract! {
             a_name_that_owns_tasks_is_given_to_nobody_else_unasked,
             there_are_so_many_tokens_and_no_more,
             pages_go_back_in_time,
+            the_liveliest_conversation_comes_first,
+            references_find_what_people_mean,
             what_changed_lately_is_found,
             an_event_makes_its_message_new,
         }

@@ -5,7 +5,7 @@ use super::tasks::{more, start};
 use crate::fixture::Fixture;
 use crate::given::{World, attach, begin, message, text};
 use bridge_core::limits::{
-    BUDGET_WINDOW_MS, EXCERPT_MAX_CHARS, HOPS_MAX, MESSAGE_ROW_BYTES, STOP_MAX, STORED_HOUR_MS,
+    BUDGET_WINDOW_MS, EXCERPT_MAX_CHARS, HOPS_DEFAULT, MESSAGE_ROW_BYTES, STOP_MAX, STORED_HOUR_MS,
 };
 use bridge_core::port::Ledger;
 use bridge_core::step::{
@@ -147,7 +147,7 @@ pub(super) async fn f4_a_refused_message_is_kept_as_excerpt<F: Fixture>() {
     let world = World::over(fixture.ledger());
     let mut take = first("c", "m1", "ann");
     take.receive.kind = SenderKind::Agent;
-    take.receive.extras.hops = HOPS_MAX;
+    take.receive.extras.hops = HOPS_DEFAULT;
     take.receive.body = "ö".repeat(20_000);
     take.original = "o".repeat(50_000);
     take.brief = "brief".to_owned();
@@ -172,7 +172,7 @@ pub(super) async fn f4_files_of_refused_messages_count<F: Fixture>() {
     let world = World::over(fixture.ledger());
     let mut row = large("m1", 10);
     row.kind = SenderKind::Agent;
-    row.extras.hops = HOPS_MAX;
+    row.extras.hops = HOPS_DEFAULT;
     row.extras.attachments = vec![file(70_000)];
     world.does(row).await;
     assert_eq!(world.message("m1").await.attachments, []);
@@ -180,7 +180,7 @@ pub(super) async fn f4_files_of_refused_messages_count<F: Fixture>() {
     assert_eq!(counted, 70_000 + 10 + MESSAGE_ROW_BYTES);
     let mut again = large("m2", 10);
     again.kind = SenderKind::Agent;
-    again.extras.hops = HOPS_MAX;
+    again.extras.hops = HOPS_DEFAULT;
     again.extras.attachments = vec![file(70_000)];
     let refused = world.does(again).await.outcome;
     assert!(matches!(refused, Received::OverBudget(_)), "{refused:?}");

@@ -3,6 +3,7 @@
 use super::a2a_tasks::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
+use bridge_core::find::{Found, find, short_id};
 use bridge_core::limits::TOKENS_MAX;
 use bridge_core::port::Ledger;
 use bridge_core::step::{AddToken, RevokeToken, TokenAdded, UseToken};
@@ -137,19 +138,81 @@ pub(super) async fn pages_go_back_in_time<F: Fixture>() {
     };
     assert_eq!(ids(&of(None).await), ["m2", "m3"]);
     assert_eq!(ids(&of(Some(Seq(2))).await), ["m4"]);
-    let conversations = |before: Option<&str>, limit| {
-        let before = before.map(conversation);
+    let from = |after: Option<Seq>| {
+        world.reads(move |rows| rows.messages_after(&conversation("a"), after, 2))
+    };
+    assert_eq!(ids(&from(None).await), ["m4", "m3"]);
+    assert_eq!(ids(&from(Some(Seq(2))).await), ["m2"]);
+}
+
+pub(super) async fn the_liveliest_conversation_comes_first<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for (key, id) in [("a", "m1"), ("b", "m2"), ("c", "m3")] {
+        world.pass_ms(10);
+        world.does(text(key, id)).await;
+    }
+    world.pass_ms(10);
+    world.claims().await;
+    let page = |before: Option<(Timestamp, String)>, limit| {
         world.reads(move |rows| {
-            let found = rows.conversations(before.as_ref(), limit)?;
-            Ok(found
-                .into_iter()
-                .map(|c| c.external_key)
-                .collect::<Vec<_>>())
+            let id = before.map(|(at, key)| (at, conversation(&key)));
+            let before = id.as_ref().map(|(at, id)| (*at, id));
+            let found = rows.conversations(before, limit)?;
+            let found = found.into_iter().map(|(one, at)| (at, one.external_key));
+            Ok(found.collect::<Vec<_>>())
         })
     };
-    assert_eq!(conversations(None, 9).await, ["b", "a"]);
-    assert_eq!(conversations(None, 1).await, ["b"]);
-    assert_eq!(conversations(Some("b"), 9).await, ["a"]);
+    let keys = |found: &[(Timestamp, String)]| -> Vec<String> {
+        found.iter().map(|(_, key)| key.clone()).collect()
+    };
+    let first = page(None, 2).await;
+    assert_eq!(keys(&first), ["a", "c"]);
+    assert!(first[0].0 > first[1].0);
+    assert_eq!(keys(&page(first.last().cloned(), 9).await), ["b"]);
+}
+
+/// Whole ids and names before parts of ids; several are all shown, and none is guessed.
+pub(super) async fn references_find_what_people_mean<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for (key, id) in [
+        ("main", "01a1aaaa-0000-7000-8000-00000000beef"),
+        ("main", "01a1aaab-0000-7000-8000-0000cafef00d"),
+        ("beef", "01a1aaac-0000-7000-8000-00000001f00d"),
+    ] {
+        world.does(text(key, id)).await;
+    }
+    let finds = |reference: &str, sender: &str| {
+        let (reference, sender) = (reference.to_owned(), sender.to_owned());
+        world.reads(move |rows| {
+            let found = find(rows, &reference, &sender)?;
+            let names = found.into_iter().map(|found| match found {
+                Found::Message(id) => short_id(&id).to_owned(),
+                Found::Task(id) => id.to_string(),
+            });
+            Ok(names.collect::<Vec<_>>())
+        })
+    };
+    let nothing: [&str; 0] = [];
+    for (reference, expected) in [
+        ("01A1AAAA-0000-7000-8000-00000000beef", &["0000beef"][..]),
+        ("0000beef", &["0000beef"]),
+        (" cafef00d ", &["cafef00d"]),
+        ("f00d", &["0001f00d", "cafef00d"]),
+        ("01a1aaab", &["cafef00d"]),
+        ("main", &["cafef00d"]),
+        ("beef", &["0001f00d"]),
+        ("00d", &nothing),
+        ("dead", &nothing),
+        ("codex-", &nothing),
+        ("", &nothing),
+    ] {
+        assert_eq!(finds(reference, "ann").await, expected, "{reference:?}");
+    }
+    assert_eq!(finds("01a1", "ann").await.len(), 3);
+    assert_eq!(finds("last", "ann").await, ["0001f00d"]);
+    assert_eq!(finds("last", "nobody").await, nothing);
 }
 
 pub(super) async fn what_changed_lately_is_found<F: Fixture>() {
