@@ -174,6 +174,8 @@ pub enum RequestKind {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
+    /// May this tool of an MCP server run?
+    McpTool,
     /// A call of a tool that the client provides.
     ToolCall,
     /// Anything else, by its method name.
@@ -190,6 +192,7 @@ impl RequestKind {
             Self::Permissions => "permissions",
             Self::UserInput => "user_input",
             Self::Elicitation => "elicitation",
+            Self::McpTool => "mcp_tool",
             Self::ToolCall => "tool_call",
             Self::Other(method) => method,
         }
@@ -204,6 +207,7 @@ impl RequestKind {
             Self::Permissions,
             Self::UserInput,
             Self::Elicitation,
+            Self::McpTool,
             Self::ToolCall,
         ]
         .into_iter()
