@@ -8,6 +8,7 @@ mod call;
 mod cli;
 mod client;
 mod doctor;
+mod legacy;
 mod mcp;
 mod permissions;
 mod policy;
@@ -36,7 +37,7 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let Cli { command, common } = Cli::parse();
+    let Cli { command, common } = Cli::parse_from(legacy::arguments(std::env::args_os()));
     match command {
         CliCommand::Keeper(args) => keep(args),
         CliCommand::KeeperExec(args) => keeper_exec(&args),

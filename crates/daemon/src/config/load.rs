@@ -146,6 +146,22 @@ impl Loaded {
         })
     }
 
+    /// The owner's conversations work in this directory if no key or flag names another. One that they must not have is
+    /// said and left alone: the legacy program ran anywhere, and must start anywhere.
+    pub fn work_in(&mut self, directory: &Path) {
+        let tier = &self.config.tiers.owner;
+        if tier.workdir.is_some() {
+            return;
+        }
+        let exposed = tier.sandbox().can_write() || tier.reads == ReadAccess::Isolated;
+        match self.places.refuse_workdir(directory, exposed) {
+            None => self.config.tiers.owner.workdir = Some(directory.to_owned()),
+            Some(why) => self.warnings.push(format!(
+                "conversations do not work in the directory that this was started in, which {why}: each works in a directory of its own. Start it in a project's directory, or name one with --workdir"
+            )),
+        }
+    }
+
     /// What turns of shielded senders may never read: logins, other conversations, this configuration, and the files
     /// with tokens.
     pub fn hidden(&self) -> Vec<PathBuf> {

@@ -4,12 +4,14 @@
 //! variables of the environment amount to is [`resolve`]'s business.
 
 mod origins;
+mod peers;
 mod resolve;
 #[cfg(test)]
 mod tests;
 mod variables;
 
 pub(crate) use origins::OriginsConfig;
+pub(crate) use peers::MoleculePeerConfig;
 pub use resolve::Workspace;
 pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
@@ -43,7 +45,7 @@ pub struct MoleculeConfig {
     #[schemars(with = "String", length(min = 1))]
     pub org_id: Option<String>,
     /// Whether tokens may travel over plain http to another machine. Anyone on the way can read them, and anyone can
-    /// write as a user of the canvas.
+    /// write as a user of the canvas. CODEX_BRIDGE_ALLOW_HTTP and `run --allow-http` go before it.
     pub allow_http: bool,
     /// What those may do who write and are no workspaces.
     pub origins: OriginsConfig,
@@ -66,6 +68,8 @@ pub struct MoleculeConfig {
     pub max_reply_chars: u32,
     /// What is done on an older platform when it is not known whether a reply reached a peer.
     pub unknown_outcome: OnUnknown,
+    /// Other agents that are no ordinary peers, one table each.
+    pub peers: Vec<MoleculePeerConfig>,
     /// The workspaces, one table each. What a table leaves out is taken from above.
     pub workspace: Vec<WorkspaceConfig>,
 }
@@ -120,6 +124,7 @@ impl Default for MoleculeConfig {
             wake: true,
             max_reply_chars: u32::try_from(molecule::MAX_REPLY_CHARS).unwrap_or(REPLY_MAX_CHARS),
             unknown_outcome: OnUnknown::Hold,
+            peers: Vec::new(),
             workspace: Vec::new(),
         }
     }

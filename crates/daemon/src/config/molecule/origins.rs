@@ -87,6 +87,8 @@ impl OriginsConfig {
                 .filter_map(|(origin, key)| Some((origin, key?.tier())))
                 .collect(),
             owners: owners.iter().cloned().collect(),
+            // Agents have tables of their own.
+            ..Origins::default()
         }
     }
 }
