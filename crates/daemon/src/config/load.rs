@@ -8,6 +8,7 @@ use super::molecule::{self, Variables, Workspace};
 use super::parse::Spots;
 use super::places::Places;
 use super::{file, parse, validate};
+use bridge_channel::molecule::AgentTier;
 use bridge_core::value::ReadAccess;
 use std::path::{Path, PathBuf};
 
@@ -176,10 +177,17 @@ impl Loaded {
         self.places.hidden(hidden.map(Path::to_path_buf))
     }
 
-    /// Whether isolated turns may come in: of peers, or of token holders.
+    /// Whether isolated turns may come in: of peers, or of token holders and of agents that count as such.
     pub fn serves_isolated(&self) -> bool {
         let tiers = &self.config.tiers;
-        let tokens = self.config.http.listen.is_some();
+        let agents = |one: &Workspace| {
+            one.settings
+                .origins
+                .agents
+                .values()
+                .any(|tier| *tier == AgentTier::Tool)
+        };
+        let tokens = self.config.http.listen.is_some() || self.molecule.iter().any(agents);
         (tiers.peer.reads == ReadAccess::Isolated && self.serves_peers())
             || (tiers.tool.reads == ReadAccess::Isolated && tokens)
     }
