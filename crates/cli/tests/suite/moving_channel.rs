@@ -243,10 +243,8 @@ async fn mcp_tools_follow_the_rules() {
     assert_eq!(ask("page").await, "ok");
     let log = daemon.log.text();
     assert!(!log.contains(WAITS), "{log}");
-    let audit = stage.world.run(&["audit"]).await;
-    audit.must(0, &[]);
     let asking = stage
-        .asks(&mut daemon, "nstool:mcp__asker:form:{} ;; echo:ok", 1)
+        .asks(&mut daemon, "nstool:mcp__asker:form:{} ;; echo:done", 1)
         .await;
     let asked = stage.waiting().await;
     assert_eq!(asked["kind"], "mcp_tool", "{asked:#}");
@@ -279,7 +277,9 @@ async fn policy_explain_knows_mcp_tools() {
             "policy", "explain", "--tier", "owner", "--server", "asker", "--tool", "plain",
         ])
         .await;
-    words.must(0, &["allow: accepted", "outside of every sandbox"]);
+    for part in ["allow: accepted", "outside of every sandbox"] {
+        assert!(words.stdout.contains(part), "{words:?}");
+    }
     let text = "[[rules]]\nname = 'all'\ntier = ['owner']\nkind = ['mcp-tool']\nthen = 'allow'\n";
     std::fs::write(world.config_file(), text).unwrap();
     world
