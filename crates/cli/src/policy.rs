@@ -153,9 +153,11 @@ fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
         cwd: args.cwd,
         paths: args.path,
         escalated: args.escalated,
-        mcp_tool: args.server.map(|server| McpTool {
-            server,
-            tool: args.tool,
+        mcp_tool: args.server.map(|server| {
+            Box::new(McpTool {
+                server,
+                tool: args.tool,
+            })
         }),
         beyond: None,
     };
@@ -176,7 +178,7 @@ fn explained(
     judged: RuleEvaluation,
 ) -> Explained {
     let (sandbox, policy) = power(config, tier);
-    let (server, tool) = match effect.mcp_tool {
+    let (server, tool) = match effect.mcp_tool.map(|asked| *asked) {
         Some(McpTool { server, tool }) => (Some(server), tool),
         None => (None, None),
     };

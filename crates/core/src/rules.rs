@@ -25,7 +25,7 @@ pub struct Effect {
     /// Whether Codex says that it wants out of the sandbox.
     pub escalated: bool,
     /// The tool of an MCP server that would run.
-    pub mcp_tool: Option<McpTool>,
+    pub mcp_tool: Option<Box<McpTool>>,
     /// What an accept would give beside command and paths (the network, input to a running command); no rule allows
     /// that unseen.
     pub beyond: Option<String>,
@@ -187,7 +187,7 @@ impl Rule {
         let names_tools = !(self.servers.is_empty() && self.tools.is_empty());
         let free = self.commands.is_empty() && self.places.is_empty() && !names_tools;
         match case.kind {
-            RequestKind::McpTool if names_tools => self.fits_tool(case.effect.mcp_tool.as_ref()),
+            RequestKind::McpTool if names_tools => self.fits_tool(case.effect.mcp_tool.as_deref()),
             RequestKind::Command if self.commands.is_empty() => free,
             RequestKind::Command => self.fits_command(case.effect.command.as_deref()),
             RequestKind::FileChange | RequestKind::Permissions if self.places.is_empty() => free,

@@ -98,10 +98,10 @@ fn permissions(asked: &PermissionsApproval) -> Effect {
 
 fn mcp_tool(asked: &Elicitation) -> Effect {
     Effect {
-        mcp_tool: Some(McpTool {
+        mcp_tool: Some(Box::new(McpTool {
             server: asked.server_name.clone(),
             tool: tool_name(asked).map(str::to_owned),
-        }),
+        })),
         ..Effect::default()
     }
 }

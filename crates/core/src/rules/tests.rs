@@ -510,10 +510,10 @@ fn tool_rule(then: RuleDecision, servers: &[&str], tools: &[&str]) -> Rule {
 
 fn tool_ruling(rule: Rule, tier: Tier, server: &str, tool: Option<&str>) -> RuleDecision {
     let effect = Effect {
-        mcp_tool: Some(McpTool {
+        mcp_tool: Some(Box::new(McpTool {
             server: server.to_owned(),
             tool: tool.map(str::to_owned),
-        }),
+        })),
         ..Effect::default()
     };
     let kind = &RequestKind::McpTool;
