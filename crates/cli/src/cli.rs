@@ -173,6 +173,12 @@ pub(crate) struct RunArgs {
     /// Serve the HTTP API over TCP as well, for holders of a token; port 0 picks a free one [default: $CODEX_BRIDGE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
+    /// Use platforms on plain http, where anyone on the way can read the token [default: $CODEX_BRIDGE_ALLOW_HTTP]
+    #[arg(long)]
+    pub(crate) allow_http: bool,
+    /// Work in the directory that it was started in, as `codex-channel-molecule` did
+    #[arg(long, hide = true)]
+    pub(crate) work_here: bool,
     /// On SIGTERM, leave Codex working behind its socket for the next daemon
     #[arg(long)]
     pub(crate) handover: bool,

@@ -8,6 +8,7 @@ mod call;
 mod cli;
 mod client;
 mod doctor;
+mod legacy;
 mod mcp;
 mod old_names;
 mod permissions;
@@ -37,7 +38,8 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let Cli { command, common } = Cli::parse_from(old_names::translate(std::env::args_os()));
+    let arguments = old_names::translate(legacy::arguments(std::env::args_os()));
+    let Cli { command, common } = Cli::parse_from(arguments);
     match command {
         CliCommand::Keeper(args) => keep(args),
         CliCommand::KeeperExec(args) => keeper_exec(&args),

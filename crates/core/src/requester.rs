@@ -60,6 +60,7 @@ pub fn subject(message: &Message, request: &Request) -> String {
         RequestKind::Permissions => "whether the turn may have more permissions",
         RequestKind::UserInput => "a question to the user",
         RequestKind::Elicitation => "a form of an MCP server",
+        RequestKind::McpTool => "whether a tool of an MCP server may run",
         RequestKind::ToolCall | RequestKind::Other(_) => "whether a tool may be used",
     }
     .to_owned()

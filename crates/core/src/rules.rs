@@ -22,9 +22,20 @@ pub struct Effect {
     pub paths: Vec<String>,
     /// Whether Codex says that it wants out of the sandbox.
     pub escalated: bool,
+    /// The tool of an MCP server that would run.
+    pub mcp_tool: Option<Box<McpTool>>,
     /// What an accept would give beside command and paths (the network, input to a running command); no rule allows
     /// that unseen.
     pub beyond: Option<String>,
+}
+
+/// A tool of an MCP server, by the names that Codex gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpTool {
+    /// The server's name in Codex's configuration.
+    pub server: String,
+    /// `None` where Codex does not say it in a form that can be read for certain.
+    pub tool: Option<String>,
 }
 
 /// One approval request, as rules see it.
@@ -127,6 +138,10 @@ pub struct Rule {
     pub commands: Vec<Prefix>,
     /// Files and directories.
     pub places: Vec<Place>,
+    /// MCP servers, by their names in Codex's configuration.
+    pub servers: Vec<String>,
+    /// Tools of MCP servers.
+    pub tools: Vec<String>,
     /// What happens.
     pub then: RuleDecision,
     /// Who decides where somebody must; the tier's own answer when absent.
@@ -207,23 +222,46 @@ impl Rule {
             RuleDecision::Allow => {
                 is_approval(case.kind)
                     && case.effect.beyond.is_none()
+                    // These run outside of every sandbox, so an `allow` of everything else is none of theirs.
+                    && (*case.kind != RequestKind::McpTool || !self.servers.is_empty())
                     && (case.tier != Tier::Peer || self.even_peers)
             }
         }
     }
 
     fn fits(&self, case: Case<'_>) -> bool {
-        let free = self.commands.is_empty() && self.places.is_empty();
+        let names_tools = !(self.servers.is_empty() && self.tools.is_empty());
+        let free = self.commands.is_empty() && self.places.is_empty() && !names_tools;
         match case.kind {
+            RequestKind::McpTool if names_tools => self.fits_tool(case.effect.mcp_tool.as_deref()),
             RequestKind::Command if self.commands.is_empty() => free,
             RequestKind::Command => self.fits_command(case.effect.command.as_deref()),
             RequestKind::FileChange | RequestKind::Permissions if self.places.is_empty() => free,
             RequestKind::FileChange | RequestKind::Permissions => self.fits_paths(case),
-            RequestKind::UserInput
+            RequestKind::McpTool
+            | RequestKind::UserInput
             | RequestKind::Elicitation
             | RequestKind::ToolCall
             | RequestKind::Other(_) => free,
         }
+    }
+
+    fn fits_tool(&self, asked: Option<&McpTool>) -> bool {
+        // What Codex does not tell may be any tool.
+        let Some(asked) = asked else {
+            return !self.loosens();
+        };
+        let named = |names: &[String], name: &str| match self.loosens() {
+            true => names.iter().any(|known| known == name),
+            false => names.iter().any(|known| known.eq_ignore_ascii_case(name)),
+        };
+        let server = self.servers.is_empty() || named(&self.servers, &asked.server);
+        let tool = match &asked.tool {
+            _ if self.tools.is_empty() => true,
+            Some(tool) => named(&self.tools, tool),
+            None => !self.loosens(),
+        };
+        server && tool
     }
 
     fn fits_command(&self, line: Option<&str>) -> bool {
@@ -275,7 +313,10 @@ impl Rule {
 #[must_use]
 pub fn is_approval(kind: &RequestKind) -> bool {
     match kind {
-        RequestKind::Command | RequestKind::FileChange | RequestKind::Permissions => true,
+        RequestKind::Command
+        | RequestKind::FileChange
+        | RequestKind::Permissions
+        | RequestKind::McpTool => true,
         RequestKind::UserInput
         | RequestKind::Elicitation
         | RequestKind::ToolCall
@@ -308,7 +349,8 @@ fn unanswerable(kind: &RequestKind) -> Option<String> {
         | RequestKind::FileChange
         | RequestKind::Permissions
         | RequestKind::UserInput
-        | RequestKind::Elicitation => None,
+        | RequestKind::Elicitation
+        | RequestKind::McpTool => None,
     }
 }
 
@@ -341,6 +383,9 @@ pub fn accept_means(
         RequestKind::Permissions => "commands of this turn get these rights beside their sandbox",
         RequestKind::UserInput => "Codex is told the answer; it gets no rights by it",
         RequestKind::Elicitation => "the MCP server that asks gets what is filled in",
+        RequestKind::McpTool => {
+            "the tool runs where its MCP server runs, outside of every sandbox and with that server's logins"
+        }
         RequestKind::ToolCall | RequestKind::Other(_) => "nothing: it can't be accepted",
     }
 }

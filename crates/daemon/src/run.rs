@@ -19,7 +19,7 @@ use crate::state::{Lock, StateDir};
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
-use bridge_channel::molecule::{Molecule, Origin};
+use bridge_channel::molecule::Molecule;
 use bridge_channel::notify::Webhook;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_host::ApiKey;
@@ -404,7 +404,7 @@ fn tokens(molecule: &Molecule) -> Vec<String> {
 fn import_target(workspace: &Workspace) -> ImportTarget {
     ImportTarget {
         workspace: workspace.settings.workspace.clone(),
-        canvas_tier: workspace.settings.origins.tier(Origin::Canvas),
+        origins: workspace.settings.origins.clone(),
     }
 }
 

@@ -23,7 +23,7 @@ mod wire;
 pub use client::{Reach, UrlError, check_url};
 pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
-pub use row::origin::{Origin, Origins};
+pub use row::origin::{AgentTier, Origin, Origins};
 pub use token::{TokenError, TokenSource};
 
 use crate::files::FileStore;
@@ -97,7 +97,7 @@ pub enum OpenError {
     Url(UrlError),
     /// The token would travel in the clear.
     #[error(
-        "the platform's address is plain http to another machine, where anyone on the way can read the token: use https, or set allow_http = true for this workspace if that network is yours alone"
+        "the platform's address is plain http to another machine, where anyone on the way can read the token: use https; if that network is yours alone, start with --allow-http or CODEX_BRIDGE_ALLOW_HTTP=1, or set allow_http = true for this workspace"
     )]
     NotSecret,
     /// There is no token.

@@ -36,6 +36,7 @@ pub(crate) async fn run(
         codex_bin: args.codex_bin,
         workdir: None,
         listen: None,
+        started_in: None,
         environment,
     };
     let daemon = Arc::new(DaemonHandle::new(source, stop.clone()));

@@ -55,6 +55,7 @@ mod molecule_promises;
 mod molecule_seeds;
 mod molecule_talk;
 mod molecule_threats;
+mod moving_channel;
 mod node;
 mod notifications;
 mod outbox;

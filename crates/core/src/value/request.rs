@@ -176,6 +176,8 @@ pub enum RequestKind {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
+    /// May this tool of an MCP server run?
+    McpTool,
     /// A call of a tool that the client provides.
     ToolCall,
     /// Anything else, by its method name.
@@ -192,6 +194,7 @@ impl RequestKind {
             Self::Permissions => "permissions",
             Self::UserInput => "user_input",
             Self::Elicitation => "elicitation",
+            Self::McpTool => "mcp_tool",
             Self::ToolCall => "tool_call",
             Self::Other(method) => method,
         }
@@ -208,6 +211,7 @@ impl FromStr for RequestKind {
             "permissions" => Self::Permissions,
             "user_input" => Self::UserInput,
             "elicitation" => Self::Elicitation,
+            "mcp_tool" => Self::McpTool,
             "tool_call" => Self::ToolCall,
             method => Self::Other(method.to_owned()),
         })

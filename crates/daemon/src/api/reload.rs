@@ -27,6 +27,8 @@ pub struct ConfigSource {
     pub codex_bin: Option<PathBuf>,
     pub workdir: Option<PathBuf>,
     pub listen: Option<String>,
+    /// Where the owner's conversations work if nothing else names a directory, under the legacy program's name.
+    pub started_in: Option<PathBuf>,
 }
 
 impl ConfigSource {
@@ -39,6 +41,9 @@ impl ConfigSource {
         )?;
         loaded.listen_on(self.listen.clone());
         loaded.override_with(self.codex_bin.clone(), self.workdir.clone())?;
+        if let Some(directory) = &self.started_in {
+            loaded.work_in(directory);
+        }
         Ok(loaded)
     }
 }
@@ -258,6 +263,7 @@ mod tests {
             codex_bin: None,
             workdir: None,
             listen: None,
+            started_in: None,
         };
         Reloads::new(Some(source), Config::default())
     }

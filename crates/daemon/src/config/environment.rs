@@ -26,6 +26,8 @@ const OLD_STATE: &str = ".codex-channel-molecule";
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 /// Where the API is served over TCP.
 pub(crate) const LISTEN: &str = "CODEX_BRIDGE_LISTEN";
+/// Whether tokens may travel over plain http to another machine.
+pub(crate) const ALLOW_HTTP: &str = "CODEX_BRIDGE_ALLOW_HTTP";
 /// Says what is logged.
 pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
 /// Names the place at which a debug build dies, for tests.
@@ -133,6 +135,14 @@ impl Environment {
     pub(super) fn take(&mut self, name: &str) -> Option<OsString> {
         let at = self.vars.iter().position(|(known, _)| known == name)?;
         Some(self.vars.swap_remove(at).1)
+    }
+
+    /// As if it was started with plain http allowed.
+    #[must_use]
+    pub fn allowing_http(mut self) -> Self {
+        let _replaced = self.take(ALLOW_HTTP);
+        self.vars.push((ALLOW_HTTP.into(), "1".into()));
+        self
     }
 
     /// Adds variables that came another way.

@@ -8,6 +8,7 @@ use super::molecule::{self, Variables, Workspace};
 use super::parse::Spots;
 use super::protected_paths::ProtectedPaths;
 use super::{file, parse, validate};
+use bridge_channel::molecule::AgentTier;
 use bridge_core::value::ReadAccess;
 use std::path::{Path, PathBuf};
 
@@ -146,6 +147,22 @@ impl Loaded {
         })
     }
 
+    /// The owner's conversations work in this directory if no key or flag names another. One that they must not have is
+    /// said and left alone: the legacy program ran anywhere, and must start anywhere.
+    pub fn work_in(&mut self, directory: &Path) {
+        let tier = &self.config.tiers.owner;
+        if tier.workdir.is_some() {
+            return;
+        }
+        let exposed = tier.sandbox().can_write() || tier.reads == ReadAccess::Isolated;
+        match self.protected_paths.refuse_workdir(directory, exposed) {
+            None => self.config.tiers.owner.workdir = Some(directory.to_owned()),
+            Some(why) => self.warnings.push(format!(
+                "conversations do not work in the directory that this was started in, which {why}: each works in a directory of its own. Start it in a project's directory, or name one with --workdir"
+            )),
+        }
+    }
+
     /// What turns of shielded senders may never read: logins, other conversations, this configuration, and the files
     /// with tokens.
     pub fn hidden(&self) -> Vec<PathBuf> {
@@ -160,10 +177,17 @@ impl Loaded {
         self.protected_paths.hidden(hidden.map(Path::to_path_buf))
     }
 
-    /// Whether isolated turns may come in: of peers, or of token holders.
+    /// Whether isolated turns may come in: of peers, or of token holders and of agents that count as such.
     pub fn serves_isolated(&self) -> bool {
         let tiers = &self.config.tiers;
-        let tokens = self.config.http.listen.is_some();
+        let agents = |one: &Workspace| {
+            one.settings
+                .origins
+                .agents
+                .values()
+                .any(|tier| *tier == AgentTier::Tool)
+        };
+        let tokens = self.config.http.listen.is_some() || self.molecule.iter().any(agents);
         (tiers.peer.reads == ReadAccess::Isolated && self.serves_peers())
             || (tiers.tool.reads == ReadAccess::Isolated && tokens)
     }

@@ -314,12 +314,14 @@ impl Settings {
             TurnTransport::AppServer => TurnTimeouts {
                 timeout: Duration::from_secs(self.config.turn.timeout_secs),
                 idle: Duration::from_secs(self.config.turn.idle_secs),
+                transport,
             },
             TurnTransport::Exec => {
                 let timeout = Duration::from_secs(self.config.exec.timeout_secs);
                 TurnTimeouts {
                     timeout,
                     idle: timeout.saturating_mul(2),
+                    transport,
                 }
             }
         }

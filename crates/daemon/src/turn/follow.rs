@@ -11,7 +11,7 @@ use crate::turn::running::RunningTurn;
 use crate::turn::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::channels;
 use bridge_core::port::{
-    Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream,
+    Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream, TurnTransport,
 };
 use bridge_core::step::{Answered, Fail, Lose, Name, Note, Suspend};
 use bridge_core::value::{
@@ -47,7 +47,15 @@ impl Followed {
 
     fn timed_out(&self) -> Failure {
         let timeout = self.patience.timeout.as_secs();
-        Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
+        // The legacy program gave a run that it ended the code -1, and people match on it.
+        let code = match self.patience.transport {
+            TurnTransport::AppServer => "",
+            TurnTransport::Exec => " (exit=-1)",
+        };
+        Failure::new(
+            Class::Permanent,
+            format!("timed out after {timeout}s{code}"),
+        )
     }
 
     /// A turn's time counts from its beginning, also when it is followed again after a restart, but for what it waited
@@ -65,6 +73,8 @@ pub(crate) struct TurnTimeouts {
     pub(crate) timeout: Duration,
     /// Without an event.
     pub(crate) idle: Duration,
+    /// What runs it.
+    pub(crate) transport: TurnTransport,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {

@@ -32,7 +32,7 @@ pub(crate) struct RowContext<'a> {
     /// Our workspace.
     pub(crate) own: &'a str,
     pub(crate) channel: &'a ChannelId,
-    /// What the operator said of those who are no workspaces.
+    /// What the operator said of those who write.
     pub(crate) origins: &'a Origins,
 }
 
@@ -193,7 +193,8 @@ impl Letter<'_> {
         let (conversation, kind, sender, tier) = match writer {
             Writer::Peer(peer) => {
                 let key = format!("peer:{peer}");
-                (key, SenderKind::Agent, peer.clone(), Tier::Peer)
+                let tier = self.ground.origins.tier_of_agent(peer);
+                (key, SenderKind::Agent, peer.clone(), tier)
             }
             Writer::Outside(outside) => {
                 let key = self.conversation(outside);

@@ -3,11 +3,13 @@
 //! A token is never a key: the file may be readable by others and ends up in repositories. What the keys and the
 //! variables of the environment amount to is [`resolve`]'s business.
 
+mod peers;
 mod resolve;
 #[cfg(test)]
 mod tests;
 mod variables;
 
+pub(crate) use peers::MoleculePeerConfig;
 pub use resolve::Workspace;
 pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
@@ -42,7 +44,7 @@ pub struct MoleculeConfig {
     #[schemars(with = "String", length(min = 1))]
     pub org_id: Option<String>,
     /// Whether tokens may travel over plain http to another machine. Anyone on the way can read them, and anyone can
-    /// write as a user of the canvas.
+    /// write as a user of the canvas. CODEX_BRIDGE_ALLOW_HTTP and `run --allow-http` go before it.
     pub allow_http: bool,
     /// What those may do who write and are no workspaces.
     pub origins: OriginsConfig,
@@ -65,6 +67,8 @@ pub struct MoleculeConfig {
     pub max_reply_chars: u32,
     /// What is done on an older platform when it is not known whether a reply reached a peer.
     pub unknown_outcome: OnUnknown,
+    /// Other agents that are no ordinary peers, one table each.
+    pub peers: Vec<MoleculePeerConfig>,
     /// The workspaces, one table each. What a table leaves out is taken from above.
     pub workspace: Vec<WorkspaceConfig>,
 }
@@ -119,6 +123,7 @@ impl Default for MoleculeConfig {
             wake: true,
             max_reply_chars: u32::try_from(molecule::MAX_REPLY_CHARS).unwrap_or(REPLY_MAX_CHARS),
             unknown_outcome: OnUnknown::Hold,
+            peers: Vec::new(),
             workspace: Vec::new(),
         }
     }
@@ -215,6 +220,8 @@ impl OriginsConfig {
                 .filter_map(|(origin, key)| Some((origin, key?.tier())))
                 .collect(),
             owners: owners.iter().cloned().collect(),
+            // Agents have tables of their own.
+            ..Origins::default()
         }
     }
 }

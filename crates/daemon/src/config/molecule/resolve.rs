@@ -4,7 +4,7 @@
 use super::super::error::{ConfigProblem, ProblemPlace};
 use super::super::load::ValueOrigins;
 use super::variables::{self, Named, Variables};
-use super::{MoleculeConfig, WorkspaceConfig};
+use super::{MoleculeConfig, WorkspaceConfig, peers};
 use bridge_channel::molecule::{
     FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
 };
@@ -53,6 +53,10 @@ impl Workspace {
         let tiers = tiers.map(|(origin, tier)| (origin.as_str().to_owned(), tier.as_str().into()));
         let mut shown: serde_json::Map<String, Value> = tiers.collect();
         shown.insert("owners".to_owned(), json!(self.settings.origins.owners));
+        let agents = self.settings.origins.agents.iter();
+        let agents = agents.map(|(id, tier)| (id.clone(), tier.tier().as_str().into()));
+        let agents: serde_json::Map<String, Value> = agents.collect();
+        shown.insert("agents".to_owned(), agents.into());
         Value::Object(shown)
     }
 
@@ -92,14 +96,17 @@ pub(in super::super) fn resolve(
     let Variables {
         url,
         org_id,
+        allow_http,
         named,
-        problems,
+        mut problems,
         warnings,
     } = variables;
+    problems.extend(peers::problems(&config.peers, origins));
     let mut resolving = Resolving {
         config,
         url,
         org_id,
+        allow_http: allow_http.unwrap_or(config.allow_http),
         seen: BTreeMap::new(),
         resolved: Resolved {
             problems,
@@ -131,6 +138,7 @@ struct Resolving<'a> {
     config: &'a MoleculeConfig,
     url: Option<String>,
     org_id: Option<String>,
+    allow_http: bool,
     seen: BTreeMap<String, ProblemPlace>,
     resolved: Resolved,
 }
@@ -181,7 +189,8 @@ impl Resolving<'_> {
             .or_else(|| config.platform_url.clone())
             .ok_or_else(|| format!("the workspace {id} has no platform; set {}, or `platform_url` in codex-bridge.toml, to something like https://platform.example.com", variables::URL))?;
         check_url(&url).map_err(|error| format!("the platform's address {error}"))?;
-        let origins = keys.origins.resolve(&config.origins);
+        let mut origins = keys.origins.resolve(&config.origins);
+        origins.agents = peers::of_workspace(&config.peers, &id);
         origins
             .check()
             .map_err(|wrong| format!("workspace {id}: {wrong}"))?;
@@ -195,7 +204,7 @@ impl Resolving<'_> {
                 .clone()
                 .or_else(|| self.org_id.clone())
                 .or_else(|| config.org_id.clone()),
-            allow_http: keys.allow_http.unwrap_or(config.allow_http),
+            allow_http: keys.allow_http.unwrap_or(self.allow_http),
             origins,
             first_start: FirstStart {
                 minutes: config.first_start_minutes,
@@ -221,12 +230,12 @@ impl Resolving<'_> {
         let plain = matches!(check_url(&settings.platform_url), Ok((_, Reach::Plain)));
         if plain {
             let canvas = if settings.origins.has_owner() {
-                ", and anyone who reaches it can write as the owner of this machine"
+                "anyone who reaches it can write as the owner of this machine"
             } else {
-                ""
+                "anyone on the way can write in anybody's name"
             };
             self.resolved.warnings.push(format!(
-                "the platform of workspace {id} is on plain http: its token travels in the clear{canvas}"
+                "the platform of workspace {id} is on plain http: its token travels in the clear, and {canvas}; use https wherever that network is not yours alone"
             ));
         }
         if !settings.origins.is_decided() {
