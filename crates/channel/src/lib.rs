@@ -20,5 +20,5 @@ mod poll;
 mod router;
 pub mod task;
 
-pub use inbox::{Activity, Arrival, Inbox, IntakeStatus, Page, Refusal};
+pub use inbox::{Activity, Arrival, Inbox, IntakeStatus, Page, PastReply, Refusal};
 pub use router::Channels;

@@ -34,6 +34,6 @@ pub use message_view::{
 };
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
-    Notified, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
-    TaskBegun,
+    Notified, PlatformAnswer, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun,
 };

@@ -6,7 +6,7 @@ use crate::http::{
 };
 use crate::molecule::token::{Secret, Token, TokenError};
 use crate::molecule::wire::{
-    FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Row, Stamp,
+    FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Registered, Row, Stamp,
 };
 use crate::molecule::{OpenError, Settings};
 use reqwest::header::{AUTHORIZATION, HeaderValue, ORIGIN};
@@ -207,7 +207,7 @@ impl Client {
         let call = self
             .post(&["activity", "ack"])
             .json(&NewAck { acked_seq: seq });
-        taken(call.timeout(CALL_DEADLINE)).await
+        taken(call.timeout(CALL_DEADLINE)).await.map(drop)
     }
 
     /// Shows a bubble on the canvas.
@@ -221,7 +221,7 @@ impl Client {
             attachments,
         };
         let call = self.post(&["notify"]).json(&bubble);
-        taken(call.timeout(NOTIFY_DEADLINE)).await
+        taken(call.timeout(NOTIFY_DEADLINE)).await.map(drop)
     }
 
     /// Hands a message to a peer.
@@ -233,18 +233,20 @@ impl Client {
         let call = self
             .post_to(&["workspaces", peer, "a2a"])
             .json(&message.json());
-        taken(call.timeout(PEER_DEADLINE)).await
+        taken(call.timeout(PEER_DEADLINE)).await.map(drop)
     }
 
     /// Says that we are here.
-    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), HttpError> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<Registered, HttpError> {
         let call = self.post_to(&["registry", "heartbeat"]).json(beat);
-        taken(call.timeout(CALL_DEADLINE)).await
+        let bytes = taken(call.timeout(CALL_DEADLINE)).await?;
+        // It was heard, whatever it says beside that.
+        Ok(parse(&bytes).unwrap_or_default())
     }
 
     /// What the platform says of our workspace. It needs no token, so it is the one that knows of a removal.
     pub(crate) async fn workspace(&self) -> Result<(), HttpError> {
-        taken(self.get(&[]).timeout(CALL_DEADLINE)).await
+        taken(self.get(&[]).timeout(CALL_DEADLINE)).await.map(drop)
     }
 
     /// Opens the stream of events; the caller watches the time.
@@ -313,7 +315,7 @@ impl Client {
 }
 
 /// Makes a call whose answer only has to be the platform's own: JSON.
-async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
+async fn taken(call: RequestBuilder) -> Result<Vec<u8>, HttpError> {
     let response = accept(call).await?;
     if !is_json(&response) {
         let said = "it is no JSON, so somebody in front of the platform may have spoken";
@@ -321,8 +323,8 @@ async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
     }
     // A peer's own answer may be long; it was taken all the same.
     match body(response, ANSWER_MAX_BYTES).await {
-        Ok(_) | Err(HttpError::TooLong(_)) => Ok(()),
-        Err(error) => Err(error),
+        Err(HttpError::TooLong(_)) => Ok(Vec::new()),
+        read => read,
     }
 }
 

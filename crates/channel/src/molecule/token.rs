@@ -15,7 +15,8 @@ const TOKEN_MAX_BYTES: u64 = 4_096;
 const OLD_TOKENS_MAX: usize = 8;
 
 /// A value that must not be printed. It goes into the header of a call and nowhere else.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {

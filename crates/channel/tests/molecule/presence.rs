@@ -2,7 +2,8 @@
 //! daemon stops.
 
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings, TokenSource,
+    Delivery, FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings,
+    TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -88,6 +89,7 @@ impl Stage {
             wake: false,
             max_reply_chars: MAX_REPLY_CHARS,
             name: Some("Codex".to_owned()),
+            delivery: Delivery::Poll,
             on_unknown: OnUnknown::Hold,
         };
         let channel = Molecule::open(settings).unwrap();

@@ -1,7 +1,7 @@
 //! A platform, the channel that speaks to it, and a tray in place of the ledger.
 
 use bridge_channel::molecule::{
-    ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
+    ChannelState, Delivery, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -43,6 +43,7 @@ pub(crate) fn settings(platform: &MoleculePlatform, own: &Workspace) -> Settings
         wake: false,
         max_reply_chars: 16_000,
         name: None,
+        delivery: Delivery::Poll,
         on_unknown: OnUnknown::Hold,
     }
 }

@@ -25,6 +25,8 @@ pub struct A2aConfig {
     pub enabled: bool,
     /// How they say who they are.
     pub auth: A2aAuthKey,
+    /// Where messages without a contextId belong.
+    pub default_context: DefaultContext,
     /// The name on the agent card.
     #[schemars(length(min = 1))]
     pub name: String,
@@ -50,6 +52,17 @@ pub enum A2aAuthKey {
     Tokens,
     /// Not at all: whoever reaches it is the peer `anonymous`. For conformance kits, and only on this machine.
     None,
+}
+
+/// Where messages without a contextId belong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DefaultContext {
+    /// Each begins a conversation of its own.
+    #[default]
+    New,
+    /// To one conversation of their sender, which remembers.
+    PerPeer,
 }
 
 /// What is different for one peer.
@@ -96,6 +109,7 @@ impl Default for A2aConfig {
         Self {
             enabled: true,
             auth: A2aAuthKey::Tokens,
+            default_context: DefaultContext::New,
             name: "Codex".to_owned(),
             description: "OpenAI Codex behind codex-bridge: reads and writes code, runs commands in a sandbox, \
                           and answers questions about both."

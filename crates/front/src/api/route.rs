@@ -25,6 +25,8 @@ pub enum Access {
     Public,
     /// Callers with this scope.
     Scope(Scope),
+    /// A platform that pushes messages, by the secret that it gave us.
+    Platform,
 }
 
 /// The record that a call leaves (threat 28).

@@ -80,6 +80,7 @@ impl Ground {
         } else {
             Answer::ok(receipt(&method))
         };
+        answer.call = self.push_call(from, to, &body);
         answer.after = row.filter(|row| self.edition != Edition::Seed && self.comes_by_itself(row));
         Ok(answer)
     }

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
+use super::dispatch::PushCall;
 use super::route::Place;
 
 /// One call.
@@ -58,6 +59,10 @@ pub(super) struct Answer {
     pub(super) content: Content,
     /// A row that must be visible before the answer goes out.
     pub(super) after: Option<String>,
+    /// A call to an agent whose answer is this one's.
+    pub(super) call: Option<PushCall>,
+    /// Calls to an agent that are made meanwhile.
+    pub(super) drained: Vec<PushCall>,
 }
 
 impl Default for Answer {
@@ -73,6 +78,8 @@ impl Answer {
             retry_after: None,
             content: Content::Json(body),
             after: None,
+            call: None,
+            drained: Vec::new(),
         }
     }
 
@@ -90,6 +97,8 @@ impl Answer {
             retry_after: None,
             content: Content::Empty,
             after: None,
+            call: None,
+            drained: Vec::new(),
         }
     }
 
@@ -100,6 +109,8 @@ impl Answer {
             retry_after: None,
             content: Content::Text("404 page not found".to_owned()),
             after: None,
+            call: None,
+            drained: Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::{Gate, Listener};
 use crate::api::limits::TOKEN_MAX_BYTES;
+use crate::api::platform::PATH as PLATFORM_PATH;
 use crate::control::{Caller, Grants, LocalProgram, Scope, Via};
 use crate::{A2aAuth, BridgeService, TokenHash};
 use axum::http::{HeaderMap, header};
@@ -59,6 +60,10 @@ impl<D: BridgeService> Gate<D> {
             Listener::Tcp { .. } if unnamed() && self.is_open(path) => {
                 Identity::Known(Caller::anonymous())
             }
+            Listener::Tcp { .. } if path == PLATFORM_PATH => match bearer(headers) {
+                Ok(secret) => self.platform(secret),
+                Err(why) => Identity::Nobody(why),
+            },
             Listener::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
                 Err(why) => Identity::Nobody(why),
@@ -71,6 +76,19 @@ impl<D: BridgeService> Gate<D> {
         let below = path.strip_prefix(A2A_PATH);
         let ours = below.is_some_and(|below| below.is_empty() || below.starts_with('/'));
         ours && self.context.service.a2a().auth == A2aAuth::None
+    }
+
+    /// The platform with this secret. Tokens are good for nothing here, and the secret is good for nothing elsewhere.
+    fn platform(&self, secret: &str) -> Identity {
+        match self.context.service.platform(secret) {
+            Some(channel) => Identity::Known(Caller {
+                name: channel.to_string(),
+                via: Via::Http,
+                program: None,
+                grants: Grants::Scopes(Vec::new()),
+            }),
+            None => Identity::Nobody("the secret is not one that a platform gave us"),
+        }
     }
 
     async fn holder(&self, token: &str) -> Identity {
