@@ -32,6 +32,15 @@ pub(super) struct PushCall {
     queued: bool,
 }
 
+/// Calls that an answer of the platform's is followed by.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum PushCalls {
+    /// Its answer is the platform's.
+    Answer(PushCall),
+    /// They are made meanwhile.
+    Meanwhile(Vec<PushCall>),
+}
+
 impl MoleculePlatform {
     /// Sends the secret with every call, also to addresses of its own network (`MOLECULE_A2A_ALWAYS_AUTH`).
     pub fn always_authenticates(&self) {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::dispatch::PushCalls;
 use super::ground::Ground;
 use super::ids::WorkspaceId;
 use super::office::{Office, Status};
@@ -78,9 +79,9 @@ impl Ground {
             // Grows when the platform wants a runtime to load its settings again, which no external one does.
             super::rows::put(&mut came, "generation", json!(0));
         }
-        let calls = self.drain(id);
+        let calls = PushCalls::Meanwhile(self.drain(id));
         Ok(Answer {
-            drained: calls,
+            calls: Some(Box::new(calls)),
             ..Answer::ok(came)
         })
     }

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::dispatch;
+use super::dispatch::{PushCalls, dispatch};
 use super::faults::{EventStream, FaultBody, MoleculeFault};
 use super::ground::{Shared, change};
 use super::limiter::{Standing, too_many};
@@ -214,15 +214,20 @@ impl Server {
                 () = self.stop.cancelled() => {}
             }
         }
-        for call in std::mem::take(&mut answer.drained) {
-            let ground = self.ground.clone();
-            tokio::spawn(async move { dispatch(&ground, call).await });
-        }
-        if let Some(call) = answer.call.take() {
-            answer = tokio::select! {
-                answer = dispatch(&self.ground, call) => answer,
-                () = self.stop.cancelled() => Answer::error(502, "stopping"),
-            };
+        match answer.calls.take().map(|calls| *calls) {
+            None => {}
+            Some(PushCalls::Answer(call)) => {
+                answer = tokio::select! {
+                    answer = dispatch(&self.ground, call) => answer,
+                    () = self.stop.cancelled() => Answer::error(502, "stopping"),
+                };
+            }
+            Some(PushCalls::Meanwhile(calls)) => {
+                for call in calls {
+                    let ground = self.ground.clone();
+                    tokio::spawn(async move { dispatch(&ground, call).await });
+                }
+            }
         }
         (answer, standing)
     }

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::dispatch::PushCall;
+use super::dispatch::PushCalls;
 use super::route::Place;
 
 /// One call.
@@ -58,11 +58,9 @@ pub(super) struct Answer {
     pub(super) retry_after: Option<u32>,
     pub(super) content: Content,
     /// A row that must be visible before the answer goes out.
-    pub(super) after: Option<String>,
-    /// A call to an agent whose answer is this one's.
-    pub(super) call: Option<PushCall>,
-    /// Calls to an agent that are made meanwhile.
-    pub(super) drained: Vec<PushCall>,
+    pub(super) after: Option<Box<str>>,
+    /// Calls to an agent that follow.
+    pub(super) calls: Option<Box<PushCalls>>,
 }
 
 impl Default for Answer {
@@ -78,8 +76,7 @@ impl Answer {
             retry_after: None,
             content: Content::Json(body),
             after: None,
-            call: None,
-            drained: Vec::new(),
+            calls: None,
         }
     }
 
@@ -97,8 +94,7 @@ impl Answer {
             retry_after: None,
             content: Content::Empty,
             after: None,
-            call: None,
-            drained: Vec::new(),
+            calls: None,
         }
     }
 
@@ -109,8 +105,7 @@ impl Answer {
             retry_after: None,
             content: Content::Text("404 page not found".to_owned()),
             after: None,
-            call: None,
-            drained: Vec::new(),
+            calls: None,
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Candidate {
 
 /// Path of the A2A routes.
 pub(in crate::api) const A2A_PATH: &str = "/a2a";
+/// Answer to a call of the platform's route without its secret.
+const NO_SECRET: &str = "only a platform that pushes messages calls this, with the secret that it gave us; a platform that sends none to this address needs MOLECULE_A2A_ALWAYS_AUTH=true";
 /// Interval at which the use of a token is recorded.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
@@ -62,7 +64,7 @@ impl<D: BridgeService> Gate<D> {
             }
             Listener::Tcp { .. } if path == PLATFORM_PATH => match bearer(headers) {
                 Ok(secret) => self.platform(secret),
-                Err(why) => Identity::Nobody(why),
+                Err(_) => Identity::Nobody(NO_SECRET),
             },
             Listener::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
@@ -87,7 +89,7 @@ impl<D: BridgeService> Gate<D> {
                 program: None,
                 grants: Grants::Scopes(Vec::new()),
             }),
-            None => Identity::Nobody("the secret is not one that a platform gave us"),
+            None => Identity::Nobody(NO_SECRET),
         }
     }
 
