@@ -221,23 +221,51 @@ async fn k7_push_retry_is_the_same_message() {
     );
     let daemon = chat.daemon().await;
     chat.world.model.release("gate");
-    // Nobody waits for it any more, so it is shown; the platform's second call finds it done.
-    assert_eq!(chat.bubbles(1).await, ["one"]);
-    chat.until("the queue is empty", |chat| {
+    // The second call comes before the answer and gets it, or after it, when a bubble has shown it.
+    let answer = |chat: &Chat| {
+        let mut shown = chat.texts();
+        shown.extend(chat.platform.answer_to("m1"));
+        shown
+    };
+    chat.until("the answer", |chat| answer(chat) == ["one"])
+        .await;
+    chat.until("an empty queue", |chat| {
         chat.platform.queued_calls(&chat.us) == 0
     })
     .await;
-    // And so does its client's.
-    let (status, receipt) = chat.sends(None, &body).await;
+    // Its client sends it again too.
+    let (status, again) = chat.sends(None, &body).await;
+    let by_bubble = chat.texts() == ["one"];
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(again["status"] == "queued", by_bubble, "{again:#}");
+    chat.looks(2).await;
+    assert_eq!(chat.texts().is_empty(), !by_bubble);
+    assert_eq!(chat.taken_in().await, 1);
+    assert_eq!(chat.world.times_asked("echo:one"), 1);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// A stop does not keep the platform waiting: the message is on disk, and its answer is shown later.
+#[tokio::test]
+async fn push_gets_a_receipt_when_stopping() {
+    let (chat, _) = called_at("localhost").await;
+    let mut daemon = chat.daemon().await;
+    daemon.log.wait_for("which calls us there").await;
+    let body = message("m1", "hold:gate echo:one");
+    let calling = chat.sends(None, &body);
+    let stopping = async {
+        chat.world.model.wait_held("gate").await.unwrap();
+        daemon.terminate();
+    };
+    let ((status, receipt), ()) = tokio::join!(calling, stopping);
     assert_eq!(
         (status, &receipt["status"]),
         (StatusCode::OK, &json!("queued"))
     );
-    chat.looks(2).await;
-    assert_eq!(chat.texts(), ["one"]);
-    assert_eq!(
-        (chat.taken_in().await, chat.world.times_asked("echo:one")),
-        (1, 1)
-    );
+    chat.world.model.release("gate");
+    assert_eq!(daemon.ended().await, Some(0));
+    let daemon = chat.daemon().await;
+    assert_eq!(chat.bubbles(1).await, ["one"]);
+    assert_eq!(chat.world.times_asked("echo:one"), 1);
     assert_eq!(daemon.stop().await, Some(0));
 }

@@ -401,12 +401,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let Some(molecule) = molecules.find(|own| own.channel().as_str() == channel) else {
             return PlatformAnswer::NotNow("the channel is not configured".to_owned());
         };
-        let answer = tokio::select! {
-            answer = molecule.receive_push(self, call) => answer,
-            () = self.daemon.stopping.cancelled() => {
-                return PlatformAnswer::NotNow("the daemon is stopping".to_owned());
-            }
-        };
+        let stop = &self.daemon.stopping;
+        let answer = molecule.receive_push(self, call, stop).await;
         match answer {
             PushAnswer::Rpc(answer) | PushAnswer::Queued(answer) => PlatformAnswer::Said(answer),
             PushAnswer::NotNow(why) => PlatformAnswer::NotNow(why),

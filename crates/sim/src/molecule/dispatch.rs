@@ -68,6 +68,19 @@ impl MoleculePlatform {
             .unwrap_or_default()
     }
 
+    /// What the row of a message shows as its agent's answer.
+    pub fn answer_to(&self, message_id: &str) -> Option<String> {
+        let ground = self.ground.borrow();
+        let mut rows = ground.rows.iter();
+        let row = rows.find(|row| row.entry.message_id.as_deref() == Some(message_id))?;
+        let answer = row
+            .entry
+            .response
+            .as_ref()?
+            .pointer("/result/parts/0/text")?;
+        answer.as_str().map(str::to_owned)
+    }
+
     /// Calls that wait for the agent of a workspace.
     pub fn queued_calls(&self, workspace: &super::Workspace) -> usize {
         let ground = self.ground.borrow();

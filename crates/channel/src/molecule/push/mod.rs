@@ -27,6 +27,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use waiting::Waiting;
 
@@ -86,6 +87,8 @@ enum PushError {
     Crowded,
     #[error("a file of the message has not come yet")]
     Files,
+    #[error("the daemon is stopping")]
+    Stopping,
 }
 
 /// What a call is about.
@@ -112,8 +115,14 @@ impl Molecule {
         }
     }
 
-    /// Answers a call of the platform. It may take as long as a turn; a caller that goes away changes nothing.
-    pub async fn receive_push<D: Inbox>(&self, inbox: &D, call: Value) -> PushAnswer {
+    /// Answers a call of the platform. It may take as long as a turn, but not longer than until `stop` is cancelled; a
+    /// caller that goes away changes nothing.
+    pub async fn receive_push<D: Inbox>(
+        &self,
+        inbox: &D,
+        call: Value,
+        stop: &CancellationToken,
+    ) -> PushAnswer {
         let id = call.get("id").cloned().unwrap_or(Value::Null);
         let method = call.get("method").and_then(Value::as_str);
         let Some(SEND) = method else {
@@ -123,11 +132,20 @@ impl Molecule {
         let Some(message_id) = named.and_then(Value::as_str).filter(|id| !id.is_empty()) else {
             return PushAnswer::Rpc(rpc_error(id, -32602, "the message has no messageId"));
         };
-        let subject = self.subject(inbox, &call, message_id).await;
+        let subject = tokio::select! {
+            subject = self.subject(inbox, &call, message_id) => subject,
+            () = stop.cancelled() => Err(PushError::Stopping),
+        };
         // Nothing of it is needed while the answer is waited for.
         drop(call);
         match subject {
-            Ok(Subject::Message(waiting)) => self.wait_for_answer(inbox, id, waiting).await,
+            Ok(Subject::Message(waiting)) => {
+                tokio::select! {
+                    answer = self.wait_for_answer(inbox, id, waiting) => answer,
+                    // The message is on disk, and the next life of the daemon sends its answer another way.
+                    () = stop.cancelled() => PushAnswer::Queued(receipt()),
+                }
+            }
             Ok(Subject::Said(text)) => PushAnswer::Rpc(rpc_result(id, result(text, None, &[]))),
             Ok(Subject::OtherText) => {
                 let why =
