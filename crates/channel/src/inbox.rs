@@ -31,6 +31,15 @@ pub trait Inbox: Send + Sync + 'static {
         external_id: &ExternalId,
     ) -> impl Future<Output = Result<IntakeStatus, LedgerError>> + Send;
 
+    /// The replies to a message that is over; none while it goes on.
+    fn replies(
+        &self,
+        _channel: &ChannelId,
+        _external_id: &ExternalId,
+    ) -> impl Future<Output = Result<Option<Vec<PastReply>>, LedgerError>> + Send {
+        async { Ok(None) }
+    }
+
     /// What the channel's turns do now.
     fn activity(&self, channel: &ChannelId) -> impl Future<Output = Activity> + Send;
 }
@@ -47,6 +56,14 @@ pub enum IntakeStatus {
     },
     /// Too much waits already.
     Full,
+}
+
+/// A reply to a message that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastReply {
+    pub text: String,
+    /// The platform's proof that it took it, where there is one.
+    pub receipt: Option<String>,
 }
 
 /// A text that passed the checks, in the core's words.

@@ -303,7 +303,9 @@ async fn start(
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
-    let listeners = Listeners::bind(&state, &options.config.http).await?;
+    let push_urls = options.molecule.iter().filter_map(Workspace::push_url);
+    let push_urls: Vec<&str> = push_urls.collect();
+    let listeners = Listeners::bind(&state, &options.config.http, &push_urls).await?;
     if listeners.address().is_some() {
         listeners::suggest_owner_token(ledger.inner()).await;
     }

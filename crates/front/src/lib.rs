@@ -39,8 +39,8 @@ pub use message_view::{
 };
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
-    Notified, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
-    TaskBegun,
+    Notified, PlatformAnswer, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun,
 };
 
 /// Locks a mutex, also after a panic of another holder: what these mutexes guard is whole after each statement.

@@ -12,6 +12,7 @@ use bridge_core::value::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::future::Future;
 use std::time::Duration;
 
@@ -159,8 +160,31 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Reads a file that a row names.
     fn read_file(&self, file: &Attachment) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 
+    /// The channel of the platform that calls us with this secret.
+    fn platform(&self, _secret: &str) -> Option<ChannelId> {
+        None
+    }
+
+    /// Answers a call of the platform of this channel, which may take as long as a turn.
+    fn platform_call(
+        &self,
+        _channel: &str,
+        _call: Value,
+    ) -> impl Future<Output = PlatformAnswer> + Send {
+        async { PlatformAnswer::NotNow("no platform calls this daemon".to_owned()) }
+    }
+
     /// Health of the daemon.
     fn health(&self) -> impl Future<Output = HealthView> + Send;
+}
+
+/// Answer to a call of a platform.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlatformAnswer {
+    /// JSON, as the platform's protocol has it.
+    Said(Value),
+    /// Nothing can be said yet; the platform should call again.
+    NotNow(String),
 }
 
 /// The messages to stop.

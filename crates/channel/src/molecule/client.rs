@@ -6,7 +6,7 @@ use crate::http::{
 };
 use crate::molecule::token::{TokenError, WorkspaceToken};
 use crate::molecule::wire::{
-    FeedPage, Heartbeat, NewAttachment, NewBubble, NewMessage, Row, Stamp,
+    FeedPage, Heartbeat, NewAttachment, NewBubble, NewMessage, Registered, Row, Stamp,
 };
 use crate::molecule::{OpenError, Settings};
 use crate::secret::Secret;
@@ -208,7 +208,7 @@ impl Client {
     pub(crate) async fn acknowledge(&self, seq: i64) -> Result<(), HttpError> {
         let call = self.post(&["activity", "ack"]);
         let call = call.json(&json!({ "acked_seq": seq }));
-        taken(call.timeout(CALL_DEADLINE)).await
+        taken(call.timeout(CALL_DEADLINE)).await.map(drop)
     }
 
     /// Shows a bubble on the canvas.
@@ -222,7 +222,7 @@ impl Client {
             attachments,
         };
         let call = self.post(&["notify"]).json(&bubble);
-        taken(call.timeout(NOTIFY_DEADLINE)).await
+        taken(call.timeout(NOTIFY_DEADLINE)).await.map(drop)
     }
 
     /// Sends a message to a peer.
@@ -234,18 +234,20 @@ impl Client {
         let call = self
             .post_to(&["workspaces", peer, "a2a"])
             .json(&message.json());
-        taken(call.timeout(PEER_DEADLINE)).await
+        taken(call.timeout(PEER_DEADLINE)).await.map(drop)
     }
 
     /// Says that we are here.
-    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), HttpError> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<Registered, HttpError> {
         let call = self.post_to(&["registry", "heartbeat"]).json(beat);
-        taken(call.timeout(CALL_DEADLINE)).await
+        let bytes = taken(call.timeout(CALL_DEADLINE)).await?;
+        // It was heard, whatever it says beside that.
+        Ok(parse(&bytes).unwrap_or_default())
     }
 
     /// What the platform says of our workspace. It needs no token, so it is the one that knows of a removal.
     pub(crate) async fn workspace(&self) -> Result<(), HttpError> {
-        taken(self.get(&[]).timeout(CALL_DEADLINE)).await
+        taken(self.get(&[]).timeout(CALL_DEADLINE)).await.map(drop)
     }
 
     /// Opens the stream of events; the caller watches the time.
@@ -314,7 +316,7 @@ impl Client {
 }
 
 /// Makes a call whose answer only has to be the platform's own: JSON.
-async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
+async fn taken(call: RequestBuilder) -> Result<Vec<u8>, HttpError> {
     let response = accept(call).await?;
     if !is_json(&response) {
         let said = "it is no JSON, so somebody in front of the platform may have spoken";
@@ -322,8 +324,8 @@ async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
     }
     // A peer's own answer may be long; it was taken all the same.
     match body(response, ANSWER_MAX_BYTES).await {
-        Ok(_) | Err(HttpError::TooLong(_)) => Ok(()),
-        Err(error) => Err(error),
+        Err(HttpError::TooLong(_)) => Ok(Vec::new()),
+        read => read,
     }
 }
 

@@ -162,10 +162,10 @@ impl Molecule {
                 unreadable.map_or_else(|| self.wrong_token(), TokenRefusal::Token)
             }
             // The database may have come back since the feed was refused.
-            Ok(()) if described && self.feed_is_refused().await => {
+            Ok(_) if described && self.feed_is_refused().await => {
                 unreadable.map_or_else(|| self.revoked_token(), TokenRefusal::Token)
             }
-            Ok(()) | Err(_) => TokenRefusal::Outage,
+            Ok(_) | Err(_) => TokenRefusal::Outage,
         }
     }
 

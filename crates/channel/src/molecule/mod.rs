@@ -3,8 +3,8 @@
 //! In: `feed` reads the activity feed and stores how far it was read, `row` makes a message of a row and says who wrote
 //! it, `files` fetches the files that it names. Out: `reply` answers on the canvas, to peers and to social channels.
 //! Both: `client` (the calls), `wire` (their forms), `failure` (what a failed one means), `token`. Beside: `presence` shows
-//! that we are there, `health` how the channel is, `examine` looks for `doctor`. What the platform really does: ADR 0022,
-//! 0023, 0056, 0057.
+//! that we are there, `push` answers the platform's calls, `health` says how the channel is, `examine` looks for `doctor`.
+//! What the platform really does: ADR 0022, 0023, 0056, 0057, 0065.
 
 mod client;
 mod examine;
@@ -15,6 +15,7 @@ mod files;
 pub mod fuzz;
 mod health;
 mod presence;
+mod push;
 mod reply;
 mod row;
 mod token;
@@ -23,6 +24,7 @@ mod wire;
 pub use client::{Reach, UrlError, check_url};
 pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
+pub use push::{Delivery, PushAnswer, receipt};
 pub use row::origin::{AgentTier, Origin, Origins};
 pub use token::{TokenError, TokenSource};
 
@@ -34,6 +36,7 @@ use bridge_core::value::ChannelId;
 use client::Client;
 use feed::cursor::Edition;
 use health::Health;
+use push::Pushes;
 use reply::Contexts;
 use reply::bubble::{Bubbles, Clocks};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -75,6 +78,8 @@ pub struct Settings {
     pub max_reply_chars: usize,
     /// The name on the agent card.
     pub name: Option<String>,
+    /// How messages reach us.
+    pub delivery: Delivery,
     /// What follows a reply to a peer whose outcome is not known, on a platform that shows a repeated one twice.
     pub on_unknown: OnUnknown,
 }
@@ -127,6 +132,7 @@ struct ChannelInner {
     clocks: Clocks,
     bubbles: Bubbles,
     contexts: Contexts,
+    pushes: Pushes,
     /// Where files are kept; without it none are fetched.
     file_store: OnceLock<FileStore>,
 }
@@ -150,6 +156,7 @@ impl Molecule {
             clocks: Clocks::default(),
             bubbles: Bubbles::default(),
             contexts: Contexts::default(),
+            pushes: Pushes::default(),
             file_store: OnceLock::new(),
         })))
     }
@@ -175,7 +182,9 @@ impl Molecule {
     /// Values that must not be in a reply.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
-        self.0.client.secrets()
+        let mut secrets = self.0.client.secrets();
+        secrets.extend(self.0.pushes.secrets());
+        secrets
     }
 
     fn edition(&self) -> Edition {

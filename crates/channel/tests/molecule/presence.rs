@@ -3,7 +3,7 @@
 
 use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Settings, TokenSource,
+    Delivery, FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -85,6 +85,7 @@ impl Stage {
             wake: false,
             max_reply_chars: MAX_REPLY_CHARS,
             name: Some("Codex".to_owned()),
+            delivery: Delivery::Poll,
             on_unknown: OnUnknown::Hold,
         };
         let channel = Molecule::open(settings).unwrap();

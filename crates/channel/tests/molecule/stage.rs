@@ -2,7 +2,7 @@
 
 use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    ChannelState, FirstStart, Molecule, Origin, Origins, Settings, TokenSource,
+    ChannelState, Delivery, FirstStart, Molecule, Origin, Origins, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -44,6 +44,7 @@ pub(crate) fn settings(platform: &MoleculePlatform, own: &Workspace) -> Settings
         wake: false,
         max_reply_chars: 16_000,
         name: None,
+        delivery: Delivery::Poll,
         on_unknown: OnUnknown::Hold,
     }
 }

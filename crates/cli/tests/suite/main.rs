@@ -52,6 +52,7 @@ mod molecule_once;
 mod molecule_order;
 mod molecule_origins;
 mod molecule_promises;
+mod molecule_push;
 mod molecule_seeds;
 mod molecule_talk;
 mod molecule_threats;

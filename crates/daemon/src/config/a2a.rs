@@ -26,6 +26,8 @@ pub struct A2aConfig {
     pub enabled: bool,
     /// How they say who they are.
     pub auth: A2aAuth,
+    /// Where messages without a contextId belong.
+    pub default_context: DefaultContext,
     /// The name on the agent card.
     #[schemars(length(min = 1))]
     pub name: String,
@@ -40,6 +42,17 @@ pub struct A2aConfig {
     pub agents: Vec<AgentConfig>,
     /// Whose turns may ask them. With "peer" among them, what one agent sends can become a question to another.
     pub tool_tiers: Vec<Tier>,
+}
+
+/// Where messages without a contextId belong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DefaultContext {
+    /// Each begins a conversation of its own.
+    #[default]
+    New,
+    /// To one conversation of their sender, which remembers.
+    PerPeer,
 }
 
 /// What is different for one peer.
@@ -86,6 +99,7 @@ impl Default for A2aConfig {
         Self {
             enabled: true,
             auth: A2aAuth::Tokens,
+            default_context: DefaultContext::New,
             name: "Codex".to_owned(),
             description: "OpenAI Codex behind codex-bridge: reads and writes code, runs commands in a sandbox, \
                           and answers questions about both."

@@ -22,7 +22,7 @@ mod tasks;
 mod tiers;
 mod validate;
 
-pub use a2a::{A2aConfig, AgentConfig};
+pub use a2a::{A2aConfig, AgentConfig, DefaultContext};
 pub use check::{check, differing, print_schema};
 pub use environment::{Environment, ServiceManagerVars};
 pub use error::ConfigError;

@@ -3,7 +3,7 @@
 //! How a task stands is derived in the core; what is said about it in A2A's words is the front's.
 
 use crate::api::service::{DaemonService, closed};
-use crate::config::{A2aConfig, Config};
+use crate::config::{A2aConfig, Config, DefaultContext};
 use crate::intake::files::{keep, remove};
 use crate::process::ids;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
@@ -22,6 +22,9 @@ use bridge_front::{
     NewTaskInput, Scope, SubmitError, Via,
 };
 use bridge_host::answer_error;
+
+/// The context of a peer's messages that name none, where they share one.
+const ONE_CONTEXT: &str = "default";
 
 /// Who an agent is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +227,10 @@ impl<L: Ledger> DaemonService<L> {
         let named = new.context.as_ref();
         let named = named.map(|context| conversation_key(owner, context));
         let Some(task_id) = new.task_id.clone() else {
-            let fresh = || conversation_key(owner, ids::conversation_id().as_str());
+            let fresh = || match self.daemon.settings().config.a2a.default_context {
+                DefaultContext::New => conversation_key(owner, ids::conversation_id().as_str()),
+                DefaultContext::PerPeer => conversation_key(owner, ONE_CONTEXT),
+            };
             return Ok(Some(named.unwrap_or_else(fresh)));
         };
         let read = self.daemon.ledger.read(move |rows| {

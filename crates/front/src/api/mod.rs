@@ -16,6 +16,7 @@ mod metrics;
 mod openapi;
 pub(crate) mod operator;
 mod permits;
+mod platform;
 mod problem;
 pub(crate) mod requests;
 mod route;

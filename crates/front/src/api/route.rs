@@ -7,7 +7,7 @@ use super::guard::{Identity, Listener, ListenerGuard, TokenUse, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::Scope;
+use crate::control::{Caller, Grants, Scope};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::handler::Handler;
@@ -35,6 +35,8 @@ pub enum Access {
     Public,
     /// Callers with this scope.
     Scope(Scope),
+    /// A platform that pushes messages, by the secret that it gave us.
+    Platform,
 }
 
 /// The record that a call leaves (threat 28).
@@ -267,10 +269,9 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
     let mut room = None;
     match (rule.access, request.extensions().get::<Identity>().cloned()) {
         (Access::Public, _) => {}
-        (Access::Scope(scope), Some(Identity::Known(caller))) => {
-            if !caller.may(scope) {
-                let problem = ProblemResponse::forbidden(scope.missing());
-                return problem.needing(scope).into_response();
+        (Access::Scope(_) | Access::Platform, Some(Identity::Known(caller))) => {
+            if let Some(problem) = refusal(rule.access, &caller) {
+                return problem.into_response();
             }
             let token = request.extensions_mut().remove::<TokenUse>();
             let share = rule.bodies.of(&caller).with_token(token);
@@ -278,13 +279,13 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
             request.extensions_mut().insert(share);
             request.extensions_mut().insert(caller);
         }
-        (Access::Scope(_), Some(Identity::Nobody(why))) => {
+        (Access::Scope(_) | Access::Platform, Some(Identity::Nobody(why))) => {
             return ProblemResponse::unauthorized(why).into_response();
         }
-        (Access::Scope(_), Some(Identity::Unsure)) => {
+        (Access::Scope(_) | Access::Platform, Some(Identity::Unsure)) => {
             return ProblemResponse::unsure().into_response();
         }
-        (Access::Scope(_), None) => {
+        (Access::Scope(_) | Access::Platform, None) => {
             return ProblemResponse::unauthorized(UNGUARDED).into_response();
         }
     }
@@ -300,4 +301,16 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
     };
     drop(room);
     response
+}
+
+/// Why a known caller may not use a route. A caller whom the guard knows at the platform's route over TCP is a platform.
+fn refusal(access: Access, caller: &Caller) -> Option<ProblemResponse> {
+    match access {
+        Access::Public => None,
+        Access::Scope(scope) => {
+            (!caller.may(scope)).then(|| ProblemResponse::forbidden(scope.missing()).needing(scope))
+        }
+        Access::Platform => (caller.grants == Grants::LocalOwner)
+            .then(|| ProblemResponse::forbidden("only a platform that pushes messages calls this")),
+    }
 }

@@ -282,7 +282,7 @@ async fn threat_1_private_routes_require_token() {
             let what = format!("{method} {path} {token:?}");
             match access {
                 Access::Public => assert_eq!(response.status(), StatusCode::OK, "{what}"),
-                Access::Scope(_) => {
+                Access::Scope(_) | Access::Platform => {
                     assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{what}");
                     assert!(response.headers().contains_key(header::WWW_AUTHENTICATE));
                     let kind = &response.headers()[header::CONTENT_TYPE];
@@ -309,6 +309,7 @@ async fn ledger_outage_returns_503_for_tokens() {
         let response = call(&router, named).await;
         match access {
             Access::Public => assert_eq!(response.status(), StatusCode::OK, "{path}"),
+            Access::Platform => assert_eq!(response.status(), StatusCode::UNAUTHORIZED),
             Access::Scope(_) => {
                 assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
                 assert!(response.headers().contains_key(header::RETRY_AFTER));
@@ -519,7 +520,7 @@ fn openapi_covers_routes_and_resolves_references() {
         };
         let scope = &path[method]["x-scope"];
         match route.access {
-            Access::Public => assert!(scope.is_null()),
+            Access::Public | Access::Platform => assert!(scope.is_null()),
             Access::Scope(known) => assert_eq!(scope, known.as_str(), "{}", route.path),
         }
     }

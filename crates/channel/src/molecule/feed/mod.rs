@@ -19,6 +19,7 @@ use crate::molecule::feed::order::{Edge, FeedRound, Trail, places};
 use crate::molecule::files::intake::Sorted;
 use crate::molecule::files::intake::UploadAcks;
 use crate::molecule::files::{FilePatience, Later};
+use crate::molecule::push::is_answered;
 use crate::molecule::row::identity;
 use crate::molecule::row::origin::Origin;
 use crate::molecule::row::{self, Reading, RowContext};
@@ -339,7 +340,8 @@ impl Molecule {
                 continue;
             };
             let old = row.at().is_some_and(|at| Some(at) < from);
-            if !reader.seen.has(&id) && !old {
+            // What an agent answered when the platform called it, us or one before us, is no news.
+            if !reader.seen.has(&id) && !old && !is_answered(row) {
                 match row::read(row, self.ground()) {
                     Reading::Message(mut incoming) => {
                         identity::assign(&mut incoming.arrival, row);
@@ -440,6 +442,7 @@ impl Molecule {
             arrivals,
         };
         let received = inbox.take_page(page).await?;
+        self.0.pushes.committed();
         let news = received
             .iter()
             .filter(|got| matches!(got, Received::New(_)));
@@ -471,7 +474,7 @@ impl Molecule {
         }
     }
 
-    fn ground(&self) -> RowContext<'_> {
+    pub(crate) fn ground(&self) -> RowContext<'_> {
         RowContext {
             own: self.0.client.workspace_id(),
             channel: self.channel(),

@@ -17,6 +17,7 @@ use crate::molecule::failure::fault;
 use crate::molecule::feed::cursor::Edition;
 use crate::molecule::feed::{Limit, step_back};
 use crate::molecule::files::with_note;
+use crate::molecule::push::receipt_of;
 use crate::molecule::reply::bubble::{Bubble, ours};
 use crate::molecule::reply::social::{Chat, addressed};
 use crate::molecule::reply::upload::{for_peers, upload_all};
@@ -49,7 +50,7 @@ const REPLIES: Uuid = Uuid::from_u128(0x5b1f_6a2e_93c4_4d18_8e7a_0f9b_2c3d_4e5f)
 pub(crate) struct Contexts(Mutex<VecDeque<(ExternalId, String)>>);
 
 impl Contexts {
-    fn of(&self, message: &Message) -> Option<String> {
+    pub(crate) fn of(&self, message: &Message) -> Option<String> {
         let known = locked(&self.0);
         let mut newest = known.iter().rev();
         let found = newest.find(|(id, _)| *id == message.external_id);
@@ -183,6 +184,9 @@ impl Sink for Molecule {
     }
 
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+        if let Some(receipt) = self.answer_call(message, reply).await? {
+            return Ok(receipt);
+        }
         match Recipient::of(message) {
             Recipient::Canvas => self.show(message, reply).await,
             Recipient::Chat(chat) => match self.tell_chat(chat, reply).await? {
@@ -203,6 +207,11 @@ impl Sink for Molecule {
         reply: &Reply,
         twins: &[Twin],
     ) -> Result<Probe, SinkFault> {
+        if self.is_shown(message, reply).await? {
+            return Ok(Probe::Present {
+                receipt: receipt_of(reply),
+            });
+        }
         let text = bubble_text(message, reply);
         let _alone = self.0.bubbles.alone(&text).await;
         let failed = |error: HttpError| fault(Operation::Probe, &error);

@@ -42,7 +42,7 @@ pub(crate) fn assign(arrival: &mut Arrival, row: &Row) {
     arrival.extras.former_id = Some(std::mem::replace(&mut arrival.external_id, external_id));
 }
 
-fn message_id(row: &Row) -> Option<String> {
+pub(crate) fn message_id(row: &Row) -> Option<String> {
     let body: RowBody = field(row.request_body.as_deref()).ok().flatten()?;
     let id = body.params.message.message_id;
     (!id.trim().is_empty()).then_some(id)

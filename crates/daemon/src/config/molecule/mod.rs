@@ -69,6 +69,13 @@ pub struct MoleculeConfig {
     pub unknown_outcome: OnUnknown,
     /// Other agents that are no ordinary peers, one table each.
     pub peers: Vec<MoleculePeerConfig>,
+    /// How messages reach the daemon.
+    pub delivery: DeliveryKey,
+    /// The address under which the platform reaches this daemon, for `delivery = "push"`: that of `http.listen`, or of
+    /// the proxy in front of it. Calls are served at its root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub push_url: Option<String>,
     /// The workspaces, one table each. What a table leaves out is taken from above.
     pub workspace: Vec<WorkspaceConfig>,
 }
@@ -107,6 +114,25 @@ pub struct WorkspaceConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub name: Option<String>,
+    /// How its messages reach the daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DeliveryKey")]
+    pub delivery: Option<DeliveryKey>,
+    /// The address under which its platform reaches this daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub push_url: Option<String>,
+}
+
+/// How messages reach the daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliveryKey {
+    /// The daemon reads the workspace's feed.
+    #[default]
+    Poll,
+    /// The platform calls the daemon too, and waits for answers there.
+    Push,
 }
 
 impl Default for MoleculeConfig {
@@ -124,6 +150,8 @@ impl Default for MoleculeConfig {
             max_reply_chars: u32::try_from(molecule::MAX_REPLY_CHARS).unwrap_or(REPLY_MAX_CHARS),
             unknown_outcome: OnUnknown::Hold,
             peers: Vec::new(),
+            delivery: DeliveryKey::Poll,
+            push_url: None,
             workspace: Vec::new(),
         }
     }

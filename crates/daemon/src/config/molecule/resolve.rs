@@ -4,9 +4,9 @@
 use super::super::error::{ConfigProblem, ProblemPlace};
 use super::super::load::ValueOrigins;
 use super::variables::{self, Named, Variables};
-use super::{MoleculeConfig, WorkspaceConfig, peers};
+use super::{DeliveryKey, MoleculeConfig, WorkspaceConfig, peers};
 use bridge_channel::molecule::{
-    FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
+    Delivery, FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
 };
 use bridge_core::port::TurnTransport;
 use serde_json::{Value, json};
@@ -30,8 +30,12 @@ pub struct Workspace {
 impl Workspace {
     /// What is in force, without the token.
     pub fn in_a_line(&self) -> String {
+        let called = match &self.settings.delivery {
+            Delivery::Poll => String::new(),
+            Delivery::Push { url } => format!(", called at {url}"),
+        };
         format!(
-            "molecule workspace {} at {}, token from {}, {}, turns by {}",
+            "molecule workspace {} at {}, token from {}, {}, turns by {}{called}",
             self.settings.workspace,
             self.settings.platform_url,
             self.token_from,
@@ -45,6 +49,14 @@ impl Workspace {
         match &self.settings.token {
             TokenSource::File(path) => Some(path),
             TokenSource::Value(_) => None,
+        }
+    }
+
+    /// Where the platform calls the daemon, if it does.
+    pub fn push_url(&self) -> Option<&str> {
+        match &self.settings.delivery {
+            Delivery::Poll => None,
+            Delivery::Push { url } => Some(url),
         }
     }
 
@@ -68,6 +80,7 @@ impl Workspace {
             "token_from": self.token_from,
             "origins": self.origins(),
             "transport": program(self.via),
+            "push_url": self.push_url(),
         })
     }
 }
@@ -195,6 +208,7 @@ impl Resolving<'_> {
             .check()
             .map_err(|wrong| format!("workspace {id}: {wrong}"))?;
         let (token, token_from) = token(&id, keys, named)?;
+        let delivery = delivery(&id, keys, config)?;
         let settings = Settings {
             workspace: id,
             platform_url: url,
@@ -213,6 +227,7 @@ impl Resolving<'_> {
             wake: config.wake,
             max_reply_chars: usize::try_from(config.max_reply_chars).unwrap_or(usize::MAX),
             name: keys.name.clone().or_else(|| config.name.clone()),
+            delivery,
             on_unknown: config.unknown_outcome,
         };
         // The channel's own judgement; nothing is said to the platform.
@@ -236,6 +251,13 @@ impl Resolving<'_> {
             };
             self.resolved.warnings.push(format!(
                 "the platform of workspace {id} is on plain http: its token travels in the clear, and {canvas}; use https wherever that network is not yours alone"
+            ));
+        }
+        if let Some(url) = workspace.push_url()
+            && matches!(check_url(url), Ok((_, Reach::Plain)))
+        {
+            self.resolved.warnings.push(format!(
+                "the platform calls workspace {id} at {url}, which is plain http: its secret and all messages travel in the clear"
             ));
         }
         if !settings.origins.is_decided() {
@@ -279,6 +301,18 @@ fn token(
             path.display()
         )),
         TokenSource::File(_) | TokenSource::Value(_) => Ok(found),
+    }
+}
+
+fn delivery(id: &str, keys: &WorkspaceConfig, config: &MoleculeConfig) -> Result<Delivery, String> {
+    match keys.delivery.unwrap_or(config.delivery) {
+        DeliveryKey::Poll => Ok(Delivery::Poll),
+        DeliveryKey::Push => {
+            let url = keys.push_url.as_ref().or(config.push_url.as_ref());
+            let url = url.ok_or_else(|| format!("the workspace {id} has `delivery = \"push\"` and no `push_url`; write the address under which the platform reaches this daemon, such as \"https://codex.example.com\""))?;
+            check_url(url).map_err(|error| format!("`push_url` of the workspace {id} {error}"))?;
+            Ok(Delivery::Push { url: url.clone() })
+        }
     }
 }
 

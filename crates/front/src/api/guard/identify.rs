@@ -6,6 +6,7 @@
 
 use super::{Listener, ListenerGuard};
 use crate::api::limits::TOKEN_MAX_BYTES;
+use crate::api::platform::PATH as PLATFORM_PATH;
 use crate::control::{Caller, Grants, LocalProgram, Scope, Via};
 use crate::{A2aAuth, BridgeService, TokenHash, lock};
 use axum::http::{HeaderMap, header};
@@ -35,6 +36,8 @@ pub(super) struct Candidate {
 
 /// Path of the A2A routes.
 pub(in crate::api) const A2A_PATH: &str = "/a2a";
+/// Answer to a call of the platform's route without its secret.
+const NO_SECRET: &str = "only a platform that pushes messages calls this, with the secret that it gave us; a platform that sends none to this address needs MOLECULE_A2A_ALWAYS_AUTH=true";
 /// Interval at which the use of a token is recorded.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
@@ -58,6 +61,10 @@ impl<D: BridgeService> ListenerGuard<D> {
             Listener::Tcp { .. } if unnamed() && self.is_open(path) => {
                 Identity::Known(Caller::anonymous())
             }
+            Listener::Tcp { .. } if path == PLATFORM_PATH => match bearer(headers) {
+                Ok(secret) => self.platform(secret),
+                Err(_) => Identity::Nobody(NO_SECRET),
+            },
             Listener::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
                 Err(why) => Identity::Nobody(why),
@@ -70,6 +77,19 @@ impl<D: BridgeService> ListenerGuard<D> {
         let below = path.strip_prefix(A2A_PATH);
         let ours = below.is_some_and(|below| below.is_empty() || below.starts_with('/'));
         ours && self.context.service.a2a().auth == A2aAuth::None
+    }
+
+    /// The platform with this secret. Tokens are good for nothing here, and the secret is good for nothing elsewhere.
+    fn platform(&self, secret: &str) -> Identity {
+        match self.context.service.platform(secret) {
+            Some(channel) => Identity::Known(Caller {
+                name: channel.to_string(),
+                via: Via::Http,
+                program: None,
+                grants: Grants::Scopes(Vec::new()),
+            }),
+            None => Identity::Nobody(NO_SECRET),
+        }
     }
 
     async fn holder(&self, token: &str) -> Identity {
