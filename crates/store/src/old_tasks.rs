@@ -197,8 +197,8 @@ fn tasks(conn: &Connection, columns: &BTreeSet<String>) -> Result<Vec<OldTask>, 
         time(columns, "updated_at"),
         time(columns, "completed_at"),
     ];
-    let newest = ["updated_at", "created_at"].into_iter();
-    let newest = newest.filter(|name| columns.contains(*name)).next();
+    let mut newest = ["updated_at", "created_at"].into_iter();
+    let newest = newest.find(|name| columns.contains(*name));
     let query = format!(
         "SELECT {} FROM {TASKS} WHERE hermes_task_id <> '' ORDER BY {} DESC, rowid DESC LIMIT {IMPORTED_TASKS_MAX}",
         selected.join(", "),

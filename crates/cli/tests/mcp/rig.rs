@@ -1,4 +1,5 @@
 //! A client of the official SDK, and the stdio server that it starts.
+#![expect(deprecated, reason = "clients of older revisions offer roots")]
 
 use crate::world::{Lines, World, within};
 use rmcp::model::{
@@ -20,7 +21,6 @@ pub(crate) struct TestClient {
     pub(crate) roots: Vec<PathBuf>,
 }
 
-#[expect(deprecated, reason = "clients of older revisions offer roots")]
 impl ClientHandler for TestClient {
     async fn list_roots(
         &self,
