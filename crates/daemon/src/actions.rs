@@ -46,6 +46,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         })?;
         self.counters.count(T::NAME);
+        self.work_log.note(&committed.changes);
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)

@@ -21,6 +21,7 @@ pub mod term;
 mod tests;
 mod turn;
 
+pub use api::group::usual_group_socket;
 pub use api::listeners::{print_openapi, routes};
 pub use api::reload::ConfigSource;
 pub use process::service_manager::Notifier;
@@ -55,6 +56,7 @@ pub(crate) struct Daemon<L, A, S> {
     /// Cancelled when the ledger is damaged: nothing more is claimed or taken in; running turns finish.
     damaged: CancellationToken,
     counters: actions::CommitCounters,
+    work_log: process::work_log::WorkLog,
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
@@ -76,6 +78,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
             counters: actions::CommitCounters::default(),
+            work_log: process::work_log::WorkLog::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),

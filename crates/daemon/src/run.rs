@@ -2,6 +2,7 @@
 //! without leaving a process or half-written rows.
 
 use crate::Daemon;
+use crate::api::group::{self, GroupListener};
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
@@ -36,8 +37,6 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long interrupted turns may take to end during a stop.
-const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 /// How often the daemon looks whether another one took its place.
 const LOCK_LOOK: Duration = Duration::from_secs(2);
 /// How long the last tasks may take to let go.
@@ -75,6 +74,8 @@ pub struct RunOptions {
     pub source: Option<ConfigSource>,
     /// Where the service manager keeps this service's credentials.
     pub credentials: Option<PathBuf>,
+    /// The runtime directory that the service manager made.
+    pub runtime_dir: Option<PathBuf>,
 }
 
 impl RunOptions {
@@ -95,6 +96,7 @@ impl RunOptions {
             sessions: Vec::new(),
             source: None,
             credentials: None,
+            runtime_dir: environment.runtime_dir(),
         }
     }
 
@@ -155,6 +157,8 @@ pub struct Ready {
     pub codex_version: String,
     /// Unfinished messages that were found.
     pub resumed: usize,
+    /// Whether nothing was ever sent to this daemon.
+    pub is_first: bool,
 }
 
 /// A daemon that serves.
@@ -177,6 +181,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).schedule()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
+            tokio::spawn(Arc::clone(daemon).write_work_log()),
             tokio::spawn(Arc::clone(daemon).deliver_events()),
         ];
         for molecule in daemon.sink.molecule.clone() {
@@ -280,6 +285,9 @@ async fn start(
     let codex = find_codex(options)?;
     let ledger = open_ledger(options, &state)?;
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
+    let is_first = ledger
+        .read(|rows| Ok(rows.newest_messages(1)?.is_empty()))
+        .await?;
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
@@ -297,7 +305,9 @@ async fn start(
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
-    let listeners = Listeners::bind(&state, &options.config.http).await?;
+    let place = group::place(&options.config.daemon, options.runtime_dir.as_deref());
+    let group = GroupListener::bind(&options.config.daemon, &place)?;
+    let listeners = Listeners::bind(&state, &options.config.http, group).await?;
     if listeners.address().is_some() {
         listeners::suggest_owner_token(&ledger).await;
     }
@@ -340,6 +350,7 @@ async fn start(
         codex: codex.path,
         codex_version: codex.version.to_string(),
         resumed,
+        is_first,
     };
     // The receiver may be gone; the daemon serves all the same.
     let _delivered = ready.send(said);
@@ -435,7 +446,7 @@ async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
 /// later, nothing more is begun.
 async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     match daemon.ledger.quick_check().await {
-        Ok(Soundness::Sound) => tracing::info!("the ledger is sound"),
+        Ok(Soundness::Sound) => tracing::debug!("the ledger is sound"),
         Ok(Soundness::Damaged { .. }) => {}
         Err(error) => tracing::error!(%error, "the ledger could not be checked"),
     }
@@ -493,45 +504,6 @@ fn host_options(
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
     })
-}
-
-impl<L: Ledger> CodexDaemon<L> {
-    /// Takes in nothing more, lets turns finish, interrupts what does not, and ends Codex.
-    async fn stop(self: &Arc<Self>, drain: Duration, handover: bool, now: &CancellationToken) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if handover {
-            self.halt.cancel();
-            let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-            return self.agent.inner().hand_over().await;
-        }
-        if !self.tasks.is_empty() {
-            tracing::info!(
-                seconds = drain.as_secs(),
-                "waiting for running turns to finish"
-            );
-        }
-        tokio::select! {
-            () = self.tasks.wait() => {}
-            () = tokio::time::sleep(drain) => tracing::warn!("turns did not finish in time and are interrupted"),
-            () = now.cancelled() => tracing::warn!("stop at once: turns are interrupted"),
-        }
-        self.interrupt_all().await;
-        let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;
-        self.halt.cancel();
-        let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-        self.agent.inner().stop().await;
-    }
-
-    async fn interrupt_all(&self) {
-        let running: Vec<_> = self.turns.running.lock().values().cloned().collect();
-        for turn in running {
-            let thread = &turn.thread;
-            if let Err(error) = self.agent.interrupt(thread, &turn.turn_id).await {
-                tracing::warn!(%error, %thread, "a turn could not be interrupted");
-            }
-        }
-    }
 }
 
 #[cfg(test)]

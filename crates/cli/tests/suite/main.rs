@@ -28,6 +28,7 @@ mod control_cli;
 mod control_tasks;
 mod crash;
 mod crash_points;
+mod daemon_log;
 mod dead;
 mod demo;
 mod drill;

@@ -1,6 +1,7 @@
 //! The listeners of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
 //! it (`listen`).
 
+use crate::api::group::GroupListener;
 use crate::api::service::DaemonService;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
@@ -32,6 +33,7 @@ const TOKEN_PREFIX: &str = "cbt_";
 pub(crate) struct Listeners {
     local: UnixListener,
     bar: ProcessFinder,
+    group: Option<GroupListener>,
     tcp: Option<Tcp>,
     /// How many file descriptors this process may have.
     descriptors: usize,
@@ -49,11 +51,16 @@ pub(crate) struct Open {
     serving: Vec<JoinHandle<()>>,
     stop: CancellationToken,
     pub(crate) address: Option<SocketAddr>,
+    group_socket: Option<PathBuf>,
 }
 
 impl Listeners {
     /// Binds what was asked for.
-    pub(crate) async fn bind(state: &StateDir, http: &HttpConfig) -> anyhow::Result<Self> {
+    pub(crate) async fn bind(
+        state: &StateDir,
+        http: &HttpConfig,
+        group: Option<GroupListener>,
+    ) -> anyhow::Result<Self> {
         let bar = process_finder(state.run_dir());
         remove(&state.listen_file());
         remove_legacy_token(&state.legacy_token_file());
@@ -65,6 +72,7 @@ impl Listeners {
         Ok(Self {
             local,
             bar,
+            group,
             tcp,
             descriptors: raise_descriptor_limit(),
         })
@@ -80,7 +88,14 @@ impl Listeners {
         let stop = CancellationToken::new();
         let address = self.address();
         let api = Api::new(service, stop.clone()).within_descriptors(self.descriptors);
+        let bar = self.bar.clone();
         let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
+        let group_socket = self.group.as_ref().map(|group| group.path.clone());
+        if let Some(group) = self.group {
+            let api = api.clone();
+            let serve = api.serve_group(group.listener, bar, group.users, group.scopes);
+            serving.push(tokio::spawn(serve));
+        }
         if let Some(tcp) = self.tcp {
             let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
             serving.push(tokio::spawn(serve));
@@ -89,6 +104,7 @@ impl Listeners {
             serving,
             stop,
             address,
+            group_socket,
         }
     }
 }
@@ -99,6 +115,9 @@ impl Open {
         self.stop.cancel();
         for listener in self.serving {
             let _ended = tokio::time::timeout(crate::run::HALT_PATIENCE, listener).await;
+        }
+        if let Some(path) = self.group_socket {
+            remove(&path);
         }
     }
 }

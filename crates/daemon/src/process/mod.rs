@@ -1,7 +1,9 @@
 //! The daemon as a process: its clock, its ids, its heartbeat, and tasks that panic.
 
 pub(crate) mod clock;
+mod drain;
 pub(crate) mod ids;
 pub(crate) mod panics;
 pub(crate) mod retention;
 pub(crate) mod service_manager;
+pub(crate) mod work_log;

@@ -1,6 +1,6 @@
 //! Conversations: their JSON form, the list, and one with its messages.
 
-use super::extract::{PageQuery, Params};
+use super::extract::{PageQuery, Params, Who};
 use super::messages::rows_of;
 use super::{Context, ProblemResponse};
 use crate::message_view::MessageRows;
@@ -66,6 +66,7 @@ impl From<Conversation> for ConversationView {
 
 pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
@@ -73,8 +74,11 @@ pub(super) async fn list<D: BridgeService>(
     let found = service
         .read(move |rows| rows.conversations(before.as_ref(), limit))
         .await?;
-    let conversations: Vec<_> = found.into_iter().map(ConversationView::from).collect();
-    let next = PageQuery::next(&conversations, limit, |last| last.conversation_id.clone());
+    let next = PageQuery::next(&found, limit, |last| last.conversation_id.to_string());
+    let seen = found
+        .into_iter()
+        .filter(|conversation| caller.sees_conversation(conversation));
+    let conversations: Vec<_> = seen.map(ConversationView::from).collect();
     Ok(Json(ConversationList {
         conversations,
         next,
@@ -83,6 +87,7 @@ pub(super) async fn list<D: BridgeService>(
 
 pub(super) async fn show<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
@@ -90,7 +95,8 @@ pub(super) async fn show<D: BridgeService>(
     let found = service
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;
-    let Some((conversation, messages)) = found else {
+    let seen = found.filter(|(conversation, _)| caller.sees_conversation(conversation));
+    let Some((conversation, messages)) = seen else {
         return Err(ProblemResponse::not_found("there is no such conversation"));
     };
     let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();

@@ -85,6 +85,8 @@ pub(crate) struct Route<D> {
     pub(crate) good: Good,
     pub(crate) statuses: &'static [u16],
     pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Whether people of the group may call it; what it shows them is their own.
+    pub(crate) members: bool,
     pub(crate) handler: RouteHandler<D>,
 }
 
@@ -108,6 +110,7 @@ impl<D: BridgeService> Route<D> {
             good: Good::Media("application/json"),
             statuses: &[200],
             headers: &[],
+            members: false,
             handler,
         }
     }
@@ -195,6 +198,12 @@ impl<D: BridgeService> Route<D> {
         self.waits().answers_media("text/event-stream")
     }
 
+    /// Lets people of the group call it. The handler must show and do only what is the caller's own.
+    pub(crate) fn for_members(mut self) -> Self {
+        self.members = true;
+        self
+    }
+
     /// Sets the success statuses, if not 200.
     pub(crate) fn with_statuses(mut self, statuses: &'static [u16]) -> Self {
         self.statuses = statuses;
@@ -212,11 +221,16 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
+/// What people of the group are told where a call is not for them.
+const NOT_FOR_MEMBERS: &str =
+    "this is for the owner of the daemon: people of its group send messages and read their own";
+
 /// Access rule of a route.
 #[derive(Clone, Debug)]
 struct AccessRule {
     access: Access,
     pace: CallDeadline,
+    members: bool,
     bodies: Arc<BodyBudget>,
 }
 
@@ -231,6 +245,7 @@ pub(super) fn router<D: BridgeService>(
         let rule = AccessRule {
             access: route.access,
             pace: route.pace,
+            members: route.members,
             bodies: Arc::clone(&context.shared.bodies),
         };
         let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
@@ -268,6 +283,9 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
     match (rule.access, request.extensions().get::<Identity>().cloned()) {
         (Access::Public, _) => {}
         (Access::Scope(scope), Some(Identity::Known(caller))) => {
+            if caller.is_member() && !(rule.members && caller.may(scope)) {
+                return ProblemResponse::forbidden(NOT_FOR_MEMBERS).into_response();
+            }
             if !caller.may(scope) {
                 let problem = ProblemResponse::forbidden(scope.missing());
                 return problem.needing(scope).into_response();

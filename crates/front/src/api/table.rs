@@ -97,7 +97,8 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             conversations::list::<D>,
         )
         .asks::<PageQuery>()
-        .answers::<ConversationList>(),
+        .answers::<ConversationList>()
+        .for_members(),
         Route::get(
             "/v1/conversations/{id}",
             READ,
@@ -105,7 +106,8 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             conversations::show::<D>,
         )
         .asks::<PageQuery>()
-        .answers::<ConversationStory>(),
+        .answers::<ConversationStory>()
+        .for_members(),
     ]
 }
 
@@ -259,7 +261,8 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         .with_headers(&[(
             "Idempotency-Key",
             "The sender's own id: the same one again is the same message",
-        )]),
+        )])
+        .for_members(),
         Route::get(
             "/v1/messages",
             READ,
@@ -267,21 +270,24 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             messages::list::<D>,
         )
         .asks::<PageQuery>()
-        .answers::<MessageList>(),
+        .answers::<MessageList>()
+        .for_members(),
         Route::get(
             "/v1/messages/{id}",
             READ,
             "One message with its story",
             messages::show::<D>,
         )
-        .answers::<StoryView>(),
+        .answers::<StoryView>()
+        .for_members(),
         Route::get(
             "/v1/messages/{id}/events",
             READ,
             "What happens to one message",
             feed::message_events::<D>,
         )
-        .streams(),
+        .streams()
+        .for_members(),
         Route::post(
             "/v1/messages/{id}/redrive",
             CONTROL,

@@ -68,7 +68,7 @@ fn new_task(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
         starter: caller.name.clone(),
         any_directory: match &caller.grants {
             Grants::LocalOwner => true,
-            Grants::Scopes(_) => false,
+            Grants::Scopes(_) | Grants::Member(_) => false,
         },
         by_owner: caller.may(Scope::Admin),
     })
