@@ -57,6 +57,7 @@ mod molecule_talk;
 mod molecule_threats;
 mod node;
 mod notifications;
+mod other_users;
 mod outbox;
 mod people;
 mod platforms;

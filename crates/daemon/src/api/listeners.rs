@@ -5,6 +5,7 @@ use crate::api::group::GroupListener;
 use crate::api::service::DaemonService;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
+use crate::term;
 use anyhow::Context;
 use bridge_core::port::Ledger;
 use bridge_core::value::Token;
@@ -177,7 +178,7 @@ fn openapi_text() -> String {
 
 /// Prints it, for code generators and for `docs/openapi.json`.
 pub fn print_openapi() -> ExitCode {
-    match io::stdout().write_all(openapi_text().as_bytes()) {
+    match term::print_whole(&openapi_text()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
