@@ -290,7 +290,7 @@ async fn codex_cannot_use_the_group_socket() {
     );
     shared
         .world
-        .ask("a", &format!("exec:{curl} ;; echo:done"))
+        .ask("a", &format!("shell:{curl} ;; echo:done"))
         .await;
     let said = std::fs::read_to_string(shared.world.path().join("said")).unwrap();
     assert!(said.contains("was started by a Codex"), "{said}");

@@ -147,7 +147,8 @@ impl<D: BridgeService> Api<D> {
     ) {
         let scopes = scopes.into();
         let router = self.router(Listener::Group { scopes });
-        let limits = ConnectionLimits::local(self.counts.local);
+        // Beside those of the owner and of TCP, so that members never take theirs.
+        let limits = ConnectionLimits::local((self.counts.tcp / 2).max(1));
         let socket = local::Local::of_group(listener, bar, users);
         self.serve(socket, limits, router).await;
     }

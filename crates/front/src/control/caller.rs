@@ -2,7 +2,7 @@
 
 use bridge_core::channels::{LOCAL, conversation_prefix};
 pub use bridge_core::requester::ANONYMOUS;
-use bridge_core::requester::{LOCAL_OWNER, sent_by};
+use bridge_core::requester::{GROUP_USER, LOCAL_OWNER, sent_by};
 use bridge_core::step::{Authority, Decide};
 use bridge_core::value::{
     Actor, Conversation, DecidedBy, Message, RequestDecision, RequestId, RequestVerdict, Timestamp,
@@ -36,7 +36,7 @@ impl Caller {
     #[must_use]
     pub fn member(user: &str, via: Via, scopes: &[Scope]) -> Self {
         Self {
-            name: format!("user {user}"),
+            name: format!("{GROUP_USER}{user}"),
             via,
             program: None,
             grants: Grants::Member(scopes.to_vec()),
