@@ -305,12 +305,7 @@ async fn start(
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
-    let place = group::place(&options.config.daemon, options.runtime_dir.as_deref());
-    let group = GroupListener::bind(&options.config.daemon, &place)?;
-    let listeners = Listeners::bind(&state, &options.config.http, group).await?;
-    if listeners.address().is_some() {
-        listeners::suggest_owner_token(&ledger).await;
-    }
+    let listeners = bind_listeners(options, &state, &ledger).await?;
     let secret_registry = Arc::new(secret_registry);
     let hidden = options.hidden.iter().map(|path| path.display().to_string());
     let start = StartSettings {
@@ -368,6 +363,20 @@ async fn start(
     })
 }
 
+async fn bind_listeners(
+    options: &RunOptions,
+    state: &StateDir,
+    ledger: &SqliteLedger,
+) -> anyhow::Result<Listeners> {
+    let place = group::place(&options.config.daemon, options.runtime_dir.as_deref());
+    let group = GroupListener::bind(&options.config.daemon, &place)?;
+    let listeners = Listeners::bind(state, &options.config.http, group).await?;
+    if listeners.address().is_some() {
+        listeners::suggest_owner_token(ledger).await;
+    }
+    Ok(listeners)
+}
+
 /// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
 fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
     tree::adopt_all().context("become the parent of processes that lose theirs")?;
@@ -383,7 +392,7 @@ fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteL
     let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
     let key = place.load_or_create()?;
     if key.age() == KeyAge::New {
-        tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");
+        tracing::info!(key = %place.path().display(), "the database's key is made; keep a copy of it elsewhere, it is in no backup");
     }
     let options = bridge_store::Options::default();
     Ok(SqliteLedger::open(state.ledger(), &key, options)?)
@@ -446,7 +455,7 @@ async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
 /// later, nothing more is begun.
 async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     match daemon.ledger.quick_check().await {
-        Ok(Soundness::Sound) => tracing::debug!("the ledger is sound"),
+        Ok(Soundness::Sound) => tracing::debug!("the database is sound"),
         Ok(Soundness::Damaged { .. }) => {}
         Err(error) => tracing::error!(%error, "the ledger could not be checked"),
     }

@@ -5,8 +5,9 @@ use super::{UNIT, unit_file};
 use crate::cli::{ServiceLogs, ServiceWhere};
 use anyhow::{Context, bail};
 use bridge_daemon::config::Environment;
+use bridge_host::process::foreground;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Is there while systemd runs the machine.
 const SYSTEMD: &str = "/run/systemd/system";
@@ -18,30 +19,32 @@ pub(super) fn systemctl(
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
     let scope = installed(place, environment)?;
-    let mut command = Command::new("systemctl");
-    if scope == ServiceScope::User {
-        command.arg("--user");
-    }
-    command.args([verb, UNIT]);
+    let mut args = of_manager(scope);
+    args.extend([verb.to_owned(), UNIT.to_owned()]);
     if verb == "status" {
-        command.arg("--no-pager");
+        args.push("--no-pager".to_owned());
     }
-    run(command, scope)
+    run("systemctl", &args, scope)
 }
 
 /// Runs `journalctl` on the unit.
 pub(super) fn logs(args: &ServiceLogs, environment: &Environment) -> anyhow::Result<ExitCode> {
     let scope = installed(&args.place, environment)?;
-    let mut command = Command::new("journalctl");
-    if scope == ServiceScope::User {
-        command.arg("--user");
-    }
-    command.args(["--no-pager", "--unit", UNIT]);
-    command.arg(format!("--lines={}", args.lines));
+    let mut all = of_manager(scope);
+    all.extend(["--no-pager", "--unit", UNIT].map(ToOwned::to_owned));
+    all.push(format!("--lines={}", args.lines));
     if args.follow {
-        command.arg("--follow");
+        all.push("--follow".to_owned());
     }
-    run(command, scope)
+    run("journalctl", &all, scope)
+}
+
+/// Names the user's manager; the machine's needs no name.
+fn of_manager(scope: ServiceScope) -> Vec<String> {
+    match scope {
+        ServiceScope::User => vec!["--user".to_owned()],
+        ServiceScope::System => Vec::new(),
+    }
 }
 
 /// Whose unit is meant: the one that is installed, where only one is.
@@ -70,9 +73,8 @@ fn choose(place: &ServiceWhere, user: bool, system: bool) -> anyhow::Result<Serv
     }
 }
 
-fn run(mut command: Command, scope: ServiceScope) -> anyhow::Result<ExitCode> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let ended = match command.status() {
+fn run(program: &str, args: &[String], scope: ServiceScope) -> anyhow::Result<ExitCode> {
+    let ended = match foreground::run(program, args) {
         Ok(ended) => ended,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(no_systemd()),
         Err(error) => return Err(error).with_context(|| format!("start {program}")),
