@@ -160,7 +160,6 @@ async fn people_of_a_group_send_and_read() {
     let (_, list) = api(&shared.world, "GET", "/v1/messages", &Value::Null).await;
     let message = &list["messages"][0];
     assert_eq!(message["sender"], "user nobody", "{list:#}");
-    assert_eq!(message["tier"], "tool", "{list:#}");
     let (_, list) = api(&shared.world, "GET", "/v1/conversations", &Value::Null).await;
     assert_eq!(
         list["conversations"][0]["key"], "@user nobody/main",

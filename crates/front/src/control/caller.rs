@@ -280,6 +280,19 @@ impl Scope {
 mod tests {
     use super::*;
 
+    /// Whatever the configuration would give them.
+    #[test]
+    fn members_are_never_owners() {
+        let member = Caller::member("ada", Via::Cli, &Scope::ALL);
+        assert_eq!(member.name, "user ada");
+        assert!(member.may(Scope::Send) && member.may(Scope::Read));
+        assert!(!member.may(Scope::Approve) && !member.may(Scope::Admin));
+        let by_name = Authority::Caller {
+            name: "user ada".to_owned(),
+        };
+        assert_eq!(member.authority(), by_name);
+    }
+
     #[test]
     fn f2_a_program_cannot_pose_as_somebody() {
         let named = |name: &str| {
