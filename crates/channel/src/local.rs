@@ -4,6 +4,7 @@
 //! nothing to send and can't show a reply twice.
 
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
+use bridge_core::channels::{HOLDER, conversation_prefix};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin};
@@ -12,9 +13,6 @@ use bridge_core::value::{ChannelId, Command, ExternalId, Message, Reply, SenderK
 pub const CHANNEL: &str = bridge_core::channels::LOCAL;
 /// The conversation of people who name none.
 pub const DEFAULT_CONVERSATION: &str = "main";
-
-/// Begins the names of token holders, and no name that the owner may choose.
-const HOLDER: char = '@';
 
 /// What a conversation is stored as. Those of a token holder begin with `@NAME/`, which the owner can't choose and no
 /// other holder has, because no name of a token holds a slash.
@@ -38,7 +36,7 @@ fn external_key(holder: Option<&str>, id: &str) -> String {
 }
 
 fn held(holder: &str, name: &str) -> String {
-    format!("{HOLDER}{holder}/{name}")
+    format!("{}{name}", conversation_prefix(holder))
 }
 
 /// Checks a text at the inbox. `key` is the sender's own id for it, so that sending it twice makes one message. A

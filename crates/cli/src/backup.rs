@@ -251,6 +251,7 @@ fn recovered_json((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Value
 /// The state directory, which must exist: a mistyped one is not created.
 fn state(common: &Common, environment: &Environment) -> anyhow::Result<StateDir> {
     let root = environment.state_dir(common.state_dir.as_deref())?;
+    StateDir::existing(&root).may_enter()?;
     if !root.is_dir() {
         anyhow::bail!(
             "there is no state directory at {}: name it with --state-dir or CODEX_BRIDGE_STATE_DIR",

@@ -416,13 +416,47 @@ pub(crate) enum ApiCommand {
 pub(crate) enum ServiceCommand {
     /// Write the unit, and say the commands that start it
     #[command(
-        after_help = "It never talks to systemd itself. A unit that was changed by hand is left as it is without --force.\n\nExample: codex-bridge service install --user --workdir ~/project"
+        after_help = "It does not talk to systemd. A unit that was changed by hand is left as it is without --force.\n\nExample: codex-bridge service install --user --workdir ~/project"
     )]
     Install(ServiceInstall),
     /// Remove the unit; state and secrets stay
     Uninstall(ServicePlace),
     /// Print the installed unit, and whether it was changed by hand
     Show(ServicePlace),
+    /// Start the installed service
+    Start(ServiceWhere),
+    /// Stop it; running turns finish first
+    Stop(ServiceWhere),
+    /// Stop and start it
+    Restart(ServiceWhere),
+    /// Say how the service is (`codex-bridge status` says how the work is)
+    Status(ServiceWhere),
+    /// Print its log
+    Logs(ServiceLogs),
+}
+
+/// Which installed service; the one that is installed where only one is.
+#[derive(Debug, Args)]
+#[group(required = false, multiple = false)]
+pub(crate) struct ServiceWhere {
+    /// Of this user
+    #[arg(long)]
+    pub(crate) user: bool,
+    /// Of this machine
+    #[arg(long)]
+    pub(crate) system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceLogs {
+    #[command(flatten)]
+    pub(crate) place: ServiceWhere,
+    /// Go on printing what comes
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How many of the newest lines
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
+    pub(crate) lines: u32,
 }
 
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ mod service;
 use anyhow::{Context, anyhow, bail};
 use bridge_core::value::Transport;
 use bridge_daemon::config::{self, Environment};
-use bridge_daemon::state::{StateDir, StateError};
+use bridge_daemon::state::StateDir;
 use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
 use clap::{CommandFactory, Parser};
@@ -62,11 +62,12 @@ fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// That no daemon runs says more than that its socket is silent.
+/// That no daemon runs, or that this user may not ask it, says more than that its socket is silent.
 fn explain(error: &ClientError, state_dir: Option<PathBuf>) -> anyhow::Error {
-    match state_dir {
-        Some(path) if StateDir::existing(&path).holder().is_none() => {
-            anyhow!("{}", StateError::NoDaemon { path })
+    let state = state_dir.map(|path| StateDir::existing(&path));
+    match state {
+        Some(state) if error.is_silence_of(&state) && state.holder().is_none() => {
+            anyhow!("{}", state.absence())
         }
         Some(_) | None => anyhow!("{error}"),
     }
@@ -148,7 +149,24 @@ async fn dispatch(
 fn connect(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
     let root = environment.state_dir(common.state_dir.as_deref());
     let root = root.map_err(|error| anyhow!("{error}"))?;
-    ApiClient::new(StateDir::existing(&root)).map_err(|error| anyhow!("{error}"))
+    let state = StateDir::existing(&root);
+    let client = match group_socket(&state, environment) {
+        Some(socket) => ApiClient::of_group(state, socket),
+        None => ApiClient::new(state),
+    };
+    client.map_err(|error| anyhow!("{error}"))
+}
+
+/// The socket of a group: the one that was named, else that of the machine's service for whoever has no daemon of their
+/// own and may open it.
+fn group_socket(state: &StateDir, environment: &Environment) -> Option<PathBuf> {
+    if let Some(named) = environment.group_socket() {
+        return Some(named);
+    }
+    let usual = bridge_daemon::usual_group_socket();
+    let opens = |path: &PathBuf| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok();
+    let has_own = || nix::unistd::geteuid().is_root() || state.holder().is_some();
+    Some(usual).filter(opens).filter(|_| !has_own())
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> anyhow::Result<ExitCode> {

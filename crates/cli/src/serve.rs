@@ -83,6 +83,9 @@ async fn announce(serving: oneshot::Receiver<Ready>) {
             resumed = ready.resumed,
             "ready"
         );
+        if ready.is_first {
+            tracing::info!("send something from another terminal: `codex-bridge send \"hello\"`");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The channels whose senders we know ourselves: the local owner, holders of tokens, and callers without one. On every
 //! other channel a platform says who writes.
 
-use crate::requester::{ANONYMOUS, LOCAL_OWNER};
+use crate::requester::ANONYMOUS;
 use crate::value::ChannelId;
 
 /// Messages over `api.sock` and HTTP.
@@ -22,13 +22,25 @@ pub fn is_of_tokens(channel: &ChannelId) -> bool {
 /// The token that somebody sends with, by its name.
 #[must_use]
 pub fn token_of<'s>(channel: &ChannelId, sender: &'s str) -> Option<&'s str> {
-    let held = is_of_tokens(channel) && sender != LOCAL_OWNER && sender != ANONYMOUS;
+    // Names with a blank are ours: the local owner's, and those of users of the group.
+    let held = is_of_tokens(channel) && !sender.contains(' ') && sender != ANONYMOUS;
     held.then_some(sender)
+}
+
+/// Begins the names of conversations on the local channel that are not the owner's: no name that the owner may choose
+/// begins so, and no caller's name holds a slash.
+pub const HOLDER: char = '@';
+
+/// What the conversations of this caller begin with.
+#[must_use]
+pub fn conversation_prefix(caller: &str) -> String {
+    format!("{HOLDER}{caller}/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requester::LOCAL_OWNER;
 
     #[test]
     fn f4_only_our_channels_have_tokens() {

@@ -8,6 +8,8 @@ use crate::value::{Message, Request, RequestKind, Tier};
 
 /// Sender of everything that comes in over the private socket. It holds a blank, so no token can have this name.
 pub const LOCAL_OWNER: &str = "local owner";
+/// Begins the names of people who come in over the socket of a group. The blank keeps them apart from tokens.
+pub const GROUP_USER: &str = "user ";
 /// Sender of what comes in over A2A without a token. No token has this name.
 pub const ANONYMOUS: &str = "anonymous";
 
@@ -75,6 +77,10 @@ pub fn requester(message: &Message) -> String {
     let tier = message.tier.as_str();
     let name = quoted(&message.sender);
     match (message.channel.as_str(), message.sender.as_str()) {
+        (LOCAL, sender) if sender.starts_with(GROUP_USER) => {
+            let user = quoted(sender.trim_start_matches(GROUP_USER));
+            format!("user {user} (group, tier {tier})")
+        }
         (LOCAL, _) => format!("token {name} (HTTP, tier {tier})"),
         (TASK, _) => format!("token {name} (task, tier {tier})"),
         (A2A, ANONYMOUS) => format!("an agent without a token (A2A, tier {tier})"),
@@ -122,6 +128,12 @@ mod tests {
             ("task", "local owner", Tier::Tool, "you"),
             ("a2a", "local owner", Tier::Owner, "you"),
             ("local", "ci", Tier::Tool, "token ci (HTTP, tier tool)"),
+            (
+                "local",
+                "user ada",
+                Tier::Tool,
+                "user ada (group, tier tool)",
+            ),
             (
                 "local",
                 "root",

@@ -28,6 +28,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.turns.recheck();
             }
         })?;
+        self.work_log.note(&committed.changes);
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)

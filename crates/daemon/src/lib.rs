@@ -21,6 +21,7 @@ pub mod term;
 mod tests;
 mod turn;
 
+pub use api::group::usual_group_socket;
 pub use api::listeners::{print_openapi, routes};
 pub use api::reload::ConfigSource;
 pub use process::service_manager::Notifier;
@@ -57,6 +58,7 @@ pub(crate) struct Daemon<L, A, S> {
     damaged: CancellationToken,
     /// Commits through its ledger, its own and the host's.
     counters: Arc<process::counted::CommitCounters>,
+    work_log: process::work_log::WorkLog,
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
@@ -78,6 +80,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
+            work_log: process::work_log::WorkLog::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),

@@ -2,6 +2,7 @@
 //! without leaving a process or half-written rows.
 
 use crate::Daemon;
+use crate::api::group::{self, GroupListener};
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
@@ -37,8 +38,6 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long interrupted turns may take to end during a stop.
-const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 /// How often the daemon looks whether another one took its place.
 const LOCK_LOOK: Duration = Duration::from_secs(2);
 /// How long the last tasks may take to let go.
@@ -78,6 +77,8 @@ pub struct RunOptions {
     pub source: Option<ConfigSource>,
     /// Where the service manager keeps this service's credentials.
     pub credentials: Option<PathBuf>,
+    /// The runtime directory that the service manager made.
+    pub runtime_dir: Option<PathBuf>,
 }
 
 impl RunOptions {
@@ -99,6 +100,7 @@ impl RunOptions {
             old_tasks: Vec::new(),
             source: None,
             credentials: None,
+            runtime_dir: environment.runtime_dir(),
         }
     }
 
@@ -161,6 +163,8 @@ pub struct Ready {
     pub codex_version: String,
     /// Unfinished messages that were found.
     pub resumed: usize,
+    /// Whether nothing was ever sent to this daemon.
+    pub is_first: bool,
 }
 
 /// A daemon that serves.
@@ -183,6 +187,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).schedule()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
+            tokio::spawn(Arc::clone(daemon).write_work_log()),
             tokio::spawn(Arc::clone(daemon).deliver_events()),
         ];
         for molecule in daemon.sink.molecule.clone() {
@@ -286,6 +291,9 @@ async fn start(
     let codex = find_codex(options)?;
     let ledger = Counted::new(open_ledger(options, &state)?);
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
+    let is_first = ledger
+        .read(|rows| Ok(rows.newest_messages(1)?.is_empty()))
+        .await?;
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
@@ -303,12 +311,7 @@ async fn start(
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
-    let push_urls = options.molecule.iter().filter_map(Workspace::push_url);
-    let push_urls: Vec<&str> = push_urls.collect();
-    let listeners = Listeners::bind(&state, &options.config.http, &push_urls).await?;
-    if listeners.address().is_some() {
-        listeners::suggest_owner_token(ledger.inner()).await;
-    }
+    let listeners = bind_listeners(options, &state, ledger.inner()).await?;
     let secret_registry = Arc::new(secret_registry);
     let hidden = options.hidden.iter().map(|path| path.display().to_string());
     let start = StartSettings {
@@ -350,6 +353,7 @@ async fn start(
         codex: codex.path,
         codex_version: codex.version.to_string(),
         resumed,
+        is_first,
     };
     // The receiver may be gone; the daemon serves all the same.
     let _delivered = ready.send(said);
@@ -367,6 +371,22 @@ async fn start(
     })
 }
 
+async fn bind_listeners(
+    options: &RunOptions,
+    state: &StateDir,
+    ledger: &SqliteLedger,
+) -> anyhow::Result<Listeners> {
+    let place = group::place(&options.config.daemon, options.runtime_dir.as_deref());
+    let group = GroupListener::bind(&options.config.daemon, &place)?;
+    let push_urls = options.molecule.iter().filter_map(Workspace::push_url);
+    let push_urls: Vec<&str> = push_urls.collect();
+    let listeners = Listeners::bind(state, &options.config.http, &push_urls, group).await?;
+    if listeners.address().is_some() {
+        listeners::suggest_owner_token(ledger).await;
+    }
+    Ok(listeners)
+}
+
 /// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
 fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
     tree::adopt_all().context("become the parent of processes that lose theirs")?;
@@ -382,7 +402,7 @@ fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteL
     let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
     let key = place.load_or_create()?;
     if key.age() == KeyAge::New {
-        tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");
+        tracing::info!(key = %place.path().display(), "the database's key is made; keep a copy of it elsewhere, it is in no backup");
     }
     let options = bridge_store::Options::default();
     Ok(SqliteLedger::open(state.ledger(), &key, options)?)
@@ -445,7 +465,7 @@ async fn check_codex(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
 /// later, nothing more is begun.
 async fn check_ledger(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
     match daemon.ledger.inner().quick_check().await {
-        Ok(Soundness::Sound) => tracing::info!("the ledger is sound"),
+        Ok(Soundness::Sound) => tracing::debug!("the database is sound"),
         Ok(Soundness::Damaged { .. }) => {}
         Err(error) => tracing::error!(%error, "the ledger could not be checked"),
     }
@@ -503,45 +523,6 @@ fn host_options(
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
     })
-}
-
-impl<L: Ledger> CodexDaemon<L> {
-    /// Takes in nothing more, lets turns finish, interrupts what does not, and ends Codex.
-    async fn stop(self: &Arc<Self>, drain: Duration, handover: bool, now: &CancellationToken) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if handover {
-            self.halt.cancel();
-            let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-            return self.agent.inner().hand_over().await;
-        }
-        if !self.tasks.is_empty() {
-            tracing::info!(
-                seconds = drain.as_secs(),
-                "waiting for running turns to finish"
-            );
-        }
-        tokio::select! {
-            () = self.tasks.wait() => {}
-            () = tokio::time::sleep(drain) => tracing::warn!("turns did not finish in time and are interrupted"),
-            () = now.cancelled() => tracing::warn!("stop at once: turns are interrupted"),
-        }
-        self.interrupt_all().await;
-        let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;
-        self.halt.cancel();
-        let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-        self.agent.inner().stop().await;
-    }
-
-    async fn interrupt_all(&self) {
-        let running: Vec<_> = self.turns.running.lock().values().cloned().collect();
-        for turn in running {
-            let thread = &turn.thread;
-            if let Err(error) = self.agent.interrupt(thread, &turn.turn_id).await {
-                tracing::warn!(%error, %thread, "a turn could not be interrupted");
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub enum StateError {
     NotWritable { path: PathBuf, source: io::Error },
     #[error("another daemon{} already runs on {}: stop it first, or use another --state-dir", pid_words(pid), path.display())]
     InUse { path: PathBuf, pid: Option<u32> },
+    #[error("you may not use the daemon of {}: the directory belongs to {owner}. Run this as that user (`sudo -u {owner} codex-bridge --state-dir {} …`), or ask them for a way in: a group (`daemon.group`), or a token (`codex-bridge token add`)", path.display(), path.display())]
+    Forbidden { path: PathBuf, owner: String },
     #[error("no daemon runs on {}: start one with `codex-bridge run`", path.display())]
     NoDaemon { path: PathBuf },
 }
@@ -209,6 +211,29 @@ impl StateDir {
         Ok(Lock { file, path })
     }
 
+    /// An error where this user may not look into the directory.
+    pub fn may_enter(&self) -> Result<(), StateError> {
+        let path = &self.root;
+        match std::fs::metadata(path.join("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(StateError::Forbidden {
+                    path: path.clone(),
+                    owner: owner_of(path),
+                })
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Why nothing answers here: this user may not ask, or no daemon runs.
+    pub fn absence(&self) -> StateError {
+        let path = self.root.clone();
+        match self.may_enter() {
+            Err(forbidden) => forbidden,
+            Ok(()) => StateError::NoDaemon { path },
+        }
+    }
+
     /// The pid of the daemon that holds the directory, if one does.
     pub fn holder(&self) -> Option<u32> {
         let mut file = File::open(self.root.join("lock")).ok()?;
@@ -217,6 +242,16 @@ impl StateDir {
             Ok(()) | Err(TryLockError::Error(_)) => None,
         }
     }
+}
+
+/// Whose a directory is; where it can't be seen, whose the nearest one above it is.
+fn owner_of(path: &Path) -> String {
+    let found = path.ancestors().find_map(|path| path.metadata().ok());
+    let Some(uid) = found.map(|found| found.uid()) else {
+        return "another user".to_owned();
+    };
+    let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+    user.map_or_else(|| format!("uid {uid}"), |user| user.name)
 }
 
 /// Takes the lock. A command that looks whether a daemon runs holds it for a moment.

@@ -27,8 +27,16 @@ pub fn interrupted() -> impl Future<Output = ()> {
 ///
 /// Anything else that keeps the text from its reader, a full disk for one, is an error that somebody must hear.
 pub fn print(text: &str) -> io::Result<()> {
+    print_whole(&format!("{text}\n"))
+}
+
+/// The same for a text that has its line end already.
+pub fn print_whole(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
     }
@@ -199,7 +207,8 @@ pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_024 => format!("{bytes} B"),
         1_024..1_048_576 => format!("{} KiB", bytes / 1_024),
-        _ => format!("{} MiB", bytes / 1_048_576),
+        1_048_576..10_737_418_240 => format!("{} MiB", bytes / 1_048_576),
+        _ => format!("{} GiB", bytes / 1_073_741_824),
     }
 }
 
@@ -221,6 +230,7 @@ mod tests {
         assert_eq!(size(1_023), "1023 B");
         assert_eq!(size(2_048), "2 KiB");
         assert_eq!(size(3 << 20), "3 MiB");
+        assert_eq!(size(77_345 << 20), "75 GiB");
     }
 
     #[test]

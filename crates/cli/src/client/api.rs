@@ -16,6 +16,7 @@ use rmcp::model::ProtocolVersion;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -60,6 +61,12 @@ impl ClientError {
     /// Whether the same call may work when the daemon is back.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NotNow(_))
+    }
+
+    /// Whether nothing answers on the socket of this state directory.
+    pub(crate) fn is_silence_of(&self, state: &StateDir) -> bool {
+        let own = state.api_socket().display().to_string();
+        matches!(self, Self::Unreachable { socket, .. } if *socket == own)
     }
 }
 
@@ -123,12 +130,23 @@ pub(crate) struct ApiClient {
     client: Client,
     socket: String,
     state: StateDir,
+    /// Over the socket of a group instead of the state directory's own.
+    is_group: bool,
 }
 
 impl ApiClient {
     pub(crate) fn new(state: StateDir) -> Result<Self, ClientError> {
         state.check_socket_place()?;
         let socket = state.api_socket();
+        Self::over(state, socket, false)
+    }
+
+    /// A client over the socket of a group that this user is in.
+    pub(crate) fn of_group(state: StateDir, socket: PathBuf) -> Result<Self, ClientError> {
+        Self::over(state, socket, true)
+    }
+
+    fn over(state: StateDir, socket: PathBuf, is_group: bool) -> Result<Self, ClientError> {
         let client = Client::builder()
             .unix_socket(socket.clone())
             // It never speaks TLS, and a machine without roots must not stop it.
@@ -139,18 +157,16 @@ impl ApiClient {
             client,
             socket: socket.display().to_string(),
             state,
+            is_group,
         })
     }
 
     /// Complains when no daemon runs, before anything is tried.
     pub(crate) fn expect_daemon(&self) -> Result<(), ClientError> {
-        match self.state.holder() {
-            Some(_) => Ok(()),
-            None => {
-                let path = self.state.root().to_owned();
-                Err(StateError::NoDaemon { path }.into())
-            }
+        if self.is_group || self.state.holder().is_some() {
+            return Ok(());
         }
+        Err(self.state.absence().into())
     }
 
     /// Posts one self-contained MCP request about a tool or resource, which asks the daemon to wait for `wait`. The same
@@ -293,8 +309,11 @@ impl ApiClient {
         Ok(SseEvents::new(response.bytes_stream()))
     }
 
-    /// All open approval requests.
+    /// All open approval requests that this caller may decide: people of a group decide none.
     pub(crate) async fn open_requests(&self) -> Result<Vec<ApprovalView>, ClientError> {
+        if self.is_group {
+            return Ok(Vec::new());
+        }
         let mut open = Vec::new();
         let mut path = format!("/v1/requests?state=open&limit={PAGE_MAX}");
         loop {

@@ -1,8 +1,8 @@
 //! `doctor`: looks at everything a first message needs, one thing after the other, and says what to do.
 //!
-//! It changes nothing that `run` would not change: the state directory is made as the daemon makes it, and a
-//! Codex is started for a moment, without logging it in. What is looked at is in the modules beside this
-//! one; how it is shown is in [`report`].
+//! It makes nothing that stays: where the state directory or CODEX_HOME is missing, a directory that is removed again
+//! stands for it. A Codex is started for a moment, without logging it in; in a CODEX_HOME that exists it keeps its own
+//! files, as at every start. What is looked at is in the modules beside this one; how it is shown is in [`report`].
 
 mod channels;
 mod codex;
@@ -15,7 +15,12 @@ mod state;
 use crate::cli::{Common, DoctorArgs};
 use bridge_daemon::config::{Environment, Loaded, load};
 use report::{DoctorReport, Topic};
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
+
+/// Names Codex's directory to it.
+const CODEX_HOME: &str = "CODEX_HOME";
 
 /// Runs all checks and prints them. Succeeds only if nothing failed; warnings are not failures.
 pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environment) -> ExitCode {
@@ -26,7 +31,8 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
         common.state_dir.as_deref(),
         loaded.config.daemon.key_file.as_deref(),
         &mut report,
-    );
+    )
+    .await;
     let binary = codex::find(&loaded.config, environment, &mut report);
     if let Some(home) = loaded.codex_home() {
         report.add(codex::check_home(home, &environment.temporary_dirs()));
@@ -34,11 +40,11 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
     let scratch = state.and_then(|state| state::scratch(&state, &mut report));
     match (binary, scratch) {
         (Some(binary), Some(scratch)) => {
+            let env = codex_env(&loaded, environment, scratch.path());
             let (config, login) =
-                server::check(&loaded, environment, &binary, scratch.path()).await;
+                server::check(&loaded, environment, &binary, env.clone(), scratch.path()).await;
             report.add(config);
             report.add(login);
-            let env = environment.for_codex(&loaded.config);
             let config = &loaded.config;
             report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
             report.add(isolation::check(&loaded, &binary, env, scratch.path()).await);
@@ -63,6 +69,22 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
         .into_iter()
         .for_each(|check| report.add(check));
     report.finish()
+}
+
+/// The environment of Codex in these checks. A CODEX_HOME that does not exist yet is not made.
+fn codex_env(
+    loaded: &Loaded,
+    environment: &Environment,
+    scratch: &Path,
+) -> Vec<(OsString, OsString)> {
+    let mut env = environment.for_codex(&loaded.config);
+    let is_missing = loaded.codex_home().is_none_or(|home| !home.exists());
+    let stand_in = scratch.join("home");
+    if is_missing && std::fs::create_dir(&stand_in).is_ok() {
+        env.retain(|(name, _)| name != CODEX_HOME);
+        env.push((CODEX_HOME.into(), stand_in.into()));
+    }
+    env
 }
 
 /// Reports a file that can't be used, and goes on with the defaults.

@@ -9,6 +9,7 @@ use bridge_host::binary::Binary;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, TransportChoice};
 use bridge_store::key::Guard;
 use bridge_store::{LedgerKey, Options, SqliteLedger};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ pub(super) async fn check(
     loaded: &Loaded,
     environment: &Environment,
     binary: &Binary,
+    env: Vec<(OsString, OsString)>,
     scratch: &Path,
 ) -> (Check, Check) {
     let home = loaded.codex_home().unwrap_or(Path::new("CODEX_HOME"));
@@ -70,7 +72,7 @@ pub(super) async fn check(
             native: Ok(binary.path.clone()),
             codex_version: binary.version.to_string(),
             run_dir: scratch.join("run"),
-            env: environment.for_codex(&loaded.config),
+            env,
             hidden_from_commands: loaded.config.hidden_from_commands(),
             linger: Duration::ZERO,
         },

@@ -2,10 +2,12 @@
 
 use super::report::{Check, DoctorReport, Topic};
 use crate::audit::{signed, verdict};
+use crate::client::ApiClient;
 use bridge_core::value::AuditFound;
 use bridge_daemon::config::Environment;
 use bridge_daemon::ledger_key::{KeyLocation, KeyNotFound};
 use bridge_daemon::state::StateDir;
+use bridge_daemon::term;
 use bridge_store::LedgerKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{
@@ -25,13 +27,14 @@ const NOT_HERE_FIX: &str = "nothing, if the service has it as a credential (`Loa
 /// Begins the name of the doctor's directory in the state directory.
 const SCRATCH_PREFIX: &str = ".doctor-";
 
-/// Makes the state directory as the daemon would; `None` where the daemon could not use it either.
-pub(super) fn prepare(
+/// Looks at the state directory, and returns where the doctor may work: in it, or in the nearest directory above one that
+/// is still to be made. `None` where the daemon could not use it either.
+pub(super) async fn prepare(
     environment: &Environment,
     explicit: Option<&Path>,
     key_file: Option<&Path>,
     report: &mut DoctorReport,
-) -> Option<StateDir> {
+) -> Option<PathBuf> {
     let topic = Topic("state", "state directory");
     let root = match environment.state_dir(explicit) {
         Ok(root) => root,
@@ -40,6 +43,21 @@ pub(super) fn prepare(
             return None;
         }
     };
+    if let Err(forbidden) = StateDir::existing(&root).may_enter() {
+        report.add(topic.fail(forbidden.to_string(), "see above"));
+        return None;
+    }
+    if !root.exists() {
+        let above = root.ancestors().find(|above| above.is_dir());
+        let above = above.unwrap_or(Path::new("/")).to_owned();
+        report.add(topic.ok(format!(
+            "{} is not there yet; the daemon makes it",
+            root.display()
+        )));
+        report.add(disk(&above));
+        report.add(daemon(&StateDir::existing(&root)).await);
+        return Some(above);
+    }
     let state = match StateDir::prepare(&root) {
         Ok(state) => state,
         Err(error) => {
@@ -50,26 +68,26 @@ pub(super) fn prepare(
     };
     report.add(place(state.root(), &environment.temporary_dirs()));
     report.add(disk(state.root()));
-    report.add(daemon(state.holder()));
+    report.add(daemon(&state).await);
     report.add(ledger(&state.ledger()));
     let place = KeyLocation::of(key_file, environment.credentials_dir(), &state);
     let loaded = place.load();
     report.add(key(&state.ledger(), &place, &loaded));
     report.add(record(&state.ledger(), loaded.ok().as_ref()));
-    Some(state)
+    Some(state.root().to_owned())
 }
 
 /// A directory of the doctor's own, gone when it is dropped. It lies in the state directory because the
 /// sandbox lets commands write in the temporary ones.
-pub(super) fn scratch(state: &StateDir, report: &mut DoctorReport) -> Option<TempDir> {
+pub(super) fn scratch(place: &Path, report: &mut DoctorReport) -> Option<TempDir> {
     let made = tempfile::Builder::new()
         .prefix(SCRATCH_PREFIX)
-        .tempdir_in(state.root());
+        .tempdir_in(place);
     match made {
         Ok(scratch) => Some(scratch),
         Err(error) => {
             let fix = "make it writable for this user, and make room on its disk";
-            let detail = format!("{}: {error}", state.root().display());
+            let detail = format!("{}: {error}", place.display());
             report.add(Topic("scratch", "writing to the state").fail(detail, fix));
             None
         }
@@ -114,7 +132,7 @@ fn disk(root: &Path) -> Check {
 
 fn room(free: u64) -> Check {
     let topic = Topic("disk", "disk space");
-    let detail = format!("{} MiB free for the state", free / MIB);
+    let detail = format!("{} free for the state", term::size(free));
     if free >= FREE_MIN_BYTES {
         return topic.ok(detail);
     }
@@ -197,12 +215,27 @@ fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
     }
 }
 
-fn daemon(holder: Option<u32>) -> Check {
-    let detail = match holder {
-        Some(pid) => format!("running, pid {pid}"),
-        None => "not running; `codex-bridge run` starts it".to_owned(),
+/// Whether a daemon runs, and what it says of itself.
+async fn daemon(state: &StateDir) -> Check {
+    let topic = Topic("daemon", "daemon");
+    let Some(pid) = state.holder() else {
+        return topic.ok("not running; `codex-bridge run` starts it");
     };
-    Topic("daemon", "daemon").ok(detail)
+    let status = match ApiClient::new(state.clone()) {
+        Ok(client) => client.status().await,
+        Err(error) => Err(error),
+    };
+    match status {
+        Ok(status) if status.health.detail.contains("stopping") => topic.warn(
+            format!("stopping, pid {pid}"),
+            "wait until it has stopped, then start it again",
+        ),
+        Ok(_) => topic.ok(format!("running, pid {pid}")),
+        Err(error) => topic.warn(
+            format!("pid {pid} has the state directory, but: {error}"),
+            "it is starting or stopping; look again, and at its log",
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! `service install|uninstall|show`: the daemon as a systemd service, of this user or of the machine.
+//! `service`: the daemon as a systemd service, of this user or of the machine.
 //!
-//! It writes one file and says the commands that follow; it never talks to systemd itself. The unit's text is in
-//! [`unit`].
+//! `install` and `uninstall` write one file and say the commands that follow; they do not talk to systemd. The unit's text
+//! is in [`unit`], what asks systemd in [`control`].
 
+mod control;
 mod unit;
 
 use self::unit::{ServiceScope, UnitOrigin, UnitPlan};
@@ -39,6 +40,11 @@ pub(crate) fn run(
         ServiceCommand::Install(args) => install(args, common, environment),
         ServiceCommand::Uninstall(place) => uninstall(place, environment),
         ServiceCommand::Show(place) => show(place, environment),
+        ServiceCommand::Start(place) => return control::systemctl("start", place, environment),
+        ServiceCommand::Stop(place) => return control::systemctl("stop", place, environment),
+        ServiceCommand::Restart(place) => return control::systemctl("restart", place, environment),
+        ServiceCommand::Status(place) => return control::systemctl("status", place, environment),
+        ServiceCommand::Logs(args) => return control::logs(args, environment),
     };
     term::print(&words?)?;
     Ok(ExitCode::SUCCESS)
@@ -82,9 +88,15 @@ fn uninstall(place: &ServicePlace, environment: &Environment) -> anyhow::Result<
                 .with_context(|| format!("remove {}; are you allowed to (sudo)?", file.display()));
         }
     }
+    // What `systemctl enable` made; `disable` refuses once the unit's file is gone.
+    let target = unit::wanted_by(scope);
+    let link = file.with_file_name(format!("{target}.wants")).join(UNIT);
+    if link.is_symlink() {
+        std::fs::remove_file(&link).with_context(|| format!("remove {}", link.display()))?;
+    }
     let systemctl = systemctl(scope);
     Ok(format!(
-        "removed {}\nstate, configuration and secrets stay where they are\nnext:\n  {systemctl} disable --now {UNIT}\n  {systemctl} daemon-reload\n",
+        "removed {}\nstate, configuration and secrets stay where they are\nnext, in this order:\n  {systemctl} stop {UNIT}   # it may still run\n  {systemctl} daemon-reload\n",
         file.display()
     ))
 }
@@ -151,6 +163,7 @@ fn plan(
         drain_secs: config::Config::default().daemon.drain_secs,
         handover: args.handover,
         sockets_in_tmp: false,
+        group: None,
     };
     let plan = match scope {
         ServiceScope::User => for_user(plan, common, environment)?,
@@ -197,17 +210,17 @@ fn for_system(
     let user = args.run_as.as_deref().unwrap_or(SYSTEM_USER);
     let state_dir = named.unwrap_or_else(|| plan.state_dir.clone());
     // Only a file that is named: the service does not use what lies in the installing user's home.
-    let drain_secs = match &plan.config {
+    let (drain_secs, group) = match &plan.config {
         Some(file) => {
-            config::load(Some(file), environment, Some(&state_dir))?
-                .config
-                .daemon
-                .drain_secs
+            let daemon = config::load(Some(file), environment, Some(&state_dir))?;
+            let daemon = daemon.config.daemon;
+            (daemon.drain_secs, daemon.group)
         }
-        None => plan.drain_secs,
+        None => (plan.drain_secs, None),
     };
     Ok(UnitPlan {
         run_as: Some(user_name(user)?),
+        group: group.as_deref().map(user_name).transpose()?,
         state_dir,
         drain_secs,
         ..plan
@@ -296,8 +309,18 @@ fn next_commands(plan: &UnitPlan) -> String {
         lines.push(format!(
             "sudo install -d -m 700 -o {user} {SYSTEM_HOME} {SYSTEM_HOME}/state {SYSTEM_HOME}/codex"
         ));
+        let codex = plan.codex_bin.as_deref().unwrap_or(Path::new("codex"));
         lines.push(format!(
-            "sudo -u {user} env CODEX_HOME={SYSTEM_HOME}/codex codex login"
+            "sudo -u {user} env CODEX_HOME={SYSTEM_HOME}/codex {} login",
+            codex.display()
+        ));
+    }
+    if let Some(group) = &plan.group {
+        lines.push(format!(
+            "getent group {group} || sudo groupadd --system {group}"
+        ));
+        lines.push(format!(
+            "sudo usermod -aG {group} NAME   # for each person; it counts from their next login"
         ));
     }
     lines.push(format!("{systemctl} daemon-reload"));
@@ -312,7 +335,29 @@ fn next_commands(plan: &UnitPlan) -> String {
         ServiceScope::System => "sudo journalctl -fu codex-bridge",
     };
     lines.push(journal.to_owned());
-    format!("next:\n  {}\n", lines.join("\n  "))
+    let reach = plan.run_as.as_deref().map(|user| how_to_reach(plan, user));
+    format!(
+        "next:\n  {}\n{}",
+        lines.join("\n  "),
+        reach.unwrap_or_default()
+    )
+}
+
+/// How people use a daemon that runs as a user of its own.
+fn how_to_reach(plan: &UnitPlan, user: &str) -> String {
+    let state = plan.state_dir.display();
+    let own = format!(
+        "you, as its owner:\n  sudo -u {user} codex-bridge --state-dir {state} send \"hello\"\n"
+    );
+    let others = match &plan.group {
+        Some(group) => format!(
+            "people of the group {group}, each in conversations of their own and never as owner:\n  codex-bridge send \"hello\"\n"
+        ),
+        None => format!(
+            "to let people of a group in, write `[daemon]` and `group = \"codex\"` into {SYSTEM_CONFIG}/codex-bridge.toml, then:\n  sudo codex-bridge --config {SYSTEM_CONFIG}/codex-bridge.toml service install --system\n"
+        ),
+    };
+    format!("{own}{others}")
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(super) struct UnitPlan {
     pub(super) handover: bool,
     /// Sockets lie in /tmp because the state directory's path is too long: clients must see the same /tmp.
     pub(super) sockets_in_tmp: bool,
+    /// The group that has a socket of its own.
+    pub(super) group: Option<String>,
 }
 
 /// What an installed unit is.
@@ -77,15 +79,21 @@ fn digest(body: &str) -> String {
     HEXLOWER.encode(&hash[..16])
 }
 
+/// The target that starts the unit.
+pub(super) fn wanted_by(scope: ServiceScope) -> &'static str {
+    match scope {
+        ServiceScope::User => "default.target",
+        ServiceScope::System => "multi-user.target",
+    }
+}
+
 /// Everything below the mark.
 fn body(plan: &UnitPlan) -> String {
-    let (network, target) = match plan.scope {
-        ServiceScope::User => ("", "default.target"),
-        ServiceScope::System => (
-            "Wants=network-online.target\nAfter=network-online.target\n",
-            "multi-user.target",
-        ),
+    let network = match plan.scope {
+        ServiceScope::User => "",
+        ServiceScope::System => "Wants=network-online.target\nAfter=network-online.target\n",
     };
+    let target = wanted_by(plan.scope);
     let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
     format!(
         "\
@@ -200,9 +208,15 @@ ProtectControlGroups=yes
 CapabilityBoundingSet=
 StateDirectory=codex-bridge/state codex-bridge/codex
 StateDirectoryMode=0700
+# The socket of a group (`daemon.group`) lies here, outside of the private state directory.
+RuntimeDirectory=codex-bridge
+RuntimeDirectoryMode=0755
 {private_tmp}
 "
     );
+    if let Some(group) = &plan.group {
+        lines.push_str(&format!("SupplementaryGroups={group}\n"));
+    }
     let places = [
         Some(&plan.state_dir),
         plan.codex_home.as_ref(),
@@ -256,6 +270,7 @@ mod tests {
             drain_secs: 60,
             handover: false,
             sockets_in_tmp: false,
+            group: None,
         }
     }
 

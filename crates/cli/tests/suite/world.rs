@@ -28,6 +28,9 @@ pub(crate) struct World {
     owner_token: OnceCell<String>,
 }
 
+/// The default, and that Codex has an answer: tests wait for it.
+const LOG: &str = "info,bridge_daemon::turn::approvals=debug";
+
 /// A running daemon.
 pub(crate) struct Daemon {
     child: Child,
@@ -76,7 +79,10 @@ impl World {
             model,
             directory,
             settings: settings.to_owned(),
-            env: vec![("HOME".to_owned(), person.path().display().to_string())],
+            env: vec![
+                ("HOME".to_owned(), person.path().display().to_string()),
+                ("CODEX_BRIDGE_LOG".to_owned(), LOG.to_owned()),
+            ],
             person,
             owner_token: OnceCell::new(),
         };

@@ -3,7 +3,7 @@
 //! `ledger.transact(Claim { .. }, now)` runs one transition in one transaction and returns only when it is on
 //! disk; what comes back as actions may be done then, and not earlier. Tables are the store's own business.
 
-use crate::port::{Read, RowsError};
+use crate::port::{Change, Read, RowsError};
 use crate::step::{Action, Refused, Transition};
 use crate::value::{Class, Epoch, Timestamp};
 use std::future::Future;
@@ -34,6 +34,8 @@ pub struct Committed<O> {
     pub outcome: O,
     /// What may be done now that the rows are on disk.
     pub actions: Vec<Action>,
+    /// What was written, in its order.
+    pub changes: Vec<Change>,
 }
 
 /// Why a transition did not happen. Nothing was written.

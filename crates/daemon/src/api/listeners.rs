@@ -1,9 +1,11 @@
 //! The listeners of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
 //! it (`listen`).
 
+use crate::api::group::GroupListener;
 use crate::api::service::DaemonService;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
+use crate::term;
 use anyhow::Context;
 use bridge_channel::molecule::check_url;
 use bridge_core::port::Ledger;
@@ -33,6 +35,7 @@ const TOKEN_PREFIX: &str = "cbt_";
 pub(crate) struct Listeners {
     local: UnixListener,
     bar: ProcessFinder,
+    group: Option<GroupListener>,
     tcp: Option<Tcp>,
     /// How many file descriptors this process may have.
     descriptors: usize,
@@ -50,6 +53,7 @@ pub(crate) struct Open {
     serving: Vec<JoinHandle<()>>,
     stop: CancellationToken,
     pub(crate) address: Option<SocketAddr>,
+    group_socket: Option<PathBuf>,
 }
 
 impl Listeners {
@@ -58,6 +62,7 @@ impl Listeners {
         state: &StateDir,
         http: &HttpConfig,
         push_urls: &[&str],
+        group: Option<GroupListener>,
     ) -> anyhow::Result<Self> {
         let bar = process_finder(state.run_dir());
         remove(&state.listen_file());
@@ -73,6 +78,7 @@ impl Listeners {
         Ok(Self {
             local,
             bar,
+            group,
             tcp,
             descriptors: raise_descriptor_limit(),
         })
@@ -88,7 +94,14 @@ impl Listeners {
         let stop = CancellationToken::new();
         let address = self.address();
         let api = Api::new(service, stop.clone()).within_descriptors(self.descriptors);
+        let bar = self.bar.clone();
         let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
+        let group_socket = self.group.as_ref().map(|group| group.path.clone());
+        if let Some(group) = self.group {
+            let api = api.clone();
+            let serve = api.serve_group(group.listener, bar, group.users, group.scopes);
+            serving.push(tokio::spawn(serve));
+        }
         if let Some(tcp) = self.tcp {
             let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
             serving.push(tokio::spawn(serve));
@@ -97,6 +110,7 @@ impl Listeners {
             serving,
             stop,
             address,
+            group_socket,
         }
     }
 }
@@ -107,6 +121,9 @@ impl Open {
         self.stop.cancel();
         for listener in self.serving {
             let _ended = tokio::time::timeout(crate::run::HALT_PATIENCE, listener).await;
+        }
+        if let Some(path) = self.group_socket {
+            remove(&path);
         }
     }
 }
@@ -179,7 +196,7 @@ fn openapi_text() -> String {
 
 /// Prints it, for code generators and for `docs/openapi.json`.
 pub fn print_openapi() -> ExitCode {
-    match io::stdout().write_all(openapi_text().as_bytes()) {
+    match term::print_whole(&openapi_text()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

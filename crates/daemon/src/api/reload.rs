@@ -202,7 +202,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 fn tell(view: &ReloadView) {
     match &view.error {
         None => tracing::info!(
-            changed = view.changed.join(" "),
+            changed = (!view.changed.is_empty()).then(|| view.changed.join(" ")),
             "the configuration was read again"
         ),
         Some(error) => tracing::error!(

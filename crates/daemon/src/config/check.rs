@@ -6,7 +6,7 @@ use super::keys::Config;
 use super::load::{Loaded, load};
 use super::molecule::Workspace;
 use super::{file, schema};
-use crate::term::{escape, escape_line};
+use crate::term::{self, escape, escape_line};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ pub fn check(
     };
     let written = match (&loaded, json) {
         (Err(_), false) => io::stderr().write_all(text.as_bytes()),
-        (Ok(_), _) | (Err(_), true) => io::stdout().write_all(text.as_bytes()),
+        (Ok(_), _) | (Err(_), true) => term::print_whole(&text),
     };
     match (loaded, written) {
         (Ok(_), Ok(())) => ExitCode::SUCCESS,
@@ -50,7 +50,7 @@ pub fn check(
 /// Prints the JSON Schema of the file, for editors and for `docs/codex-bridge.schema.json`.
 pub fn print_schema() -> ExitCode {
     let text = schema_text();
-    match io::stdout().write_all(text.as_bytes()) {
+    match term::print_whole(&text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

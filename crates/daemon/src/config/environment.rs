@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Places the state.
 pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
+/// The socket of a group that the caller is in.
+const GROUP_SOCKET: &str = "CODEX_BRIDGE_GROUP_SOCKET";
 /// Placed the state of the legacy program; still honoured.
 const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
 /// Where the legacy program kept its state by default, below the home directory.
@@ -65,6 +67,7 @@ const PUBLIC_NAMES: &[&str] = &[
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
     "JOURNAL_STREAM",
+    "RUNTIME_DIRECTORY",
     "INVOCATION_ID",
     "SYSTEMD_EXEC_PID",
 ];
@@ -253,6 +256,18 @@ impl Environment {
     /// Where the service manager keeps the credentials of this service.
     pub fn credentials_dir(&self) -> Option<&Path> {
         self.get("CREDENTIALS_DIRECTORY").map(Path::new)
+    }
+
+    /// The runtime directory that the service manager made; the first one where it made several.
+    pub fn runtime_dir(&self) -> Option<PathBuf> {
+        let all = self.get("RUNTIME_DIRECTORY")?.to_str()?;
+        let first = all.split(':').next().map(PathBuf::from);
+        first.filter(|path| path.is_absolute())
+    }
+
+    /// The socket of a group that a person names.
+    pub fn group_socket(&self) -> Option<PathBuf> {
+        self.directory(GROUP_SOCKET)
     }
 
     /// What the service manager says that standard error is.

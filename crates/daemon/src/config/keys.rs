@@ -100,6 +100,28 @@ pub struct DaemonConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", length(min = 1))]
     pub key_file: Option<PathBuf>,
+    /// A unix group whose members may send messages over a socket of their own, each as `user NAME`, in conversations of
+    /// their own and never as the owner. The daemon's user must be in it. Without it nobody but the daemon's user can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub group: Option<String>,
+    /// What members of the group may do, each with what is their own.
+    pub group_scopes: Vec<GroupScope>,
+    /// The socket of the group, by its absolute path, in a directory that only the daemon's user or root may write to.
+    /// Without it `group.sock` in the runtime directory of the service, else `/run/codex-bridge/group.sock`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub group_socket: Option<PathBuf>,
+}
+
+/// What members of the group may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupScope {
+    /// See their own messages, answers and conversations.
+    Read,
+    /// Send messages.
+    Send,
 }
 
 /// The Codex that is started.
@@ -228,6 +250,9 @@ impl Default for DaemonConfig {
             turns_per_channel: None,
             drain_secs: 60,
             key_file: None,
+            group: None,
+            group_scopes: vec![GroupScope::Read, GroupScope::Send],
+            group_socket: None,
         }
     }
 }

@@ -27,7 +27,7 @@ pub use check::{check, differing, print_schema};
 pub use environment::{Environment, ServiceManagerVars};
 pub use error::ConfigError;
 pub use http::HttpConfig;
-pub use keys::{Config, DaemonConfig};
+pub use keys::{Config, DaemonConfig, GroupScope};
 pub use load::{Loaded, load};
 pub use molecule::Workspace;
 pub use protected_paths::ProtectedPaths;

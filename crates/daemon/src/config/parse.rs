@@ -304,7 +304,7 @@ mod tests {
             ),
             (
                 "daemon.colour = 1",
-                "1:8: unknown key `daemon.colour`; known here: `drain_secs`, `key_file`, `turns_max`, `turns_per_channel`, `turns_per_sender`, `turns_reserved`",
+                "1:8: unknown key `daemon.colour`; known here: `drain_secs`, `group`, `group_scopes`, `group_socket`, `key_file`, `turns_max`, `turns_per_channel`, `turns_per_sender`, `turns_reserved`",
             ),
         ] {
             assert_eq!(problems(text), [said], "{text}");
@@ -348,7 +348,7 @@ mod tests {
             ),
             (
                 "daemon = 3",
-                "1:10: `daemon` is of type integer; expected a table with the keys `drain_secs`, `key_file`, `turns_max`, `turns_per_channel`, `turns_per_sender`, `turns_reserved`",
+                "1:10: `daemon` is of type integer; expected a table with the keys `drain_secs`, `group`, `group_scopes`, `group_socket`, `key_file`, `turns_max`, `turns_per_channel`, `turns_per_sender`, `turns_reserved`",
             ),
         ] {
             assert_eq!(problems(text), [said], "{text}");

@@ -35,6 +35,12 @@ pub(super) fn problems(
         let what = format!("names {}; write an absolute path", path.display());
         say("daemon.key_file", what);
     }
+    if let Some(path) = &config.daemon.group_socket
+        && !path.is_absolute()
+    {
+        let what = format!("names {}; write an absolute path", path.display());
+        say("daemon.group_socket", what);
+    }
     for name in &config.codex.env_pass {
         if let Some(what) = refuse_variable(name) {
             say("codex.env_pass", what);

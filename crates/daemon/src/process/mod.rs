@@ -2,7 +2,9 @@
 
 pub(crate) mod clock;
 pub(crate) mod counted;
+mod drain;
 pub(crate) mod ids;
 pub(crate) mod panics;
 pub(crate) mod retention;
 pub(crate) mod service_manager;
+pub(crate) mod work_log;

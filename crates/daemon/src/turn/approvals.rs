@@ -57,6 +57,12 @@ impl TurnRequests {
         self.open.borrow().clone()
     }
 
+    /// The codes of what the turn waits for.
+    pub(crate) fn open_codes(&self) -> Vec<String> {
+        let open = self.open.borrow();
+        open.iter().map(|id| id.code().to_owned()).collect()
+    }
+
     fn received(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +107,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await
         {
             Some(AskOutcome::Waits { request_id }) => {
-                tracing::info!(%message_id, %request_id, "codex asks, and waits for a decision");
+                self.work_log.asks(&request_id);
                 if let Some(requests) = self.requests_of(message_id) {
                     requests.received().insert(request_id);
                 }
@@ -111,7 +117,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 verdict,
                 resends,
             }) => {
-                tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.as_str(), "codex asks, and is answered");
                 let attempt = ResponseAttempt {
                     request_id,
                     resends,
@@ -210,7 +215,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             request_id,
             resends,
         } = attempt;
-        tracing::info!(%request_id, ?because, "codex did not take a decision");
+        tracing::info!(
+            request = request_id.code(),
+            because = because.as_str(),
+            "Codex did not take a decision"
+        );
         self.settle(AnswerUndelivered {
             request_id,
             because,
@@ -291,7 +300,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             rpc_id,
             ..
         } = asked;
-        tracing::info!(%message_id, request = rpc_id, "codex confirmed that it has an answer");
+        tracing::debug!(%message_id, request = rpc_id, "codex confirmed that it has an answer");
         let read = self
             .ledger
             .read(move |rows| rows.requests_named(&message_id, &incarnation, &rpc_id));
@@ -406,7 +415,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             match self.commit(expire).await {
                 Ok(ExpireOutcome::Did(request_id)) => {
-                    tracing::info!(%request_id, "a question of codex was not decided in time, or is sent again as a reminder");
+                    tracing::debug!(%request_id, "a question of codex was not decided in time, or is sent again as a reminder");
                 }
                 Ok(ExpireOutcome::Idle { next_due }) => return next_due,
                 Err(error) => {

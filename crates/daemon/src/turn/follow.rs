@@ -3,6 +3,7 @@
 
 use crate::Daemon;
 use crate::process::ids::now;
+use crate::process::work_log::short;
 use crate::turn::Claimed;
 use crate::turn::agents::Calls;
 use crate::turn::approvals::{AskedBefore, TurnRequests};
@@ -168,7 +169,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.interrupt_turn(turn).await;
             }
             Some(Duty::Interrupt) => {
-                tracing::warn!(%message_id, ?cause, "a turn is interrupted");
+                tracing::warn!(id = %short(message_id), cause = cause.map(Cause::as_str), "a turn is interrupted");
                 self.interrupt_turn(turn).await;
             }
             // A run has a process of its own: nobody else's turn ends with it.

@@ -15,7 +15,7 @@ mod schedule;
 mod watchdog;
 mod work;
 
-pub(crate) use self::running::RunningTurns;
+pub(crate) use self::running::{RunningTurn, RunningTurns};
 
 use self::agents::DetachedCalls;
 use self::recover::InFlight;

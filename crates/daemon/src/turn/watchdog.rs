@@ -56,6 +56,17 @@ pub(crate) enum Cause {
     Stopped,
 }
 
+impl Cause {
+    /// The words in the log.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "its time is used up",
+            Self::Silence => "it was silent",
+            Self::Stopped => "a person stopped it",
+        }
+    }
+}
+
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {

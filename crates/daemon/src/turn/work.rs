@@ -58,7 +58,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             },
             Err(error) => (None, ledger_failed(&message_id, &error)),
         };
-        tracing::info!(%message_id, class = failure.class.as_str(), reason = %crate::term::escape_line(&failure.reason), "a message could not be worked on");
+        tracing::debug!(%message_id, class = failure.class.as_str(), reason = %crate::term::escape_line(&failure.reason), "a message could not be worked on");
         if self.stopping.is_cancelled() && failure.class != Class::Ambiguous {
             return self.settle(Suspend { message_id }).await;
         }

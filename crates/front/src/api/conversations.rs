@@ -1,11 +1,11 @@
 //! Conversations: their JSON form, the list, and one with its messages.
 
-use super::extract::{PageQuery, Params};
+use super::extract::{PageQuery, Params, Who};
 use super::messages::rows_of;
 use super::operator::first_line;
 use super::{Context, ProblemResponse};
 use crate::message_view::MessageRows;
-use crate::{BridgeService, MessageView};
+use crate::{BridgeService, Caller, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
 use bridge_core::limits::ACTIVE_MESSAGES;
@@ -88,6 +88,7 @@ impl From<Conversation> for ConversationView {
 
 pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
@@ -100,13 +101,9 @@ pub(super) async fn list<D: BridgeService>(
             ));
         }
     };
-    let conversations = service
-        .read(move |rows| active(rows, before, limit))
+    let (conversations, next) = service
+        .read(move |rows| active(rows, &caller, before, limit))
         .await?;
-    let next = PageQuery::next(&conversations, limit, |last| {
-        let id = &last.conversation.conversation_id;
-        format!("{}.{id}", last.active_at)
-    });
     Ok(Json(ConversationList {
         conversations,
         next,
@@ -119,15 +116,23 @@ fn place(before: &str) -> Option<(Timestamp, ConversationId)> {
     Some((Timestamp(at.parse().ok()?), ConversationId::new(id)))
 }
 
+type ActivePage = (Vec<ActiveConversation>, Option<String>);
+
 fn active(
     rows: &dyn Read,
+    caller: &Caller,
     before: Option<(Timestamp, ConversationId)>,
     limit: u32,
-) -> Result<Vec<ActiveConversation>, RowsError> {
+) -> Result<ActivePage, RowsError> {
     let before = before.as_ref().map(|(at, id)| (*at, id));
     let found = rows.conversations(before, limit)?;
-    let found = found.into_iter();
-    found.map(|(one, at)| in_detail(rows, one, at)).collect()
+    let next = PageQuery::next(&found, limit, |(last, at)| {
+        format!("{}.{}", at.0, last.conversation_id)
+    });
+    let seen = found.into_iter();
+    let seen = seen.filter(|(conversation, _)| caller.sees_conversation(conversation));
+    let seen = seen.map(|(one, at)| in_detail(rows, one, at));
+    Ok((seen.collect::<Result<_, RowsError>>()?, next))
 }
 
 fn in_detail(
@@ -158,6 +163,7 @@ fn in_detail(
 
 pub(super) async fn show<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
@@ -165,7 +171,8 @@ pub(super) async fn show<D: BridgeService>(
     let found = service
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;
-    let Some((conversation, messages)) = found else {
+    let seen = found.filter(|(conversation, _)| caller.sees_conversation(conversation));
+    let Some((conversation, messages)) = seen else {
         return Err(ProblemResponse::not_found("there is no such conversation"));
     };
     let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();

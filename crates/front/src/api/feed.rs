@@ -5,7 +5,7 @@
 //! changed in files, both lossy; `end` is the last one, with the whole message.
 
 use super::extract::Who;
-use super::messages::{find, view};
+use super::messages::{find_seen, view};
 use super::permits::StreamPermit;
 use super::{Context, ProblemResponse};
 use crate::control::TaskSubject;
@@ -209,7 +209,7 @@ pub(super) async fn message_events<D: BridgeService>(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let permit = context.shared.streams.acquire(&caller)?;
-    let message_id = find(&context.service, id).await?;
+    let message_id = find_seen(&context.service, &caller, id).await?;
     let start = last_event_id(&headers)
         .and_then(|id| id.parse().ok())
         .unwrap_or(0);

@@ -3,7 +3,7 @@
 use super::extract::{Params, Who};
 use super::operator::first_line;
 use super::{Context, ProblemResponse};
-use crate::BridgeService;
+use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::State;
 use bridge_core::find::{Found, find, short_id};
@@ -67,25 +67,36 @@ pub(super) async fn show<D: BridgeService>(
     let found = context
         .service
         .ledger()
-        .read(move |rows| candidates(rows, &reference, &caller.name))
+        .read(move |rows| candidates(rows, &reference, &caller))
         .await?;
     Ok(Json(found))
 }
 
-fn candidates(rows: &dyn Read, reference: &str, sender: &str) -> Result<FoundView, RowsError> {
+/// A member of the group is shown their own messages alone; the names of their conversations are kept under a prefix.
+fn candidates(rows: &dyn Read, reference: &str, caller: &Caller) -> Result<FoundView, RowsError> {
+    let mut all = Vec::new();
+    if let Some(key) = caller.member_key(reference) {
+        all = find(rows, &key, &caller.name)?;
+    }
+    if all.is_empty() {
+        all = find(rows, reference, &caller.name)?;
+    }
     let mut candidates = Vec::new();
-    for found in find(rows, reference, sender)? {
-        let candidate = match found {
-            Found::Message(id) => match rows.message(&id)? {
-                Some(message) => Some(of_message(rows, &message)?),
-                None => None,
-            },
-            Found::Task(id) => match rows.task(&id)? {
-                Some(task) => Some(of_task(rows, &task)?),
-                None => None,
-            },
-        };
-        candidates.extend(candidate);
+    for found in all {
+        match found {
+            Found::Message(id) => {
+                let seen = rows.message(&id)?.filter(|message| caller.sees(message));
+                if let Some(message) = seen {
+                    candidates.push(of_message(rows, &message)?);
+                }
+            }
+            Found::Task(id) => {
+                let seen = rows.task(&id)?.filter(|_| !caller.is_member());
+                if let Some(task) = seen {
+                    candidates.push(of_task(rows, &task)?);
+                }
+            }
+        }
     }
     Ok(FoundView { candidates })
 }

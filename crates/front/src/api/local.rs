@@ -57,10 +57,33 @@ impl fmt::Debug for LocalProcess {
     }
 }
 
-/// The listening socket of `api.sock`.
+type FindUser = dyn Fn(&UnixStream) -> Result<String, String> + Send + Sync;
+
+/// Finds the user at the other end of a connection of the group's socket, or says why they are refused.
+#[derive(Clone)]
+pub struct UserFinder(Arc<FindUser>);
+
+impl UserFinder {
+    /// Called once per connection.
+    pub fn new(
+        find: impl Fn(&UnixStream) -> Result<String, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(find))
+    }
+}
+
+impl fmt::Debug for UserFinder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UserFinder")
+    }
+}
+
+/// The listening socket of `api.sock`, or of the group.
 pub(super) struct Local {
     listener: UnixListener,
     bar: ProcessFinder,
+    /// Set on the group's socket.
+    users: Option<UserFinder>,
     refusals: Arc<Semaphore>,
     logged: Mutex<Option<Instant>>,
 }
@@ -70,8 +93,17 @@ impl Local {
         Self {
             listener,
             bar,
+            users: None,
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             logged: Mutex::default(),
+        }
+    }
+
+    /// The socket of a group.
+    pub(super) fn of_group(listener: UnixListener, bar: ProcessFinder, users: UserFinder) -> Self {
+        Self {
+            users: Some(users),
+            ..Self::new(listener, bar)
         }
     }
 
@@ -92,7 +124,7 @@ impl Local {
         let now = Instant::now();
         if logged.is_none_or(|at| now.duration_since(at) >= REFUSAL_LOGGED_EVERY) {
             *logged = Some(now);
-            tracing::warn!(why, "a connection to api.sock was refused");
+            tracing::warn!(why, "a connection was refused");
         }
     }
 }
@@ -107,9 +139,20 @@ impl Socket for Local {
             let process = (self.bar.0)(&stream);
             match process.inspect() {
                 Ok(_) => {
+                    let user = match &self.users {
+                        Some(users) => match (users.0)(&stream) {
+                            Ok(user) => Some(user),
+                            Err(why) => {
+                                self.refuse(stream, why);
+                                continue;
+                            }
+                        },
+                        None => None,
+                    };
                     let peer = ConnectionPeer {
                         address: None,
                         process: Some(process),
+                        user,
                     };
                     return Ok((stream, peer));
                 }

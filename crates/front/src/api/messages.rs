@@ -5,7 +5,9 @@ use super::{Context, ProblemResponse};
 use crate::message_view::HistoryRows;
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use crate::message_view::MessageRows;
-use crate::{BridgeService, MessageList, MessageView, StoryView, SubmitRequest, SubmitResponse};
+use crate::{
+    BridgeService, Caller, MessageList, MessageView, StoryView, SubmitRequest, SubmitResponse,
+};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -44,9 +46,10 @@ pub(super) async fn submit<D: BridgeService>(
 
 pub(super) async fn show<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
 ) -> Result<Json<StoryView>, ProblemResponse> {
-    let message_id = find(&service, id).await?;
+    let message_id = find_seen(&service, &caller, id).await?;
     let (now, claim) = (service.now(), service.claim());
     let found = message_id.clone();
     let rows = service
@@ -93,6 +96,7 @@ impl MessageQuery {
 
 pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Params(query): Params<MessageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = query.page().limit();
@@ -103,17 +107,18 @@ pub(super) async fn list<D: BridgeService>(
                 Ok(found) => found,
                 Err(refused) => return Ok(Err(refused)),
             };
-            let rows = found
+            let next = PageQuery::next(&found, limit, |last| last.message_id.to_string());
+            let seen = found
                 .iter()
+                .filter(|message| caller.sees(message))
                 .map(|message| rows_of(rows, &message.message_id, &claim))
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, RowsError>>()?;
-            Ok(Ok(rows))
+            Ok(Ok((next, seen)))
         })
         .await?;
-    let messages = found.map_err(ProblemResponse::from)?;
+    let (next, messages) = found.map_err(ProblemResponse::from)?;
     let messages: Vec<_> = messages.into_iter().map(|rows| rows.view(now)).collect();
-    let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(MessageList { messages, next }))
 }
 
@@ -174,6 +179,42 @@ fn listed(
             Some(seq) => rows.messages_after(&id, Some(seq), limit).map(Ok),
             None => Ok(Ok(Vec::new())),
         },
+    }
+}
+
+/// Most messages with one prefix among which a person of the group is looked for.
+const PREFIX_MATCHES_MAX: u32 = 100;
+
+/// Finds a message that this caller may know of. Messages of others are not told from messages that do not exist.
+pub(super) async fn find_seen<D: BridgeService>(
+    service: &D,
+    caller: &Caller,
+    id: String,
+) -> Result<MessageId, ProblemResponse> {
+    if !caller.is_member() {
+        return find(service, id).await;
+    }
+    let unknown = ProblemResponse::not_found(format!("there is no message {id}"));
+    if id.chars().count() < ID_PREFIX_MIN_CHARS {
+        return Err(unknown);
+    }
+    let caller = caller.clone();
+    let mut own = service
+        .read(move |rows| {
+            let mut own = Vec::new();
+            for found in rows.message_ids_by_prefix(&id, PREFIX_MATCHES_MAX)? {
+                let message = rows.message(&found)?;
+                own.extend(message.filter(|message| caller.sees(message)));
+            }
+            Ok(own)
+        })
+        .await?;
+    match (own.pop(), own.pop()) {
+        (Some(message), None) => Ok(message.message_id),
+        (Some(_), Some(_)) => Err(ProblemResponse::ambiguous(
+            "several of your messages begin so: give more of the id",
+        )),
+        (None, _) => Err(unknown),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) mod tokens;
 
 pub(crate) use extract::idempotency_key;
 pub use guard::{ConnectionPeer, Hosts, HostsError, Listener, VIA_HEADER};
-pub use local::{LocalProcess, ProcessFinder};
+pub use local::{LocalProcess, ProcessFinder, UserFinder};
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
 
@@ -44,7 +44,7 @@ use connections::ConnectionLimits;
 use limits::{CONNECTION_PATIENCE, ConnectionCounts};
 
 use crate::a2a::{Ages, Publishers};
-use crate::{BridgeService, Caller};
+use crate::{BridgeService, Caller, Scope};
 use axum::Router;
 use std::collections::HashMap;
 use std::fmt;
@@ -136,6 +136,22 @@ impl<D: BridgeService> Api<D> {
         let router = self.router(Listener::Local);
         let limits = ConnectionLimits::local(self.counts.local);
         let socket = local::Local::new(listener, bar);
+        self.serve(socket, limits, router).await;
+    }
+
+    /// Serves people of a group, each as a sender of their own, until `stop`.
+    pub async fn serve_group(
+        self,
+        listener: UnixListener,
+        bar: ProcessFinder,
+        users: UserFinder,
+        scopes: Vec<Scope>,
+    ) {
+        let scopes = scopes.into();
+        let router = self.router(Listener::Group { scopes });
+        // Beside those of the owner and of TCP, so that members never take theirs.
+        let limits = ConnectionLimits::local((self.counts.tcp / 2).max(1));
+        let socket = local::Local::of_group(listener, bar, users);
         self.serve(socket, limits, router).await;
     }
 

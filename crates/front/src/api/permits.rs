@@ -55,7 +55,7 @@ impl StreamPermits {
         let full = match caller.grants {
             // Every local `send` opens a stream; the connection limit bounds them.
             Grants::LocalOwner => false,
-            Grants::Scopes(_) => {
+            Grants::Scopes(_) | Grants::Member(_) => {
                 let others = taken.iter().filter(|(name, _)| *name != LOCAL_OWNER);
                 let all: usize = others.map(|(_, own)| own.count).sum();
                 own >= STREAMS_PER_CALLER || all >= STREAMS_MAX

@@ -87,6 +87,8 @@ pub(crate) struct Route<D> {
     pub(crate) good: Good,
     pub(crate) statuses: &'static [u16],
     pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Whether people of the group may call it; what it shows them is their own.
+    pub(crate) members: bool,
     pub(crate) handler: RouteHandler<D>,
 }
 
@@ -110,6 +112,7 @@ impl<D: BridgeService> Route<D> {
             good: Good::Media("application/json"),
             statuses: &[200],
             headers: &[],
+            members: false,
             handler,
         }
     }
@@ -197,6 +200,12 @@ impl<D: BridgeService> Route<D> {
         self.waits().answers_media("text/event-stream")
     }
 
+    /// Lets people of the group call it. The handler must show and do only what is the caller's own.
+    pub(crate) fn for_members(mut self) -> Self {
+        self.members = true;
+        self
+    }
+
     /// Sets the success statuses, if not 200.
     pub(crate) fn with_statuses(mut self, statuses: &'static [u16]) -> Self {
         self.statuses = statuses;
@@ -214,11 +223,16 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
+/// What people of the group are told where a call is not for them.
+const NOT_FOR_MEMBERS: &str =
+    "this is for the owner of the daemon: people of its group send messages and read their own";
+
 /// Access rule of a route.
 #[derive(Clone, Debug)]
 struct AccessRule {
     access: Access,
     pace: CallDeadline,
+    members: bool,
     bodies: Arc<BodyBudget>,
 }
 
@@ -233,6 +247,7 @@ pub(super) fn router<D: BridgeService>(
         let rule = AccessRule {
             access: route.access,
             pace: route.pace,
+            members: route.members,
             bodies: Arc::clone(&context.shared.bodies),
         };
         let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
@@ -270,7 +285,7 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
     match (rule.access, request.extensions().get::<Identity>().cloned()) {
         (Access::Public, _) => {}
         (Access::Scope(_) | Access::Platform, Some(Identity::Known(caller))) => {
-            if let Some(problem) = refusal(rule.access, &caller) {
+            if let Some(problem) = refusal(&rule, &caller) {
                 return problem.into_response();
             }
             let token = request.extensions_mut().remove::<TokenUse>();
@@ -304,13 +319,15 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
 }
 
 /// Why a known caller may not use a route. A caller whom the guard knows at the platform's route over TCP is a platform.
-fn refusal(access: Access, caller: &Caller) -> Option<ProblemResponse> {
-    match access {
+fn refusal(rule: &AccessRule, caller: &Caller) -> Option<ProblemResponse> {
+    match rule.access {
         Access::Public => None,
+        Access::Scope(scope) if caller.is_member() => (!(rule.members && caller.may(scope)))
+            .then(|| ProblemResponse::forbidden(NOT_FOR_MEMBERS)),
         Access::Scope(scope) => {
             (!caller.may(scope)).then(|| ProblemResponse::forbidden(scope.missing()).needing(scope))
         }
-        Access::Platform => (caller.grants == Grants::LocalOwner)
+        Access::Platform => (caller.is_member() || caller.grants == Grants::LocalOwner)
             .then(|| ProblemResponse::forbidden("only a platform that pushes messages calls this")),
     }
 }

@@ -52,6 +52,7 @@ impl Socket for TcpListener {
         let peer = ConnectionPeer {
             address: Some(address.ip()),
             process: None,
+            user: None,
         };
         Ok((stream, peer))
     }

@@ -105,7 +105,8 @@ fn about<D: BridgeService>() -> Vec<Route<D>> {
             find::show::<D>,
         )
         .asks::<find::FindQuery>()
-        .answers::<FoundView>(),
+        .answers::<FoundView>()
+        .for_members(),
     ]
 }
 
@@ -118,7 +119,8 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             conversations::list::<D>,
         )
         .asks::<PageQuery>()
-        .answers::<ConversationList>(),
+        .answers::<ConversationList>()
+        .for_members(),
         Route::get(
             "/v1/conversations/{id}",
             READ,
@@ -126,7 +128,8 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             conversations::show::<D>,
         )
         .asks::<PageQuery>()
-        .answers::<ConversationStory>(),
+        .answers::<ConversationStory>()
+        .for_members(),
     ]
 }
 
@@ -280,7 +283,8 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         .with_headers(&[(
             "Idempotency-Key",
             "The sender's own id: the same one again is the same message",
-        )]),
+        )])
+        .for_members(),
         Route::get(
             "/v1/messages",
             READ,
@@ -288,21 +292,24 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             messages::list::<D>,
         )
         .asks::<messages::MessageQuery>()
-        .answers::<MessageList>(),
+        .answers::<MessageList>()
+        .for_members(),
         Route::get(
             "/v1/messages/{id}",
             READ,
             "One message with its story",
             messages::show::<D>,
         )
-        .answers::<StoryView>(),
+        .answers::<StoryView>()
+        .for_members(),
         Route::get(
             "/v1/messages/{id}/events",
             READ,
             "What happens to one message",
             feed::message_events::<D>,
         )
-        .streams(),
+        .streams()
+        .for_members(),
         Route::post(
             "/v1/messages/{id}/redrive",
             CONTROL,

@@ -1,15 +1,18 @@
 //! Callers and their rights, derived from the connection and its token, never from the request.
 
+use bridge_core::channels::{LOCAL, conversation_prefix};
 pub use bridge_core::requester::ANONYMOUS;
-use bridge_core::requester::LOCAL_OWNER;
+use bridge_core::requester::{GROUP_USER, LOCAL_OWNER, sent_by};
 use bridge_core::step::{Authority, Decide};
-use bridge_core::value::{Actor, DecidedBy, RequestDecision, RequestId, RequestVerdict, Timestamp};
+use bridge_core::value::{
+    Actor, Conversation, DecidedBy, Message, RequestDecision, RequestId, RequestVerdict, Timestamp,
+};
 use serde_json::Value;
 
 /// A caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// `local owner`, or the name of a token; shown to people and in the audit.
+    /// `local owner`, `user NAME` for a person of the group, or the name of a token; shown to people and in the audit.
     pub name: String,
     pub via: Via,
     /// The program that calls for the local owner; `None` for a person at a terminal.
@@ -27,6 +30,44 @@ impl Caller {
             program: None,
             grants: Grants::LocalOwner,
         }
+    }
+
+    /// A person of the group that the daemon serves beside its owner. The name holds a blank, so no token has it.
+    #[must_use]
+    pub fn member(user: &str, via: Via, scopes: &[Scope]) -> Self {
+        Self {
+            name: format!("{GROUP_USER}{user}"),
+            via,
+            program: None,
+            grants: Grants::Member(scopes.to_vec()),
+        }
+    }
+
+    /// Whether this is a person of the group, who sees and does only what is their own.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        matches!(self.grants, Grants::Member(_))
+    }
+
+    /// Whether they may know of this message.
+    #[must_use]
+    pub fn sees(&self, message: &Message) -> bool {
+        !self.is_member() || sent_by(message, &self.name)
+    }
+
+    /// The stored key of a member's own conversation of this name.
+    pub(crate) fn member_key(&self, name: &str) -> Option<String> {
+        self.is_member()
+            .then(|| format!("{}{name}", conversation_prefix(&self.name)))
+    }
+
+    /// Whether they may know of this conversation.
+    #[must_use]
+    pub fn sees_conversation(&self, conversation: &Conversation) -> bool {
+        let prefix = || conversation_prefix(&self.name);
+        !self.is_member()
+            || conversation.channel.as_str() == LOCAL
+                && conversation.external_key.starts_with(&prefix())
     }
 
     /// A caller of `/a2a` where no token is needed.
@@ -59,6 +100,10 @@ impl Caller {
         match &self.grants {
             Grants::LocalOwner => true,
             Grants::Scopes(scopes) => scopes.contains(&scope),
+            // Whatever they were given, these make an owner of whoever has them.
+            Grants::Member(scopes) => {
+                !matches!(scope, Scope::Approve | Scope::Admin) && scopes.contains(&scope)
+            }
         }
     }
 
@@ -168,6 +213,8 @@ pub enum Grants {
     LocalOwner,
     /// What the scopes of a token say.
     Scopes(Vec<Scope>),
+    /// What these scopes say, within what is the caller's own.
+    Member(Vec<Scope>),
 }
 
 /// A right that a token may have.
@@ -238,6 +285,19 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever the configuration would give them.
+    #[test]
+    fn members_are_never_owners() {
+        let member = Caller::member("ada", Via::Cli, &Scope::ALL);
+        assert_eq!(member.name, "user ada");
+        assert!(member.may(Scope::Send) && member.may(Scope::Read));
+        assert!(!member.may(Scope::Approve) && !member.may(Scope::Admin));
+        let by_name = Authority::Caller {
+            name: "user ada".to_owned(),
+        };
+        assert_eq!(member.authority(), by_name);
+    }
 
     #[test]
     fn f2_a_program_cannot_pose_as_somebody() {

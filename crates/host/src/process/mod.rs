@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod env;
+pub mod foreground;
 pub(crate) mod notify_command;
 pub(crate) mod oneshot;
 pub mod peer;

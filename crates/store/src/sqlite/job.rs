@@ -4,7 +4,7 @@
 
 use super::rows::SqliteRows;
 use super::writer::Job;
-use bridge_core::port::{Change, Committed, LedgerError, Rows, TRACE};
+use bridge_core::port::{Committed, LedgerError, Rows, TRACE};
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::Timestamp;
 use std::time::Instant;
@@ -58,8 +58,8 @@ impl JobTiming {
 enum JobProgress<T: Transition> {
     Waiting(T),
     Running,
-    /// With what it wrote, until that is on disk.
-    Ran(Committed<T::Outcome>, Vec<Change>),
+    /// It wrote its changes; they are not on disk yet.
+    Ran(Committed<T::Outcome>),
 }
 
 impl<T: Transition> TransitionJob<T> {
@@ -94,19 +94,20 @@ impl<T: Transition> Job for TransitionJob<T> {
                 let committed = Committed {
                     outcome: decision.outcome,
                     actions: decision.actions,
+                    changes: decision.changes,
                 };
-                self.progress = JobProgress::Ran(committed, decision.changes);
+                self.progress = JobProgress::Ran(committed);
                 Ok(())
             }
-            JobProgress::Running | JobProgress::Ran(..) => Err(ran_already()),
+            JobProgress::Running | JobProgress::Ran(_) => Err(ran_already()),
         }
     }
 
     fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
-        let JobProgress::Ran(_, changes) = &self.progress else {
+        let JobProgress::Ran(committed) = &self.progress else {
             return Err(ran_already());
         };
-        for change in changes {
+        for change in &committed.changes {
             rows.apply(change)?;
         }
         Ok(())
@@ -114,7 +115,7 @@ impl<T: Transition> Job for TransitionJob<T> {
 
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
         let result = match (result, self.progress) {
-            (Ok(()), JobProgress::Ran(committed, _)) => Ok(committed),
+            (Ok(()), JobProgress::Ran(committed)) => Ok(committed),
             (Ok(()), JobProgress::Waiting(_) | JobProgress::Running) => Err(ran_already()),
             (Err(error), _) => Err(error),
         };

@@ -72,19 +72,23 @@ pub(super) fn bring_up(
 ) -> Result<(), OpenError> {
     let found = version(conn).map_err(|source| OpenError::sqlite(path, source))?;
     let steps = migrations.iter().zip(1_i64..);
+    let newest = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     for (migration, version) in steps.filter(|(_, version)| *version > found) {
         if found > 0 && version == found + 1 {
             require_sound(conn, path)?;
             let backup = back_up(conn, path, version)?;
             let messages = backup.messages;
-            tracing::info!(version, backup = %backup.path.display(), messages, "ledger is backed up before a migration");
+            tracing::info!(version, backup = %backup.path.display(), messages, "the database is backed up before its schema changes");
         }
         migrate(conn, migration, version).map_err(|source| OpenError::Migrate {
             path: path.to_owned(),
             version,
             source,
         })?;
-        tracing::info!(version, path = %path.display(), "ledger schema is up to date");
+        tracing::debug!(version, path = %path.display(), "the database has this schema now");
+    }
+    if found > 0 && found < newest {
+        tracing::info!(from = found, to = newest, path = %path.display(), "the database's schema is brought up to date");
     }
     if let Err(error) = prune(path) {
         tracing::warn!(%error, "old backups of the ledger could not be removed");

@@ -416,7 +416,9 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
         );
     }
     // Whoever puts an older ledger in place can't take this line back.
-    tracing::info!(row, sum, key = %key.public(), "the record of acts ends here");
+    if row > 0 {
+        tracing::info!(row, sum, key = %key.public(), "the audit record ends here");
+    }
     Ok(())
 }
 

@@ -76,6 +76,7 @@ impl MemoryRows {
                 Ok(Committed {
                     outcome: decision.outcome,
                     actions: decision.actions,
+                    changes: decision.changes,
                 })
             }
             Err(error) => {

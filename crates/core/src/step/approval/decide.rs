@@ -113,6 +113,18 @@ pub enum DecideRefusal {
     Unfit { why: String },
 }
 
+impl UndeliveredReason {
+    /// The words in the log.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Gone => "it does not ask that any more",
+            Self::Cut => "it can't be reached",
+            Self::Unfit { .. } => "the answer does not fit",
+        }
+    }
+}
+
 impl Transition for Decide {
     type Outcome = DecideOutcome;
     const NAME: &'static str = "decide";

@@ -48,6 +48,7 @@ impl<D: BridgeService> ListenerGuard<D> {
         path: &str,
         headers: &HeaderMap,
         program: Option<LocalProgram>,
+        user: Option<String>,
     ) -> Identity {
         let unnamed = || !headers.contains_key(header::AUTHORIZATION);
         match &self.listener {
@@ -58,6 +59,10 @@ impl<D: BridgeService> ListenerGuard<D> {
                     ..Caller::local_owner(via)
                 })
             }
+            Listener::Group { scopes } => match user {
+                Some(user) => Identity::Known(Caller::member(&user, via(headers), scopes)),
+                None => Identity::Nobody("the user at the other end is not known"),
+            },
             Listener::Tcp { .. } if unnamed() && self.is_open(path) => {
                 Identity::Known(Caller::anonymous())
             }
@@ -189,7 +194,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(
-            "a token is needed: send it once, as `Authorization: Bearer TOKEN`; `codex-bridge token add` makes one",
+            "a token is needed: send it once, as `Authorization: Bearer TOKEN`; the owner of this service makes tokens",
         );
     };
     let unreadable = "the Authorization header must be `Bearer TOKEN`";

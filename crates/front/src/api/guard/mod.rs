@@ -14,7 +14,7 @@ pub(super) use rate::Rates;
 use super::server::Over;
 use super::{Context, LocalProcess, ProblemResponse};
 use crate::BridgeService;
-use crate::control::Grants;
+use crate::control::{Grants, Scope};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
@@ -30,6 +30,8 @@ use std::time::Duration;
 pub enum Listener {
     /// `api.sock`, which only the local owner can open.
     Local,
+    /// The socket of a group of users, each known by the uid that the kernel gives.
+    Group { scopes: Arc<[Scope]> },
     /// TCP, which needs a token.
     Tcp {
         hosts: Arc<Hosts>,
@@ -44,6 +46,8 @@ pub struct ConnectionPeer {
     pub address: Option<IpAddr>,
     /// The process that opened a connection of `api.sock`.
     pub process: Option<LocalProcess>,
+    /// The user that opened a connection of the group's socket.
+    pub user: Option<String>,
 }
 
 /// The guard of one listener.
@@ -94,11 +98,11 @@ async fn check<D: BridgeService>(
     let (path, headers) = (request.uri().path(), request.headers());
     let known = &gate.context.shared.known;
     let generation = known.generation();
-    let identity = gate.identify(path, headers, program).await;
+    let identity = gate.identify(path, headers, program, peer.user).await;
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
             Grants::LocalOwner => None,
-            Grants::Scopes(_) => Some(format!("caller {}", caller.name)),
+            Grants::Scopes(_) | Grants::Member(_) => Some(format!("caller {}", caller.name)),
         },
         Identity::Nobody(_) | Identity::Unsure => Some(source.clone()),
     };
@@ -149,7 +153,7 @@ impl<D: BridgeService> ListenerGuard<D> {
     /// The client's address, for counting refusals. A trusted proxy appends it last.
     fn source(&self, address: Option<IpAddr>, request: &Request) -> String {
         let proxied = match &self.listener {
-            Listener::Local => false,
+            Listener::Local | Listener::Group { .. } => false,
             Listener::Tcp { proxied, .. } => *proxied,
         };
         let forwarded = request
