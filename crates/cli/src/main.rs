@@ -22,8 +22,8 @@ use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
 use clap::{CommandFactory, Parser};
 use cli::{
-    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, KeeperArgs, KeeperExecArgs,
-    SendArgs, StatusArgs,
+    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, DeadCommand, KeeperArgs,
+    KeeperExecArgs, SendArgs,
 };
 use client::{ApiClient, ClientError, SendOptions};
 use std::io::Read;
@@ -97,6 +97,7 @@ async fn dispatch(
 ) -> anyhow::Result<ExitCode> {
     let no_color = environment.no_color();
     let api = || connect(&common, &environment);
+    let dead = async |api: &ApiClient, command| client::dead(api, command, no_color).await;
     match command {
         CliCommand::Run(args) => serve::run(args, &common, environment).await,
         #[cfg(feature = "demo")]
@@ -130,13 +131,14 @@ async fn dispatch(
         // It needs no daemon.
         CliCommand::Control(ControlCommand::Completions { shell }) => completions(shell),
         CliCommand::Control(command) => client::control(&api()?, command, no_color).await,
-        CliCommand::Interrupt(args) => client::interrupt(&api()?, &args).await,
-        CliCommand::Dead(command) => client::dead(&api()?, command, no_color).await,
-        CliCommand::Status(StatusArgs {
-            task: Some(task),
-            output,
-        }) => client::task_status(&api()?, &task, output, no_color).await,
-        CliCommand::Status(args) => client::status(&api()?, args.output, no_color).await,
+        CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
+        CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
+        CliCommand::Stop(args) => client::stop(&api()?, args).await,
+        CliCommand::Failed(args) => dead(&api()?, DeadCommand::List(args)).await,
+        CliCommand::Retry(args) => dead(&api()?, DeadCommand::Redrive(args)).await,
+        CliCommand::Discard(args) => dead(&api()?, DeadCommand::Drop(args)).await,
+        CliCommand::Dead(command) => dead(&api()?, command).await,
+        CliCommand::Status(args) => client::status(&api()?, args, no_color).await,
         // Handled before the runtime starts.
         CliCommand::Keeper(_) | CliCommand::KeeperExec(_) => Ok(ExitCode::FAILURE),
     }

@@ -45,6 +45,9 @@ pub struct MessageView {
     pub channel: String,
     /// Who sent it.
     pub sender: String,
+    /// Where Codex works on it.
+    #[serde(default)]
+    pub workdir: Option<String>,
     /// The text.
     pub text: String,
     /// Files that came with it.
@@ -52,6 +55,7 @@ pub struct MessageView {
     /// Where it is.
     pub state: String,
     /// The same for people: `queued`, `working`, `waiting for you`, `done`, `failed` or `stopped`.
+    #[serde(default)]
     pub phase: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
@@ -322,8 +326,10 @@ impl MessageRows {
             .as_ref()
             .and_then(|conversation| conversation.thread.as_ref())
             .map(ToString::to_string);
+        let workdir = conversation.as_ref().map(|one| one.workdir.clone());
         MessageView {
             worth_waiting,
+            workdir,
             message_id: message.message_id.to_string(),
             conversation: conversation
                 .map_or_else(String::new, |conversation| conversation.external_key),

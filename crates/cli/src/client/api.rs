@@ -1,6 +1,7 @@
 //! Calls to the API over the daemon's unix socket.
 
 use super::ask::ApprovalView;
+use super::find::several_words;
 use super::sse::SseEvents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,8 +9,8 @@ use bridge_core::deadline::after;
 use bridge_core::limits::PAGE_MAX;
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_front::{
-    ActView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest, SubmitResponse,
-    Via, api,
+    ActView, CandidateView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest,
+    SubmitResponse, Via, api,
 };
 use reqwest::{Client, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
@@ -46,6 +47,17 @@ pub(crate) enum ClientError {
     NotNow(Problem),
     #[error("{0:?} is no message's id: give it, or its beginning, as it was printed")]
     NotAnId(String),
+    /// Nothing is called so.
+    #[error(
+        "nothing is called {0}: give an id, its end or its beginning (4 characters or more), the name of a conversation, or `last`; `codex-bridge ls` shows what there is"
+    )]
+    NotFound(String),
+    /// Somebody must choose.
+    #[error("{}", several_words(.reference, .candidates))]
+    Several {
+        reference: String,
+        candidates: Vec<CandidateView>,
+    },
     #[error("{0:?} is no token's name: letters, digits, dots, dashes and underscores")]
     NotAName(String),
     #[error(
@@ -64,6 +76,8 @@ impl ClientError {
             Self::State(_)
             | Self::Refused(_)
             | Self::NotAnId(_)
+            | Self::NotFound(_)
+            | Self::Several { .. }
             | Self::NotAName(_)
             | Self::NoPeer(_)
             | Self::Unreadable(_) => false,

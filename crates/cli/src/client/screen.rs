@@ -14,6 +14,16 @@ pub(crate) enum OutputStream {
     Stderr,
 }
 
+/// Cells of a line on stdout; `None` where it is no terminal.
+pub(crate) fn stdout_width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let cells = size.map(|(width, _)| usize::from(width.0));
+    Some(cells.filter(|cells| *cells > 0).unwrap_or(WIDTH_DEFAULT))
+}
+
 /// One stream with at most one unfinished line at its end.
 #[derive(Debug)]
 pub(crate) struct Screen {
@@ -55,7 +65,7 @@ impl Screen {
             return None;
         }
         let size = match self.to {
-            OutputStream::Stdout => terminal_size::terminal_size_of(io::stdout()),
+            OutputStream::Stdout => return stdout_width(),
             OutputStream::Stderr => terminal_size::terminal_size_of(io::stderr()),
         };
         let cells = size.map(|(width, _)| usize::from(width.0));

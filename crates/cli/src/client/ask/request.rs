@@ -17,6 +17,8 @@ pub(crate) struct ApprovalView {
     /// Its beginning, which people type.
     pub(crate) code: String,
     pub(crate) message_id: String,
+    /// The conversation's key.
+    pub(crate) conversation: String,
     /// Whose work it is about, as the daemon derives it from the message.
     pub(crate) requester: String,
     /// The task it belongs to, if it is one's.

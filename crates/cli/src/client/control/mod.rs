@@ -8,9 +8,10 @@ mod start;
 mod task;
 mod task_text;
 
+pub(crate) use senders::stop_sender;
 #[cfg(feature = "demo")]
 pub(crate) use start::start_task;
-pub(crate) use task::{is_task, task_status};
+pub(crate) use task::task_status;
 pub(super) use task_text::text;
 
 use super::api::{ApiClient, ClientError};
@@ -30,7 +31,6 @@ pub(crate) async fn control(
     match command {
         ControlCommand::Start(args) => start::start(client, args, no_color).await,
         ControlCommand::List(args) => task::list(client, &args, no_color).await,
-        ControlCommand::Stop(args) => senders::stop(client, args).await,
         ControlCommand::Steer(args) => task::steer(client, args).await,
         ControlCommand::Respond(args) => requests::respond(client, &args).await,
         ControlCommand::Requests(args) => requests::list(client, &args, no_color).await,

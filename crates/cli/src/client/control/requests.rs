@@ -4,6 +4,7 @@ use super::{answered, refused};
 use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
 use crate::client::ask::{AnswerBy, ApprovalView};
+use crate::client::find::resolve;
 use crate::client::output::{print, print_json};
 use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
@@ -33,7 +34,7 @@ fn list_words(requests: &[ApprovalView], paint: Paint) -> String {
     if requests.is_empty() {
         return "Codex asks nothing".to_owned();
     }
-    let now = super::task::now_ms();
+    let now = crate::client::now_ms();
     let mut lines = Vec::new();
     for request in requests {
         if request.is_open() {
@@ -63,9 +64,8 @@ pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> anyhow::R
     if let Some(answers) = answers {
         body["answers"] = answers;
     }
-    let done = client
-        .act_on_task(&args.task.id, "respond", Some(&body))
-        .await;
+    let task = resolve(client, &args.task.id).await?;
+    let done = client.act_on_task(task.id(), "respond", Some(&body)).await;
     answered(done, args.output, |_: &Value| {
         let said = format!("{}: {}", args.request, decided(args.decision.as_str()));
         (escape(&said).into_owned(), ExitCode::SUCCESS)

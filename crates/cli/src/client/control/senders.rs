@@ -2,7 +2,7 @@
 //! peer is a token with the scope `a2a` alone.
 
 use super::{answered, refused};
-use crate::cli::{OutputArgs, PeersCommand, StopArgs, TokenCommand};
+use crate::cli::{OutputArgs, PeersCommand, TokenCommand};
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::output::{print, print_json};
 use bridge_core::channels;
@@ -218,13 +218,16 @@ fn lines(tokens: &[TokenView], line: impl Fn(&TokenView) -> String) -> String {
     lines.join("\n")
 }
 
-pub(super) async fn stop(client: &ApiClient, args: StopArgs) -> anyhow::Result<ExitCode> {
-    let body = StopSenderRequest {
-        sender: args.sender,
-        channel: args.channel,
-    };
+/// Stops everything of one sender.
+pub(crate) async fn stop_sender(
+    client: &ApiClient,
+    sender: String,
+    channel: Option<String>,
+    output: OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    let body = StopSenderRequest { sender, channel };
     let done = client.post("/v1/stop", Some(&body), None).await;
-    answered(done, args.output, |done| {
+    answered(done, output, |done| {
         let said = format!("{}: {}", body.sender, stopped_words(done));
         (escape_line(&said).into_owned(), ExitCode::SUCCESS)
     })
@@ -251,7 +254,7 @@ fn joined_words(joined: &[String]) -> String {
         [] => String::new(),
         joined => format!(
             "; {} were given to running turns of others, which go on with them ({}): `codex-bridge show ID` names the \
-             turn, and `codex-bridge interrupt` ends it",
+             turn, and `codex-bridge stop` ends it",
             joined.len(),
             some(joined)
         ),

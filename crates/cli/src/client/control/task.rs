@@ -4,6 +4,8 @@ use super::answered;
 use super::task_text::{list_words, task_words, text};
 use crate::cli::{ListArgs, NotifyArgs, OutputArgs, SteerArgs};
 use crate::client::api::ApiClient;
+use crate::client::find::resolve;
+use crate::client::now_ms;
 use crate::client::output::exit_code;
 use anyhow::Context;
 use bridge_daemon::term::{Paint, escape, escape_line};
@@ -13,18 +15,6 @@ use std::time::Duration;
 
 /// How long `notify-completed` may take: targets are called one after the other, and each has its own bound.
 const NOTIFY_DEADLINE: Duration = Duration::from_secs(1_800);
-/// What a task's id begins with.
-const TASK_PREFIX: &str = "codex-";
-
-/// Whether an id, or its beginning, is a task's; messages have hexadecimal ones.
-pub(crate) fn is_task(id: &str) -> bool {
-    id.starts_with(TASK_PREFIX) || (id.len() >= 4 && TASK_PREFIX.starts_with(id))
-}
-
-pub(super) fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
-}
-
 pub(crate) async fn task_status(
     client: &ApiClient,
     id: &str,
@@ -54,9 +44,8 @@ pub(super) async fn list(
 pub(super) async fn steer(client: &ApiClient, args: SteerArgs) -> anyhow::Result<ExitCode> {
     let instruction = crate::text_or_stdin(args.text).context("not steered")?;
     let body = json!({ "instruction": instruction });
-    let steered = client
-        .act_on_task(&args.task.id, "steer", Some(&body))
-        .await;
+    let task = resolve(client, &args.task.id).await?;
+    let steered = client.act_on_task(task.id(), "steer", Some(&body)).await;
     answered(steered, args.output, |envelope: &Value| {
         let code = match text(envelope, "steer") {
             "refused" => ExitCode::FAILURE,
@@ -130,20 +119,6 @@ fn notified_words(envelope: &Value) -> (String, ExitCode) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distinguishes_task_ids_from_message_ids() {
-        for (id, task) in [
-            ("codex-0123", true),
-            ("codex-", true),
-            ("code", true),
-            ("c0de", false),
-            ("019a8c7e", false),
-            ("c", false),
-        ] {
-            assert_eq!(is_task(id), task, "{id}");
-        }
-    }
 
     #[test]
     fn steer_outcome_in_words() {
