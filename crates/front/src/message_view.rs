@@ -1,6 +1,7 @@
 //! JSON types of messages and their history. The core's values are not serialisable on purpose.
 
 use crate::RequestView;
+use bridge_core::limits::REFERENCE_MIN_CHARS;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
@@ -12,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Shortest accepted prefix of an id.
-pub(crate) const ID_PREFIX_MIN_CHARS: usize = 4;
+pub(crate) const ID_PREFIX_MIN_CHARS: usize = REFERENCE_MIN_CHARS;
 
 /// Body of `POST /v1/messages`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

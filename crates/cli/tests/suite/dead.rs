@@ -235,3 +235,18 @@ async fn cut_message_is_buried_when_configured() {
     assert_eq!(world.ask("a", "echo:next").await, "next");
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+/// Its notice was written at its old place, before the message in between.
+#[tokio::test]
+async fn backup_takes_redriven_messages() {
+    let world = World::with_settings(IMPATIENT).await;
+    let daemon = world.daemon().await;
+    let id = dies(&world, "a", "fail:400:1 echo:after all").await;
+    world.ask("a", "echo:between").await;
+    let redriven = world.run(&["dead", "redrive", &id]).await;
+    assert_eq!(redriven.code, Some(0), "{redriven:?}");
+    let story = world.finished(&id).await;
+    assert_eq!(story["phase"], "done");
+    world.run(&["backup"]).await.must(0, &[]);
+    assert_eq!(daemon.stop().await, Some(0));
+}

@@ -20,10 +20,6 @@ async fn messages(world: &World) -> u64 {
 async fn rejects_invalid_input_storing_nothing() {
     let world = World::new().await;
     let daemon = world.daemon().await;
-    let empty = "(empty prompt — nothing to do)";
-    for args in [&["send", ""][..], &["send", "--", " \t\n"], &["send", "-"]] {
-        world.run(args).await.must(1, &[empty]);
-    }
     let long_key = "k".repeat(201);
     for (key, says) in [
         ("", "is empty"),
@@ -62,6 +58,22 @@ async fn rejects_invalid_input_storing_nothing() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(ended.stdout.len(), MESSAGE_MAX_CHARS - "echo:".len() + 1);
     assert_eq!(world.shown_with("echo:ok"), [too_long]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn empty_message_is_answered_without_turn() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    for args in [&["send", ""][..], &["send", "--", " \t\n"], &["send", "-"]] {
+        let ended = world.run(args).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.stdout.trim(), "(empty prompt — nothing to do)");
+    }
+    let status = world.json(&["status", "--json"]).await;
+    assert_eq!(status["counts"]["done"], 3, "{status:#}");
+    assert_eq!(status["counts"]["dead"], Value::Null, "{status:#}");
+    assert_eq!(world.model.requests(), []);
     assert_eq!(daemon.stop().await, Some(0));
 }
 

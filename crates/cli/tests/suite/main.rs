@@ -36,6 +36,7 @@ mod endless;
 mod exec;
 mod fair_share;
 mod fake;
+mod finding;
 mod floods;
 mod foreign;
 mod histories;

@@ -162,7 +162,7 @@ async fn p3_bad_row_does_not_block_others() {
     assert!(visible[0].1.contains("nothing to do"), "{visible:?}");
     assert_eq!(visible[1], (good, "one".to_owned()));
     let status = stand.world.json(&["status", "--json"]).await;
-    assert_eq!(status["counts"]["dead"], 2, "{status:#}");
+    assert_eq!(status["counts"]["dead"], 1, "{status:#}");
     served.closed().await;
 }
 

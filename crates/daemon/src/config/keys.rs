@@ -65,7 +65,7 @@ pub struct Config {
     pub http: HttpConfig,
     /// Other agents that call this one, and those that it may call, over A2A.
     pub a2a: A2aConfig,
-    /// When two agents that answer each other are stopped.
+    /// How much agents may say before they are stopped or wait.
     pub loop_guard: LoopGuardConfig,
     /// What is logged.
     pub log: LogConfig,

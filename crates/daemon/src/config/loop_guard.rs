@@ -1,4 +1,4 @@
-//! The keys of `[loop_guard]`, which stops two agents from answering each other for ever.
+//! The keys of `[loop_guard]`: how much agents may say.
 
 use bridge_core::limits;
 use bridge_core::step::LoopLimits;
@@ -10,7 +10,7 @@ const HOPS_MAX: u32 = 100;
 /// More messages of one agent within a day are a flood.
 const PER_DAY_IN_ALL_MAX: u32 = 100_000;
 
-/// When two agents that answer each other are stopped.
+/// How much agents may say before they are stopped or wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoopGuardConfig {

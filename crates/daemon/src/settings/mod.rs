@@ -223,7 +223,7 @@ impl Settings {
         }
     }
 
-    /// When agents that answer each other are stopped.
+    /// How much agents may say.
     pub(crate) fn loop_limits(&self) -> LoopLimits {
         self.config.loop_guard.limits()
     }

@@ -2,7 +2,7 @@
 
 use crate::control::{ControlError, ControlErrorKind};
 use crate::message_view::ID_PREFIX_MIN_CHARS;
-use bridge_core::limits::PAGE_MAX;
+use bridge_core::find::TASK_PREFIX;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::task::{ControlStatus, TaskMessage, TaskState, phase, present};
@@ -15,8 +15,6 @@ use bridge_core::value::{
 const MESSAGES_LOOKED_AT: u32 = 50;
 /// Events that are told, the newest ones, as in the tool that other agents know.
 pub(super) const EVENTS_TOLD: usize = 20;
-/// What begins the id of a task.
-const TASK_PREFIX: &str = "codex-";
 
 /// What an id names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ impl NotFound {
 }
 
 impl Subject {
-    /// The task or message with this id; its beginning will do, of a task among the newest.
+    /// The task or message with this id; its beginning will do.
     pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if id.starts_with(TASK_PREFIX) {
             return Self::find_task(rows, id);
@@ -95,8 +93,7 @@ impl Subject {
         if id.chars().count() < TASK_PREFIX.len() + ID_PREFIX_MIN_CHARS {
             return Ok(Err(NotFound::Unknown));
         }
-        let mut found = rows.started_tasks(None, PAGE_MAX)?;
-        found.retain(|task| task.task_id.as_str().starts_with(id));
+        let mut found = rows.started_tasks_by_prefix(id, 2)?;
         Ok(match (found.pop(), found.pop()) {
             (Some(task), None) => Ok(Self::Task(Box::new(task))),
             (Some(_), Some(_)) => Err(NotFound::Several),

@@ -8,6 +8,7 @@
 mod a2a;
 mod audit;
 mod control;
+mod finding;
 mod news;
 mod service;
 mod tokens;
