@@ -441,7 +441,7 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it becomes a dead letter; `dead redrive` runs it again if you know that it did not."
+    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it counts as failed; `retry` runs it again if you know that it did not."
 )]
 pub(crate) struct RecoverArgs {
     /// Fill the holes from this backup

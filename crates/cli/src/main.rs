@@ -20,12 +20,12 @@ use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use cli::{
     ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, DeadCommand, KeeperArgs,
     KeeperExecArgs, SendArgs,
 };
-use client::{ApiClient, ClientError, SendOptions};
+use client::{ApiClient, ClientError, ErrorReport, SendOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,12 +36,36 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let Cli { command, common } = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let Cli { command, common } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     match command {
         CliCommand::Keeper(args) => keep(args),
         CliCommand::KeeperExec(args) => keeper_exec(&args),
-        command => run(command, common).unwrap_or_else(|error| complain(&format!("{error:#}"))),
+        command => run(command, common).unwrap_or_else(|error| fail(&error, wants_json(&matches))),
     }
+}
+
+/// Whether the command was given `--json`.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten();
+    let below = matches.subcommand().map(|(_, below)| wants_json(below));
+    here.copied().unwrap_or(false) || below.unwrap_or(false)
+}
+
+/// A failure: for programs in one form on stdout, for people as a sentence.
+fn fail(error: &anyhow::Error, json: bool) -> ExitCode {
+    if !json {
+        return complain(&format!("{error:#}"));
+    }
+    let report = match error.downcast_ref::<ClientError>() {
+        Some(client) => ErrorReport::of(client),
+        None => ErrorReport::new("failed", format!("{error:#}")),
+    };
+    client::print_json(&report, ExitCode::FAILURE)
+        .unwrap_or_else(|error| complain(&format!("{error:#}")))
 }
 
 fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -54,18 +78,18 @@ fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
         runtime.shutdown_background();
     }
     done.map_err(|error| match error.downcast::<ClientError>() {
-        Ok(error) => explain(&error, state_dir.ok()),
+        Ok(error) => explain(error, state_dir.ok()).into(),
         Err(error) => error,
     })
 }
 
 /// That no daemon runs says more than that its socket is silent.
-fn explain(error: &ClientError, state_dir: Option<PathBuf>) -> anyhow::Error {
+fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
     match state_dir {
         Some(path) if StateDir::existing(&path).holder().is_none() => {
-            anyhow!("{}", StateError::NoDaemon { path })
+            StateError::NoDaemon { path }.into()
         }
-        Some(_) | None => anyhow!("{error}"),
+        Some(_) | None => error,
     }
 }
 

@@ -12,6 +12,7 @@ mod live;
 pub mod mcp;
 mod message_view;
 mod service;
+mod time;
 
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
 pub use api::conversations::{
@@ -23,6 +24,9 @@ pub use api::operator::{
 };
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
+pub use api::task_view::{
+    NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,
+};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{
     ANONYMOUS, Caller, Control, ControlAction, ControlError, ControlErrorKind, Grants,
@@ -40,3 +44,4 @@ pub use service::{
     Notified, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
     TaskBegun,
 };
+pub use time::Time;

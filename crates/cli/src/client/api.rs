@@ -69,6 +69,19 @@ pub(crate) enum ClientError {
 }
 
 impl ClientError {
+    /// What kind of problem, in two words.
+    pub(crate) fn title(&self) -> &'static str {
+        match self {
+            Self::State(_) | Self::Unreachable { .. } => "no daemon",
+            Self::Refused(_) => "refused",
+            Self::NotNow(_) => "not now",
+            Self::NotAnId(_) | Self::NotAName(_) => "not a name",
+            Self::NotFound(_) | Self::NoPeer(_) => "not found",
+            Self::Several { .. } => "several match",
+            Self::Unreadable(_) => "unreadable answer",
+        }
+    }
+
     /// Whether the same call may work when the daemon is back.
     pub(crate) fn may_pass(&self) -> bool {
         match self {

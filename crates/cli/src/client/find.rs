@@ -3,14 +3,14 @@
 
 use super::api::{ApiClient, ClientError};
 use bridge_core::find::TASK_PREFIX;
-use bridge_daemon::term::escape_line;
+use bridge_daemon::term::{cells, escape_line};
 use bridge_front::{CandidateView, FoundView};
 use std::fmt::Write;
 
 /// Hexadecimal digits of a task's id behind its prefix.
 const TASK_DIGITS: usize = 12;
 /// Letters of a text in the list of candidates.
-const TEXT_MAX_CHARS: usize = 40;
+const TEXT_MAX_CHARS: usize = 28;
 /// Letters of a conversation's name there.
 const NAME_MAX_CHARS: usize = 20;
 
@@ -122,13 +122,28 @@ pub(crate) fn short(id: &str) -> &str {
 /// The candidates, one line each.
 pub(crate) fn several_words(reference: &str, candidates: &[CandidateView]) -> String {
     let mut words = format!("{} may mean any of these:", escape_line(reference));
-    for one in candidates {
+    let rows: Vec<[String; 3]> = candidates
+        .iter()
+        .map(|one| {
+            let name = clip(&one.conversation, NAME_MAX_CHARS);
+            [one.short_id.clone(), name, one.phase.clone()]
+        })
+        .collect();
+    let wide = |at: usize| {
+        rows.iter()
+            .map(|row| row.get(at).map_or(0, |cell| cells(cell)))
+            .max()
+    };
+    let (ids, names, phases) = (wide(0), wide(1), wide(2));
+    for ([id, name, phase], one) in rows.iter().zip(candidates) {
+        let pad =
+            |text: &str, to: Option<usize>| " ".repeat(to.unwrap_or(0).saturating_sub(cells(text)));
         let _written = write!(
             words,
-            "\n  {}  {}  {}  {}",
-            one.short_id,
-            clip(&one.conversation, NAME_MAX_CHARS),
-            one.phase,
+            "\n  {id}{}  {name}{}  {phase}{}  {}",
+            pad(id, ids),
+            pad(name, names),
+            pad(phase, phases),
             clip(&one.text, TEXT_MAX_CHARS)
         );
     }

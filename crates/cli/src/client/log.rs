@@ -223,7 +223,7 @@ fn said(message: &MessageView, many: bool, page: &mut Page) {
         true => format!(" in {}", message.conversation),
         false => String::new(),
     };
-    let head = format!("{}  ", when(message.received_at));
+    let head = format!("{}  ", when(message.received_at.ms()));
     let who = format!("{}{place}", sender(message));
     let id = page.paint.dim(&format!("  {}", short(&message.message_id)));
     let line = format!(
@@ -238,14 +238,15 @@ fn said(message: &MessageView, many: bool, page: &mut Page) {
 fn ended(message: &MessageView, many: bool, page: &mut Page) {
     match &message.answer {
         Some(answer) => {
-            let took = span(answer.created_at.saturating_sub(message.received_at));
+            let took = span(answer.created_at.since_ms(message.received_at));
             let who = match many {
                 true => format!("Codex in {}", message.conversation),
                 false => "Codex".to_owned(),
             };
             let line = format!(
                 "{}{}{}",
-                page.paint.dim(&format!("{}  ", when(answer.created_at))),
+                page.paint
+                    .dim(&format!("{}  ", when(answer.created_at.ms()))),
                 page.paint.bold(&term::escape_line(&who)),
                 page.paint.dim(&format!("  after {took}"))
             );
@@ -258,6 +259,9 @@ fn ended(message: &MessageView, many: bool, page: &mut Page) {
 
 /// Where it is, and why, in one line.
 fn now(message: &MessageView, page: &mut Page) {
+    if message.requests.iter().any(|one| one.state == "open") {
+        return;
+    }
     let look = match message.phase.as_str() {
         phase if phase == Phase::WaitingForYou.as_str() => YELLOW,
         phase if phase == Phase::Failed.as_str() => BOLD,

@@ -70,7 +70,7 @@ fn words(found: &ConversationList, asked: &[ApprovalView], now_ms: i64, mut page
     let before = width + PHASE_CELLS + AGE_CELLS + 6;
     for one in &found.conversations {
         let phase = one.phase.as_deref().unwrap_or("empty");
-        let (name, age) = (name(one), span(now_ms.saturating_sub(one.active_at)));
+        let (name, age) = (name(one), span(now_ms.saturating_sub(one.active_at.ms())));
         let pad = |text: &str, to: usize| " ".repeat(to.saturating_sub(cells(text)));
         let head = format!(
             "{}{}  {}{}  {age}{}  ",

@@ -3,6 +3,7 @@
 
 use super::find::short;
 use super::log::sender;
+use super::now_ms;
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW, phase_look};
 use bridge_daemon::term::{cells, span, when};
 use bridge_front::{
@@ -68,7 +69,7 @@ fn title(message: &MessageView, task: Option<&str>, page: &mut Page) {
         "you" => "from you".to_owned(),
         sender => format!("from {sender} on {}", message.channel),
     };
-    let said = format!("{from}{place}, {}", when(message.received_at));
+    let said = format!("{from}{place}, {}", when(message.received_at.ms()));
     page.hang(&head, cells(id) + cells(phase) + 4, &said, DIM);
 }
 
@@ -80,29 +81,53 @@ fn outcome(message: &MessageView, page: &mut Page) {
                 "shared" => ", together with the message whose turn took it",
                 _ => "",
             };
-            let took = span(answer.created_at.saturating_sub(message.received_at));
-            let title = format!("Codex, {}, after {took}{source}", when(answer.created_at));
+            let took = span(answer.created_at.since_ms(message.received_at));
+            let title = format!(
+                "Codex, {}, after {took}{source}",
+                when(answer.created_at.ms())
+            );
             page.line(0, &title, BOLD);
             page.block(0, &answer.text, PLAIN);
         }
         None => {
+            if questions(message, 0, page) {
+                return;
+            }
             let head = page.paint.bold("no answer: ");
             page.hang(&head, 11, &message.why.now, PLAIN);
             page.field("next:", 11, &message.why.next);
-            questions(message, 0, page);
         }
     }
 }
 
-/// What Codex waits for, with the command that answers it.
-pub(super) fn questions(message: &MessageView, indent: usize, page: &mut Page) {
+/// What Codex waits for, with the command that answers it; whether there is anything.
+pub(super) fn questions(message: &MessageView, indent: usize, page: &mut Page) -> bool {
+    let mut any = false;
     for request in message.requests.iter().filter(|one| one.state == "open") {
-        let said = format!(
-            "Codex asks {0}: {1}: `codex-bridge approve {0}` or `codex-bridge decline {0}`",
-            request.code, request.headline
+        any = true;
+        let code = &request.code;
+        page.line(
+            indent,
+            &format!("Codex asks {code}: {}", request.headline),
+            BOLD,
         );
-        page.line(indent, &said, YELLOW);
+        let left = span(request.deadline.ms().saturating_sub(now_ms()));
+        let how = match request.wants.as_str() {
+            "approval" | "visit" => format!("`codex-bridge approve {code}`"),
+            _ => format!(
+                "`codex-bridge respond {} {code} accept --answers JSON`",
+                short(&message.message_id)
+            ),
+        };
+        let how = format!("{how} or `codex-bridge decline {code}`");
+        page.line(indent + 2, &how, YELLOW);
+        page.line(
+            indent + 2,
+            &format!("declined in {left} if nobody answers"),
+            DIM,
+        );
     }
+    any
 }
 
 /// All that is on record.
@@ -135,7 +160,7 @@ fn record(story: &StoryView, page: &mut Page) {
             "" => String::new(),
             detail => format!(" ({detail})"),
         };
-        let said = format!("{} {}: {}{detail}", when(act.at), act.by, act.what);
+        let said = format!("{} {}: {}{detail}", when(act.at.ms()), act.by, act.what);
         page.field("by hand", NAME_WIDTH, &said);
     }
 }
@@ -190,9 +215,9 @@ pub(super) fn file_words(file: &FileView) -> String {
 }
 
 fn tell_attempt(attempt: &AttemptView, page: &mut Page) {
-    let mut said = format!("{} {}", when(attempt.started_at), attempt.state);
+    let mut said = format!("{} {}", when(attempt.started_at.ms()), attempt.state);
     if let Some(ended) = attempt.ended_at {
-        let took = span(ended.saturating_sub(attempt.started_at));
+        let took = span(ended.since_ms(attempt.started_at));
         said.push_str(&format!(" after {took}"));
     }
     said.push_str(&format!(", {}", attempt.sandbox));
@@ -226,7 +251,7 @@ fn tell_reply(reply: &ReplyView, page: &mut Page) {
         tries => said.push_str(&format!(" after {tries} tries")),
     }
     if let Some(at) = reply.not_before {
-        said.push_str(&format!(", not before {}", when(at)));
+        said.push_str(&format!(", not before {}", when(at.ms())));
     }
     if let Some(receipt) = &reply.receipt {
         said.push_str(&format!(" ({receipt})"));

@@ -29,7 +29,9 @@ pub(crate) use demo::ApiDemoClient;
 pub(crate) use interrupt::stop;
 pub(crate) use log::log;
 pub(crate) use ls::ls;
-pub(crate) use output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, exit_code, print, print_json};
+pub(crate) use output::{
+    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json,
+};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;

@@ -26,6 +26,14 @@ pub(crate) fn phase_look(phase: &str) -> Look {
     }
 }
 
+/// Cells of a text that may be painted: sequences of colours take none.
+fn painted_cells(text: &str) -> usize {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().map_or(0, cells);
+    let painted = parts.filter_map(|part| part.split_once('m'));
+    painted.fold(first, |sum, (_, rest)| sum + cells(rest))
+}
+
 /// Lines that are collected and printed once.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -50,18 +58,29 @@ impl Page {
         self.width
     }
 
-    /// A line behind `head`, which is painted already and takes `indent` cells; a folded line goes on below its text.
+    /// A line behind `head`, which is painted already; a folded line goes on at `indent`.
     pub(crate) fn hang(&mut self, head: &str, indent: usize, text: &str, look: Look) {
         let text = escape_line(text);
+        // What the head takes more than the indent stands before the text while it is folded.
+        let more = "-".repeat(painted_cells(head).saturating_sub(indent));
         let pieces = match self.width {
-            None => vec![text.into_owned()],
-            Some(width) => fold(&text, width.saturating_sub(indent).max(ROOM_MIN)),
+            None => vec![format!("{more}{text}")],
+            Some(width) => fold(
+                &format!("{more}{text}"),
+                width.saturating_sub(indent).max(ROOM_MIN),
+            ),
         };
         for (at, piece) in pieces.iter().enumerate() {
-            match at {
-                0 => self.text.push_str(head),
-                _ => self.text.extend(std::iter::repeat_n(' ', indent)),
-            }
+            let piece = match at {
+                0 => {
+                    self.text.push_str(head);
+                    piece.strip_prefix(&more).unwrap_or("")
+                }
+                _ => {
+                    self.text.extend(std::iter::repeat_n(' ', indent));
+                    piece
+                }
+            };
             self.text.push_str(&look(self.paint, piece.trim_end()));
             self.text.push('\n');
         }
@@ -112,12 +131,18 @@ mod tests {
     fn folded_lines_hang_below_their_text() {
         let mut page = Page::new(Paint::plain(), Some(30));
         page.hang("name  ", 6, "one two three four five six seven", PLAIN);
+        page.hang(
+            &Paint::always().bold("a8945be2"),
+            2,
+            " is done in main today",
+            PLAIN,
+        );
         page.block(2, "a\n\u{1b}[2J", PLAIN);
         page.gap();
         page.gap();
         assert_eq!(
             page.into_text(),
-            "name  one two three four five \n      six seven\n  a\n  \\e[2J\n\n"
+            "name  one two three four five \n      six seven\n\u{1b}[1ma8945be2\u{1b}[0m is done in main today\n  a\n  \\e[2J\n\n"
                 .replace("five \n", "five\n")
         );
     }

@@ -55,8 +55,12 @@ fn why_words(story: &StoryView, task: Option<&str>, mut page: Page) -> String {
         task.unwrap_or_else(|| short(&message.message_id)),
         &message.phase,
     );
+    let is = match phase.as_str() {
+        "failed" => "",
+        _ => "is ",
+    };
     let head = format!(
-        "{} is {}",
+        "{} {is}{}",
         page.paint.bold(id),
         phase_look(phase)(page.paint, phase)
     );
@@ -67,9 +71,10 @@ fn why_words(story: &StoryView, task: Option<&str>, mut page: Page) -> String {
     };
     let about = format!("{place}: {}", line.unwrap_or_default());
     page.hang(&head, 2, &about, PLAIN);
-    page.field("  now", WHY_WIDTH, &message.why.now);
-    page.field("  next", WHY_WIDTH, &message.why.next);
-    questions(message, 2, &mut page);
+    if !questions(message, 2, &mut page) {
+        page.field("  now", WHY_WIDTH, &message.why.now);
+        page.field("  next", WHY_WIDTH, &message.why.next);
+    }
     // What went wrong on the way to an answer explains nothing any more.
     let failure = message.failure.as_ref();
     if let Some(failure) = failure.filter(|_| message.answer.is_none())

@@ -151,7 +151,7 @@ impl Seen {
         });
         for request in self.asked.iter().take(NAMED_MAX) {
             let code = request.handle();
-            let left = span(request.deadline.saturating_sub(now_ms));
+            let left = span(request.deadline.ms().saturating_sub(now_ms));
             let whose = match &request.task_id {
                 Some(task) => task.clone(),
                 None => format!("{}, {}", request.conversation, short(&request.message_id)),

@@ -8,6 +8,7 @@ use super::extract::Who;
 use super::permits::StreamPermit;
 use super::requests::RequestView;
 use super::{Context, ProblemResponse};
+use crate::Time;
 use crate::live::AllChanges;
 use crate::{BridgeService, EventView};
 use axum::extract::State;
@@ -43,8 +44,8 @@ const REMEMBERED_MAX: usize = 4096;
 /// lists.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MarkView {
-    /// Milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
 }
 
 /// `state` on `/v1/events`: a message is somewhere else in its life.
@@ -60,8 +61,8 @@ pub struct StateChange {
     pub state: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
-    /// Milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
 }
 
 /// `item` on `/v1/events`: something happened in a turn.
@@ -154,7 +155,7 @@ impl<D: BridgeService> ChangeStream<D> {
     }
 
     fn mark(&mut self, name: &str, at: Timestamp) {
-        let data = serde_json::to_string(&MarkView { at: at.0 });
+        let data = serde_json::to_string(&MarkView { at: at.into() });
         let event = Event::default().event(name).data(data.unwrap_or_default());
         self.queue.push_back((event, Some(at)));
     }
@@ -334,7 +335,7 @@ impl Published {
                 channel: message.channel.to_string(),
                 state: state.0.to_owned(),
                 attempt: state.1,
-                at: message.life.updated_at.0,
+                at: message.life.updated_at.into(),
             };
             events.extend(event_of("state", &state));
         }

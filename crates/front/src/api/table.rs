@@ -3,12 +3,13 @@
 
 use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
+use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{
     all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, requests,
     status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
-use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
+use crate::control::{Scope, StartArgs};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
     DecisionView, FoundView, MessageList, NewToken, ReloadView, RequestEntry, RequestList,
@@ -152,7 +153,7 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::start::<D>,
         )
         .takes::<StartArgs>()
-        .answers::<TaskEnvelope>()
+        .answers::<TaskReply>()
         .with_statuses(&[201, 200])
         .with_headers(&[(
             "Idempotency-Key",
@@ -160,14 +161,14 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
         )]),
         Route::get("/v1/tasks", READ, "Tasks, newest first", tasks::list::<D>)
             .asks::<tasks::TaskPage>()
-            .answers::<TaskListEnvelope>(),
+            .answers::<TaskPageView>(),
         Route::get(
             "/v1/tasks/{id}",
             READ,
             "One task, or a message as one",
             tasks::show::<D>,
         )
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::get(
             "/v1/tasks/{id}/events",
             READ,
@@ -190,7 +191,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::steer::<D>,
         )
         .takes::<tasks::SteerBody>()
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/messages/{id}/steer",
             CONTROL,
@@ -199,7 +200,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::steer::<D>,
         )
         .takes::<tasks::SteerBody>()
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/{id}/interrupt",
             CONTROL,
@@ -207,7 +208,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             "End everything of a task that has no answer",
             tasks::interrupt::<D>,
         )
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/{id}/respond",
             CONTROL,
@@ -216,7 +217,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::respond::<D>,
         )
         .takes::<tasks::RespondBody>()
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/notify-completed",
             CONTROL,
@@ -225,7 +226,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::notify::<D>,
         )
         .takes::<tasks::NotifyBody>()
-        .answers::<NotifyEnvelope>(),
+        .answers::<NotifyReply>(),
     ]
 }
 
@@ -294,7 +295,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/redrive",
             CONTROL,
             Trace::Audit(&["redrive"]),
-            "Send a dead letter again, or let a parked message go on",
+            "Send a failed message again, or let a parked message go on",
             operator::redrive::<D>,
         )
         .answers::<ActView>()
@@ -303,7 +304,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/drop",
             CONTROL,
             Trace::Audit(&["discard"]),
-            "Give a dead letter or a parked message up",
+            "Give a failed or a parked message up",
             operator::discard::<D>,
         )
         .answers::<ActView>(),

@@ -1,6 +1,8 @@
-//! Tasks over HTTP: control's acts with its envelopes; a refusal is a problem that says the same.
+//! Tasks over HTTP: control's acts, with its envelopes read into our own views; a refusal is a problem that says the
+//! same.
 
 use super::extract::{Body, Params, Who, idempotency_key};
+use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::control::{
@@ -11,6 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Which tasks.
@@ -56,7 +59,7 @@ pub(super) struct NotifyBody {
     dry_run: bool,
 }
 
-type Told = Result<Json<Value>, ProblemResponse>;
+type Told<T = TaskReply> = Result<Json<T>, ProblemResponse>;
 
 impl From<ControlError> for ProblemResponse {
     fn from(error: ControlError) -> Self {
@@ -72,18 +75,30 @@ impl From<ControlError> for ProblemResponse {
 }
 
 /// An envelope that says no is a problem here.
-fn told(envelope: Value) -> Told {
+fn told<T: DeserializeOwned>(envelope: Value) -> Told<T> {
     match envelope.get("success") {
         Some(Value::Bool(false)) => {
             let why = envelope.get("error").and_then(Value::as_str);
             let why = why.unwrap_or("it was refused");
             Err(ProblemResponse::new(StatusCode::CONFLICT, why))
         }
-        Some(_) | None => Ok(Json(envelope)),
+        Some(_) | None => Ok(Json(read(envelope)?)),
     }
 }
 
-async fn act<D: BridgeService>(context: Context<D>, Who(caller): Who, act: ControlAction) -> Told {
+/// An envelope in our own words.
+fn read<T: DeserializeOwned>(envelope: Value) -> Result<T, ProblemResponse> {
+    serde_json::from_value(envelope).map_err(|error| {
+        let said = format!("the answer can't be written as JSON: {error}");
+        ProblemResponse::new(StatusCode::INTERNAL_SERVER_ERROR, said)
+    })
+}
+
+async fn act<D: BridgeService, T: DeserializeOwned>(
+    context: Context<D>,
+    Who(caller): Who,
+    act: ControlAction,
+) -> Told<T> {
     let control = TaskService::new(context.service);
     told(control.act(&caller, act).await?)
 }
@@ -93,7 +108,7 @@ pub(super) async fn start<D: BridgeService>(
     Who(caller): Who,
     headers: HeaderMap,
     Body(args): Body<StartArgs>,
-) -> Result<(StatusCode, Json<Value>), ProblemResponse> {
+) -> Result<(StatusCode, Json<TaskReply>), ProblemResponse> {
     let args = StartArgs {
         key: idempotency_key(&headers)?,
         ..args
@@ -104,15 +119,15 @@ pub(super) async fn start<D: BridgeService>(
         Some(Value::Bool(true)) => StatusCode::OK,
         Some(_) | None => StatusCode::CREATED,
     };
-    Ok((status, Json(envelope)))
+    Ok((status, Json(read(envelope)?)))
 }
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Params(page): Params<TaskPage>,
-) -> Told {
+) -> Told<TaskPageView> {
     let control = TaskService::new(context.service);
-    Ok(Json(control.page(page.limit, page.before).await?))
+    Ok(Json(read(control.page(page.limit, page.before).await?)?))
 }
 
 pub(super) async fn show<D: BridgeService>(
@@ -164,7 +179,7 @@ pub(super) async fn notify<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Body(body): Body<NotifyBody>,
-) -> Told {
+) -> Told<NotifyReply> {
     let notify = ControlAction::NotifyCompleted {
         limit: body.limit,
         dry_run: body.dry_run,

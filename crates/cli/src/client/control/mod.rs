@@ -1,6 +1,6 @@
 //! The commands about tasks, questions and tokens: what they call, and what they print.
 //!
-//! `--json` prints the daemon's answers unchanged.
+//! `--json` prints the daemon's answers unchanged; a failure is printed by `main`, in the one form.
 
 mod requests;
 mod senders;
@@ -15,11 +15,9 @@ pub(crate) use task::task_status;
 pub(super) use task_text::text;
 
 use super::api::{ApiClient, ClientError};
-use super::output::print_json;
 use super::watch::watch;
 use crate::cli::{ControlCommand, OutputArgs};
 use serde::Serialize;
-use serde_json::json;
 use std::process::ExitCode;
 
 /// Runs one of them.
@@ -50,21 +48,7 @@ pub(super) fn answered<T: Serialize>(
     output: OutputArgs,
     words: impl FnOnce(&T) -> (String, ExitCode),
 ) -> anyhow::Result<ExitCode> {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => return refused(error, output),
-    };
+    let answer = answer?;
     let (words, code) = words(&answer);
     output.show(&answer, code, |_| words)
-}
-
-/// A refusal: programs get the envelope that says so, people a sentence.
-fn refused(error: ClientError, output: OutputArgs) -> anyhow::Result<ExitCode> {
-    match error {
-        ClientError::Refused(problem) | ClientError::NotNow(problem) if output.json => {
-            let envelope = json!({ "success": false, "error": problem.detail });
-            print_json(&envelope, ExitCode::FAILURE)
-        }
-        error => Err(error.into()),
-    }
 }

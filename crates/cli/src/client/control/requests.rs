@@ -1,11 +1,12 @@
 //! `requests`, `respond`, `approve` and `decline`: what Codex asks, from the command line.
 
-use super::{answered, refused};
+use super::answered;
 use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
 use crate::client::ask::{AnswerBy, ApprovalView};
 use crate::client::find::resolve;
 use crate::client::output::{print, print_json};
+use crate::client::screen::stdout_width;
 use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
 use bridge_daemon::term::{Paint, escape, escape_line};
@@ -38,7 +39,7 @@ fn list_words(requests: &[ApprovalView], paint: Paint) -> String {
     let mut lines = Vec::new();
     for request in requests {
         if request.is_open() {
-            lines.extend(request.lines(AnswerBy::Command, now, paint, None));
+            lines.extend(request.lines(AnswerBy::Command, now, paint, stdout_width()));
         } else {
             let said = format!(
                 "for {}: {}: {}",
@@ -79,10 +80,6 @@ pub(super) async fn decide(
 ) -> anyhow::Result<ExitCode> {
     let request = match find(client, &args.code).await? {
         Ok(request) => request,
-        Err(why) if args.output.json => {
-            let problem = json!({ "success": false, "error": why });
-            return print_json(&problem, ExitCode::FAILURE);
-        }
         Err(why) => bail!("nothing was answered: {why}"),
     };
     match client.decide(&request.request_id, decision, None).await {
@@ -97,7 +94,7 @@ pub(super) async fn decide(
             );
             print(&escape_line(&said), ExitCode::SUCCESS)
         }
-        Err(error) => refused(error, args.output),
+        Err(error) => Err(error.into()),
     }
 }
 

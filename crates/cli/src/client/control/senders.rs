@@ -1,7 +1,7 @@
 //! `token`, `peers` and `stop`: the senders that call over TCP, their credentials, and the end of all that one sent. A
 //! peer is a token with the scope `a2a` alone.
 
-use super::{answered, refused};
+use super::answered;
 use crate::cli::{OutputArgs, PeersCommand, TokenCommand};
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::output::{print, print_json};
@@ -130,7 +130,7 @@ fn show_made(
             }
             print(&escape_line(&made.token), ExitCode::SUCCESS)
         }
-        Err(error) => refused(error, output),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -204,8 +204,8 @@ fn peer_words(peers: &[TokenView]) -> String {
 
 fn use_words(token: &TokenView, used: &str) -> String {
     match (token.revoked_at, token.last_used_at) {
-        (Some(at), _) => format!("revoked {}", when(at)),
-        (None, Some(at)) => format!("last {used} {}", when(at)),
+        (Some(at), _) => format!("revoked {}", when(at.ms())),
+        (None, Some(at)) => format!("last {used} {}", when(at.ms())),
         (None, None) => format!("never {used}"),
     }
 }

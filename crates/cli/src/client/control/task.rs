@@ -7,8 +7,9 @@ use crate::client::api::ApiClient;
 use crate::client::find::resolve;
 use crate::client::now_ms;
 use crate::client::output::exit_code;
+use crate::client::page::Page;
 use anyhow::Context;
-use bridge_daemon::term::{Paint, escape, escape_line};
+use bridge_daemon::term::{escape, escape_line};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,9 +22,8 @@ pub(crate) async fn task_status(
     output: OutputArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let paint = Paint::stdout(no_color);
     answered(client.task(id).await, output, |envelope: &Value| {
-        let words = task_words(&envelope["task"], now_ms(), paint);
+        let words = task_words(&envelope["task"], now_ms(), Page::stdout(no_color));
         (words, ExitCode::SUCCESS)
     })
 }
@@ -33,11 +33,13 @@ pub(super) async fn list(
     args: &ListArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let paint = Paint::stdout(no_color);
     let found = client.get(&format!("/v1/tasks?limit={}", args.limit)).await;
     answered(found, args.output, |envelope: &Value| {
         let tasks = envelope["tasks"].as_array().map_or(&[][..], Vec::as_slice);
-        (list_words(tasks, now_ms(), paint), ExitCode::SUCCESS)
+        (
+            list_words(tasks, now_ms(), Page::stdout(no_color)),
+            ExitCode::SUCCESS,
+        )
     })
 }
 
