@@ -12,7 +12,7 @@ use crate::policy::PolicyCommand;
 use bridge_daemon::config::{ConfigError, Environment};
 use bridge_daemon::key::KeyPlace;
 use bridge_daemon::state::StateDir;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// A daemon between people and agents on one side and the OpenAI Codex CLI on the other.
@@ -24,7 +24,8 @@ use std::path::PathBuf;
     name = "codex-bridge",
     version,
     propagate_version = true,
-    max_term_width = 100
+    max_term_width = 100,
+    disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -170,6 +171,11 @@ pub(crate) enum CliCommand {
     /// Run the daemon as a systemd service
     #[command(subcommand)]
     Service(ServiceCommand),
+    /// Print this help, that of a command, or with --all every command
+    Help(HelpArgs),
+    /// Prints names that shells complete (used by their scripts)
+    #[command(hide = true)]
+    Complete { kind: CompleteKind },
     /// Keeps one Codex process (used by the daemon)
     #[command(hide = true)]
     Keeper(KeeperArgs),
@@ -469,6 +475,8 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum ApiCommand {
     /// Print the OpenAPI document, as `GET /v1/openapi.json` gives it
     Schema,
+    /// Print the JSON Schemas of what `--json` prints, by command
+    Json,
     /// Print what holders of each scope may call and what turns of each tier may do, as Markdown
     Permissions,
 }
@@ -519,6 +527,26 @@ pub(crate) struct ServicePlace {
     /// Of this machine, as a user of its own; needs root to write
     #[arg(long)]
     pub(crate) system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// Every command, also the rare ones
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) all: bool,
+    /// Which command
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// What a shell completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompleteKind {
+    /// Messages, tasks and conversations
+    Ids,
+    Conversations,
+    /// What Codex asks
+    Codes,
 }
 
 #[derive(Debug, Args)]

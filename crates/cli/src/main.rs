@@ -7,10 +7,13 @@ mod backup;
 mod call;
 mod cli;
 mod client;
+mod completion;
 mod doctor;
+mod help;
 mod mcp;
 mod permissions;
 mod policy;
+mod schemas;
 mod serve;
 mod service;
 
@@ -20,7 +23,7 @@ use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use cli::{
     ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, DeadCommand, KeeperArgs,
     KeeperExecArgs, SendArgs,
@@ -36,7 +39,7 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
+    let matches = help::command().get_matches();
     let Cli { command, common } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
@@ -143,6 +146,7 @@ async fn dispatch(
         CliCommand::Reload(output) => client::reload(&api()?, output).await,
         CliCommand::Policy(command) => policy::run(command, &common, &environment),
         CliCommand::Api(ApiCommand::Schema) => Ok(bridge_daemon::print_openapi()),
+        CliCommand::Api(ApiCommand::Json) => schemas::print(),
         CliCommand::Api(ApiCommand::Permissions) => permissions::print(),
         CliCommand::Service(command) => service::run(&command, &common, &environment),
         CliCommand::Send(args) => send(&api()?, args, no_color).await,
@@ -153,7 +157,12 @@ async fn dispatch(
         CliCommand::Show(args) => client::show(&api()?, &args, no_color).await,
         CliCommand::Why(args) => client::why(&api()?, &args, no_color).await,
         // It needs no daemon.
-        CliCommand::Control(ControlCommand::Completions { shell }) => completions(shell),
+        CliCommand::Control(ControlCommand::Completions { shell }) => completion::script(shell),
+        CliCommand::Help(args) => help::help(&args),
+        CliCommand::Complete { kind } => match api() {
+            Ok(api) => completion::names(&api, kind).await,
+            Err(_) => Ok(ExitCode::SUCCESS),
+        },
         CliCommand::Control(command) => client::control(&api()?, command, no_color).await,
         CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
         CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
@@ -192,13 +201,6 @@ fn text_or_stdin(text: String) -> anyhow::Result<String> {
         "-" => read_stdin(),
         _ => Ok(text),
     }
-}
-
-fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
-    let script = String::from_utf8_lossy(&script);
-    client::print(script.trim_end(), ExitCode::SUCCESS)
 }
 
 fn read_stdin() -> anyhow::Result<String> {

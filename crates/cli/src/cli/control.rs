@@ -20,8 +20,14 @@ pub(crate) enum ControlCommand {
     /// What Codex asks and nobody has answered yet
     Requests(RequestsArgs),
     /// Accept what Codex asks, once
+    #[command(
+        after_help = "`requests` and `watch` show what is asked, with its code. The first valid answer counts.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExample: codex-bridge approve k3x9qz"
+    )]
     Approve(DecideArgs),
     /// Decline what Codex asks; its turn goes on without it
+    #[command(
+        after_help = "`requests` and `watch` show what is asked, with its code. The first valid answer counts.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExample: codex-bridge decline k3x9qz"
+    )]
     Decline(DecideArgs),
     /// Send the notifications of finished tasks that were not sent yet
     NotifyCompleted(NotifyArgs),
@@ -43,7 +49,9 @@ pub(crate) enum ControlCommand {
 }
 
 const COMPLETIONS_HELP: &str = "\
-bash:  codex-bridge completions bash > ~/.local/share/bash-completion/completions/codex-bridge
+Ids, conversations and codes are completed as well, as the daemon knows them.
+
+bash, in ~/.bashrc:  source <(codex-bridge completions bash)
 zsh:   codex-bridge completions zsh > \"${fpath[1]}/_codex-bridge\"
 fish:  codex-bridge completions fish > ~/.config/fish/completions/codex-bridge.fish";
 
@@ -165,9 +173,6 @@ pub(crate) struct RequestsArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "`requests` and `watch` show what is asked, with its code. The first valid answer counts.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExample: codex-bridge approve k3x9qz"
-)]
 pub(crate) struct DecideArgs {
     /// The request's code or id
     #[arg(value_name = "CODE")]

@@ -12,6 +12,7 @@ use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX, REDRIVE_MAX};
 use bridge_core::requester::LOCAL_OWNER;
 use bridge_daemon::term::{self, escape, span};
 use bridge_front::{ActView, DeadList, DeadView, MessageView, StoryView};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -158,7 +159,7 @@ fn is_about(error: &ClientError) -> bool {
 }
 
 /// One that could not be done.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct NotDone {
     message_id: String,
     reason: String,
@@ -227,9 +228,13 @@ fn agreed(count: usize) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Redriven {
+/// What `retry --json` prints.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "RetryReport")]
+pub(crate) struct Redriven {
+    /// Those that were sent again.
     redriven: Vec<ActView>,
+    /// Those that were not, and why.
     refused: Vec<NotDone>,
     /// Ids that were not sent again, because too many before them died again.
     left: Vec<String>,

@@ -10,6 +10,7 @@ use super::watch::{FollowOutcome, Watcher};
 use crate::cli::{OutputArgs, StopArgs};
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, escape};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -22,8 +23,8 @@ const STOP_GIVEN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What stopping a message came to.
-#[derive(Debug, Serialize)]
-struct StopReport {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StopReport {
     message_id: String,
     /// `cancelled`, `stopping`, `answered`, `dead`, `too_late` or `steered`.
     outcome: &'static str,

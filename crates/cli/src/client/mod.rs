@@ -11,6 +11,7 @@ mod interrupt;
 mod log;
 mod ls;
 mod message;
+mod names;
 mod output;
 mod page;
 mod screen;
@@ -23,15 +24,18 @@ mod watch;
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 pub(crate) use control::control;
 use control::task_status;
-pub(crate) use dead::dead;
+pub(crate) use dead::{Redriven as RetryReport, dead};
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
-pub(crate) use interrupt::stop;
+pub(crate) use interrupt::{StopReport, stop};
 pub(crate) use log::log;
 pub(crate) use ls::ls;
+pub(crate) use names::names;
 pub(crate) use output::{
     EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json,
 };
+pub(crate) use page::{PLAIN, Page};
+pub(crate) use screen::stdout_width;
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;

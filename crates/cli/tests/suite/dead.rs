@@ -30,10 +30,10 @@ async fn dead_letter_redrives_on_same_thread() {
 
     let list = world.run(&["dead", "list"]).await;
     for words in [
-        id.as_str(),
-        "dead for ",
+        &id[28..],
+        "failed ",
         "1 attempt",
-        "local owner in local/a",
+        "in a, from you",
         "the model refused the request",
         "> fail:400:1 echo:after all\n",
         "codex-bridge retry ID",
@@ -45,7 +45,7 @@ async fn dead_letter_redrives_on_same_thread() {
     assert_eq!(dead[0]["attempts"], 1);
     assert_eq!(dead[0]["answered"], false);
     let status = world.run(&["status"]).await;
-    let hint = "`codex-bridge dead list` shows them";
+    let hint = "`codex-bridge failed` shows them";
     assert!(status.stdout.contains(hint), "{status:?}");
     let shown = world.run(&["dead", "show", &id]).await;
     for words in ["attempt 1", "second line", "no answer: it failed"] {

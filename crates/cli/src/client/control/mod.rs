@@ -38,7 +38,7 @@ pub(crate) async fn control(
         ControlCommand::Watch(args) => watch(client, args, no_color).await,
         ControlCommand::Token(command) => senders::token(client, command).await,
         ControlCommand::Peers(command) => senders::peers(client, command).await,
-        ControlCommand::Completions { shell } => crate::completions(shell),
+        ControlCommand::Completions { shell } => crate::completion::script(shell),
     }
 }
 
