@@ -222,7 +222,11 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
             ),
         ),
         MessageState::Cancelled { reason } => {
-            (format!("it was stopped: {reason}"), "nothing".to_owned())
+            let says = match reason.strip_prefix("stopped ") {
+                Some(by) => format!("it was stopped {by}"),
+                None => format!("it was stopped: {reason}"),
+            };
+            (says, "nothing".to_owned())
         }
     }
 }

@@ -49,7 +49,7 @@ async fn task_steers_and_survives_restart() {
     let whole = status["task"]["answer"].as_str().unwrap();
     assert_eq!(whole.lines().last().unwrap(), answer);
     let list = world.run(&["list"]).await;
-    assert!(list.stdout.contains(&format!("{id} completed")), "{list:?}");
+    assert!(list.stdout.contains(&format!("{id}  done")), "{list:?}");
     let late = world.run(&["steer", &id, "too late"]).await;
     assert_eq!(late.code, Some(1), "{late:?}");
     assert_eq!(daemon.stop().await, Some(0));

@@ -108,7 +108,7 @@ pub(super) async fn list<D: BridgeService>(
         .await?;
     let next = PageQuery::next(&conversations, limit, |last| {
         let id = &last.conversation.conversation_id;
-        format!("{}.{id}", last.active_at)
+        format!("{}.{id}", last.active_at.ms())
     });
     Ok(Json(ConversationList {
         conversations,
