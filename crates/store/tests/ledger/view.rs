@@ -194,7 +194,8 @@ impl View {
         self.add("after in it", after);
         let first = rows.messages_after(conversation, None, 1)?;
         self.add("first in it", first);
-        let newest = rows.newest_of_sender(&message.sender, &[message.channel.clone()])?;
+        let newest =
+            rows.newest_of_sender(&message.sender, std::slice::from_ref(&message.channel))?;
         self.add("newest of sender", newest);
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);

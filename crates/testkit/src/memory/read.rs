@@ -620,11 +620,7 @@ impl Read for MemoryRows {
     }
 
     fn started_tasks_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<Task>, RowsError> {
-        let mut found = self.newest_started(None, usize::MAX);
-        found.retain(|task| task.task_id.as_str().starts_with(prefix));
-        found.sort_by(|a, b| a.task_id.cmp(&b.task_id));
-        found.truncate(page(limit));
-        Ok(found)
+        Ok(self.started_by_prefix(prefix, page(limit)))
     }
 
     fn agent_tasks(&self, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {

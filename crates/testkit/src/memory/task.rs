@@ -115,6 +115,14 @@ impl MemoryRows {
         task.terms().map(|terms| terms.sandbox)
     }
 
+    pub(super) fn started_by_prefix(&self, prefix: &str, limit: usize) -> Vec<Task> {
+        let mut found = self.newest_started(None, usize::MAX);
+        found.retain(|task| task.task_id.as_str().starts_with(prefix));
+        found.sort_by(|a, b| a.task_id.cmp(&b.task_id));
+        found.truncate(limit);
+        found
+    }
+
     pub(super) fn newest_started(&self, before: Option<&TaskId>, limit: usize) -> Vec<Task> {
         let row = |id: &TaskId| {
             let mut rows = self.started.iter();
