@@ -119,11 +119,11 @@ pub(crate) enum CliCommand {
     Log(LogArgs),
     /// Print a message or task and its answer
     Show(ShowArgs),
-    /// Explain where a message or task is, what it waits for and what happens next
+    /// Explain where a message or task is, and what happens next
     Why(IdArgs),
     #[command(flatten)]
     Control(ControlCommand),
-    /// Stop a task or a message, before it began or while Codex works on it; or all of one sender
+    /// Stop a message or a task, waiting or at work; or all of one sender
     #[command(aliases = ["interrupt", "cancel"])]
     Stop(StopArgs),
     /// List messages that only you can move on: failed, or waiting for you
@@ -142,7 +142,7 @@ pub(crate) enum CliCommand {
     /// Older names: list, show, redrive, drop
     #[command(subcommand, hide = true)]
     Dead(DeadCommand),
-    /// Show what needs you, how many messages are where and how the daemon is, or how one message or task is
+    /// Show what needs you, and how the daemon is; or how one message or task is
     Status(StatusArgs),
     /// Serve MCP on standard input and output, for agents that start it themselves
     Mcp(McpArgs),

@@ -69,7 +69,10 @@ fn groups(command: &Command, width: usize) -> String {
         page.line(0, &format!("{group}:"), client::PLAIN);
         for name in names {
             if let Some(about) = about(name) {
-                page.field(&format!("  {name}"), NAME_WIDTH, &about.to_string());
+                // The rest of the sentence is in the command's own help.
+                let about = about.to_string();
+                let about = about.split([';', ':']).next().unwrap_or(&about);
+                page.field(&format!("  {name}"), NAME_WIDTH, about);
             }
         }
         page.gap();

@@ -223,7 +223,17 @@ fn read_stdin() -> anyhow::Result<String> {
 }
 
 fn complain(error: &str) -> ExitCode {
-    term::complain(&term::escape(error));
+    let error = term::escape(error);
+    for line in error.lines() {
+        match client::stderr_width() {
+            None => term::complain(line),
+            Some(width) => {
+                for piece in term::fold(line, width) {
+                    term::complain(piece.trim_end());
+                }
+            }
+        }
+    }
     ExitCode::FAILURE
 }
 

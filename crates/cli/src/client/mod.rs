@@ -35,7 +35,7 @@ pub(crate) use output::{
     EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json,
 };
 pub(crate) use page::{PLAIN, Page};
-pub(crate) use screen::stdout_width;
+pub(crate) use screen::{stderr_width, stdout_width};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;

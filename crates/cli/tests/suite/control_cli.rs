@@ -383,7 +383,7 @@ async fn task_commands_call_their_routes() {
             &["list", "--limit", "3"],
             "GET /v1/tasks?limit=3",
             Value::Null,
-            "codex-0123456789ab working",
+            "codex-0123456789ab  working",
         ),
         (
             &["steer", "codex-0123456789ab", "left"],

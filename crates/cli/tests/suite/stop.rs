@@ -54,8 +54,8 @@ async fn pending_message_cancels_immediately() {
         ],
     );
     for (id, says) in [
-        ("00000000-dead", "there is no message"),
-        ("../x", "is no message's id"),
+        ("00000000-dead", "nothing is called 00000000-dead"),
+        ("../x", "nothing is called ../x"),
     ] {
         world.run(&["interrupt", id]).await.must(1, &[says]);
     }
