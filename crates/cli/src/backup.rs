@@ -169,7 +169,7 @@ fn recovered_words((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Stri
     };
     let words = match recovered {
         Recovered::Sound { messages } => format!(
-            "the ledger is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the ledger away first: what is not finished in a backup may have run since, and becomes a dead letter"
+            "the ledger is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the ledger away first: what is not finished in a backup may have run since, and counts as failed"
         ),
         Recovered::Finished { damaged } => format!(
             "an earlier recovery was cut at its end, which is done now; the new ledger is in place{}",
@@ -219,7 +219,7 @@ fn report_words(report: &RecoveryReport) -> String {
     let named =
         |notice: &RecoveryNotice| format!("{}  {}", notice.message_id, escape_line(&notice.what));
     section(
-        "dead letters now (`codex-bridge dead redrive ID` runs one again, if you know that it did not)",
+        "failed messages now (`codex-bridge retry ID` runs one again, if you know that it did not)",
         &mut report.buried.iter().map(named),
     );
     section(

@@ -4,7 +4,7 @@ mod control;
 
 pub(crate) use control::{
     ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
-    StartTaskArgs, SteerArgs, StopArgs, TokenCommand, WatchArgs,
+    StartTaskArgs, SteerArgs, TokenCommand, WatchArgs,
 };
 
 use crate::audit::AuditArgs;
@@ -12,7 +12,7 @@ use crate::policy::PolicyCommand;
 use bridge_daemon::config::{ConfigError, Environment};
 use bridge_daemon::ledger_key::KeyLocation;
 use bridge_daemon::state::StateDir;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// A daemon between people and agents on one side and the OpenAI Codex CLI on the other.
@@ -24,7 +24,8 @@ use std::path::PathBuf;
     name = "codex-bridge",
     version,
     propagate_version = true,
-    max_term_width = 100
+    max_term_width = 100,
+    disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -69,15 +70,15 @@ pub(crate) struct WorkdirArg {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TaskArg {
-    /// The task's or message's id, or the beginning of it
-    #[arg(value_name = "TASK")]
+    /// A task or message: its id, the end or beginning of it, the name of a conversation, or `last`
+    #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
 
 // The dead letters that a command is about, beside its own flag `--all`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeadIds {
-    /// Ids, or their beginnings
+    /// Messages or tasks: ids, their ends or beginnings, names of conversations, or `last`
     #[arg(
         value_name = "ID",
         required_unless_present = "all",
@@ -112,19 +113,36 @@ pub(crate) enum CliCommand {
     Send(SendArgs),
     /// Ask another agent over A2A, and print its answer; needs no daemon
     Call(CallArgs),
-    /// Print a message and its answer
-    Show(IdArgs),
-    /// Explain where a message is, what it waits for and what happens next
+    /// List conversations: what needs you first, then the newest
+    Ls(LsArgs),
+    /// Print what was said, both sides, newest last; -f goes on with what comes
+    Log(LogArgs),
+    /// Print a message or task and its answer
+    Show(ShowArgs),
+    /// Explain where a message or task is, and what happens next
     Why(IdArgs),
     #[command(flatten)]
     Control(ControlCommand),
-    /// Stop a task or a message, before it began or while Codex works on it
-    #[command(alias = "cancel")]
-    Interrupt(InterruptArgs),
-    /// Messages that only you can move on: given up, or waiting for your word
-    #[command(subcommand)]
+    /// Stop a message or a task, waiting or at work; or all of one sender
+    #[command(aliases = ["interrupt", "cancel"])]
+    Stop(StopArgs),
+    /// List messages that only you can move on: failed, or waiting for you
+    #[command(after_help = "Example: codex-bridge failed --limit 5")]
+    Failed(DeadListArgs),
+    /// Send failed messages again: to the end of their conversations, or on from where they were cut
+    #[command(
+        after_help = "One that has an answer is only delivered again. At most 100 go at once and 8 are under way at a time; after 3 failures in a row the rest is left.\n\nExit codes: 0 all were sent again; 1 some were not, it says which\n\nExamples:\n  codex-bridge retry last\n  codex-bridge retry --all --per-second 2"
+    )]
+    Retry(RedriveArgs),
+    /// Give failed messages up for good; their texts stay readable until retention removes them
+    #[command(
+        after_help = "Exit codes: 0 all were given up; 1 some were not, it says which\n\nExample: codex-bridge discard a8945be2"
+    )]
+    Discard(DropArgs),
+    /// Older names: list, show, redrive, drop
+    #[command(subcommand, hide = true)]
     Dead(DeadCommand),
-    /// Show how the daemon is and how many messages are where, or how one task is
+    /// Show what needs you, and how the daemon is; or how one message or task is
     Status(StatusArgs),
     /// Serve MCP on standard input and output, for agents that start it themselves
     Mcp(McpArgs),
@@ -153,6 +171,11 @@ pub(crate) enum CliCommand {
     /// Run the daemon as a systemd service
     #[command(subcommand)]
     Service(ServiceCommand),
+    /// Print this help, that of a command, or with --all every command
+    Help(HelpArgs),
+    /// Prints names that shells complete (used by their scripts)
+    #[command(hide = true)]
+    Complete { kind: CompleteKind },
     /// Keeps one Codex process (used by the daemon)
     #[command(hide = true)]
     Keeper(KeeperArgs),
@@ -261,7 +284,7 @@ pub(crate) struct CallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
-    /// The message's id, or the beginning of it
+    /// A message or task: its id, the end or beginning of it, the name of a conversation, or `last`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -269,37 +292,84 @@ pub(crate) struct IdArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt codex-3f2a"
-)]
-pub(crate) struct InterruptArgs {
-    /// The task's or message's id, or the beginning of it
+pub(crate) struct ShowArgs {
+    /// A message or task: its id, the end or beginning of it, the name of a conversation, or `last`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// How long to wait for the end of its turn; it is interrupted all the same
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub(crate) wait: u64,
+    /// Also all that is on record: attempts, events, replies, Codex's thread
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Conversations that wait for you come first, then the newest. `log`, `show`, `why` and `watch` take their names.\n\nExample: codex-bridge ls --limit 5"
+)]
+pub(crate) struct LsArgs {
+    /// How many
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 it was printed; 1 there is no such conversation; 130 you left -f\n\nExamples:\n  codex-bridge log              all conversations\n  codex-bridge log review -f    one, and what comes"
+)]
+pub(crate) struct LogArgs {
+    /// A conversation by its name, or by a message or task of it; without it all of them
+    #[arg(value_name = "CONVERSATION")]
+    pub(crate) conversation: Option<String>,
+    /// Go on with what is said from now on, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How many messages, the newest ones
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "With --sender everything of one sender is stopped: what waits is cancelled, what runs is interrupted. It can be said again: what is over stays as it is. A sender that may still send is stopped for good by `peers revoke` or `token revoke`, which leaves what runs.\n\nExit codes: 0 it is stopped, or there was nothing of the sender; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExamples:\n  codex-bridge stop last\n  codex-bridge stop codex-3f2a\n  codex-bridge stop --sender mallory"
+)]
+pub(crate) struct StopArgs {
+    /// A message or task: its id, the end or beginning of it, the name of a conversation, or `last`
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "sender",
+        conflicts_with = "sender"
+    )]
+    pub(crate) id: Option<String>,
+    /// How long to wait for the end of its turn; it is interrupted all the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) wait: u64,
+    /// Whose messages: the name of a token or peer, or the channel's own name for a sender
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sender: Option<String>,
+    /// Only on this channel, such as `a2a`, `local` or `task`
+    #[arg(long, value_name = "CHANNEL", requires = "sender")]
+    pub(crate) channel: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The older names of `failed`, `show -v`, `retry` and `discard`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
     /// List them, newest first, with the reason
-    #[command(after_help = "Example: codex-bridge dead list --limit 5")]
     List(DeadListArgs),
     /// Print one with its whole story
-    #[command(after_help = "Example: codex-bridge dead show 019a8c7e")]
     Show(IdArgs),
     /// Send them again: to the end of their conversations, or on from where they were cut
-    #[command(
-        after_help = "One that has an answer is only delivered again. At most 100 go at once and 8 are under way at a time; after 3 deaths in a row the rest is left.\n\nExit codes: 0 all were sent again; 1 some were not, it says which\n\nExample: codex-bridge dead redrive --all --per-second 2"
-    )]
+    #[command(alias = "retry")]
     Redrive(RedriveArgs),
     /// Give them up for good; their texts stay readable until retention removes them
-    #[command(
-        after_help = "Exit codes: 0 all were given up; 1 some were not, it says which\n\nExample: codex-bridge dead drop 019a8c7e"
-    )]
+    #[command(alias = "discard")]
     Drop(DropArgs),
 }
 
@@ -345,12 +415,15 @@ pub(crate) struct DropArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  codex-bridge status                the daemon\n  codex-bridge status codex-3f2a     one task: what it did last, and what it asks"
+    after_help = "Examples:\n  codex-bridge status                what needs you, and the daemon\n  codex-bridge status --watch        the same, whenever it changes\n  codex-bridge status codex-3f2a     one task: what it did last, and what it asks"
 )]
 pub(crate) struct StatusArgs {
-    /// A task's or message's id, or the beginning of it
-    #[arg(value_name = "TASK")]
-    pub(crate) task: Option<String>,
+    /// A message or task: its id, the end or beginning of it, the name of a conversation, or `last`
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Print it again whenever it changes, until Ctrl-C
+    #[arg(long, short, conflicts_with = "id")]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -380,7 +453,7 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it becomes a dead letter; `dead redrive` runs it again if you know that it did not."
+    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it counts as failed; `retry` runs it again if you know that it did not."
 )]
 pub(crate) struct RecoverArgs {
     /// Fill the holes from this backup
@@ -408,6 +481,8 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum ApiCommand {
     /// Print the OpenAPI document, as `GET /v1/openapi.json` gives it
     Schema,
+    /// Print the JSON Schemas of what `--json` prints, by command
+    Json,
     /// Print what holders of each scope may call and what turns of each tier may do, as Markdown
     Permissions,
 }
@@ -492,6 +567,26 @@ pub(crate) struct ServicePlace {
     /// Of this machine, as a user of its own; needs root to write
     #[arg(long)]
     pub(crate) system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// Every command, also the rare ones
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) all: bool,
+    /// Which command
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// What a shell completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompleteKind {
+    /// Messages, tasks and conversations
+    Ids,
+    Conversations,
+    /// What Codex asks
+    Codes,
 }
 
 #[derive(Debug, Args)]

@@ -7,12 +7,15 @@ mod backup;
 mod call;
 mod cli;
 mod client;
+mod completion;
 mod doctor;
+mod help;
 mod legacy;
 mod mcp;
 mod old_names;
 mod permissions;
 mod policy;
+mod schemas;
 mod serve;
 mod service;
 
@@ -22,12 +25,12 @@ use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, FromArgMatches};
 use cli::{
-    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, KeeperArgs, KeeperExecArgs,
-    SendArgs, StatusArgs,
+    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, DeadCommand, KeeperArgs,
+    KeeperExecArgs, SendArgs,
 };
-use client::{ApiClient, ClientError, SendOptions};
+use client::{ApiClient, ClientError, ErrorReport, SendOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,12 +42,36 @@ const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
     let arguments = old_names::translate(legacy::arguments(std::env::args_os()));
-    let Cli { command, common } = Cli::parse_from(arguments);
+    let matches = help::command().get_matches_from(arguments);
+    let Cli { command, common } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     match command {
         CliCommand::Keeper(args) => keep(args),
         CliCommand::KeeperExec(args) => keeper_exec(&args),
-        command => run(command, common).unwrap_or_else(|error| complain(&format!("{error:#}"))),
+        command => run(command, common).unwrap_or_else(|error| fail(&error, wants_json(&matches))),
     }
+}
+
+/// Whether the command was given `--json`.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten();
+    let below = matches.subcommand().map(|(_, below)| wants_json(below));
+    here.copied().unwrap_or(false) || below.unwrap_or(false)
+}
+
+/// A failure: for programs in one form on stdout, for people as a sentence.
+fn fail(error: &anyhow::Error, json: bool) -> ExitCode {
+    if !json {
+        return complain(&format!("{error:#}"));
+    }
+    let report = match error.downcast_ref::<ClientError>() {
+        Some(client) => ErrorReport::of(client),
+        None => ErrorReport::new("failed", format!("{error:#}")),
+    };
+    client::print_json(&report, ExitCode::FAILURE)
+        .unwrap_or_else(|error| complain(&format!("{error:#}")))
 }
 
 fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -57,19 +84,19 @@ fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
         runtime.shutdown_background();
     }
     done.map_err(|error| match error.downcast::<ClientError>() {
-        Ok(error) => explain(&error, state_dir.ok()),
+        Ok(error) => explain(error, state_dir.ok()).into(),
         Err(error) => error,
     })
 }
 
 /// That no daemon runs, or that this user may not ask it, says more than that its socket is silent.
-fn explain(error: &ClientError, state_dir: Option<PathBuf>) -> anyhow::Error {
+fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
     let state = state_dir.map(|path| StateDir::existing(&path));
     match state {
         Some(state) if error.is_silence_of(&state) && state.holder().is_none() => {
-            anyhow!("{}", state.absence())
+            state.absence().into()
         }
-        Some(_) | None => anyhow!("{error}"),
+        Some(_) | None => error,
     }
 }
 
@@ -101,6 +128,7 @@ async fn dispatch(
 ) -> anyhow::Result<ExitCode> {
     let no_color = environment.no_color();
     let api = || connect(&common, &environment);
+    let dead = async |api: &ApiClient, command| client::dead(api, command, no_color).await;
     match command {
         CliCommand::Run(args) => serve::run(args, &common, environment).await,
         #[cfg(feature = "demo")]
@@ -122,6 +150,7 @@ async fn dispatch(
         CliCommand::Reload(output) => client::reload(&api()?, output).await,
         CliCommand::Policy(command) => policy::run(command, &common, &environment),
         CliCommand::Api(ApiCommand::Schema) => Ok(bridge_daemon::print_openapi()),
+        CliCommand::Api(ApiCommand::Json) => schemas::print(),
         CliCommand::Api(ApiCommand::Permissions) => permissions::print(),
         CliCommand::Service(command) => service::run(&command, &common, &environment),
         CliCommand::Send(args) => send(&api()?, args, no_color).await,
@@ -132,15 +161,21 @@ async fn dispatch(
         CliCommand::Show(args) => client::show(&api()?, &args, no_color).await,
         CliCommand::Why(args) => client::why(&api()?, &args, no_color).await,
         // It needs no daemon.
-        CliCommand::Control(ControlCommand::Completions { shell }) => completions(shell),
+        CliCommand::Control(ControlCommand::Completions { shell }) => completion::script(shell),
+        CliCommand::Help(args) => help::help(&args),
+        CliCommand::Complete { kind } => match api() {
+            Ok(api) => completion::names(&api, kind).await,
+            Err(_) => Ok(ExitCode::SUCCESS),
+        },
         CliCommand::Control(command) => client::control(&api()?, command, no_color).await,
-        CliCommand::Interrupt(args) => client::interrupt(&api()?, &args).await,
-        CliCommand::Dead(command) => client::dead(&api()?, command, no_color).await,
-        CliCommand::Status(StatusArgs {
-            task: Some(task),
-            output,
-        }) => client::task_status(&api()?, &task, output, no_color).await,
-        CliCommand::Status(args) => client::status(&api()?, args.output, no_color).await,
+        CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
+        CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
+        CliCommand::Stop(args) => client::stop(&api()?, args).await,
+        CliCommand::Failed(args) => dead(&api()?, DeadCommand::List(args)).await,
+        CliCommand::Retry(args) => dead(&api()?, DeadCommand::Redrive(args)).await,
+        CliCommand::Discard(args) => dead(&api()?, DeadCommand::Drop(args)).await,
+        CliCommand::Dead(command) => dead(&api()?, command).await,
+        CliCommand::Status(args) => client::status(&api()?, args, no_color).await,
         // Handled before the runtime starts.
         CliCommand::Keeper(_) | CliCommand::KeeperExec(_) => Ok(ExitCode::FAILURE),
     }
@@ -189,13 +224,6 @@ fn text_or_stdin(text: String) -> anyhow::Result<String> {
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
-    let script = String::from_utf8_lossy(&script);
-    client::print(script.trim_end(), ExitCode::SUCCESS)
-}
-
 fn read_stdin() -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     std::io::stdin()
@@ -216,7 +244,17 @@ fn read_stdin() -> anyhow::Result<String> {
 }
 
 fn complain(error: &str) -> ExitCode {
-    term::complain(&term::escape(error));
+    let error = term::escape(error);
+    for line in error.lines() {
+        match client::stderr_width() {
+            None => term::complain(line),
+            Some(width) => {
+                for piece in term::fold(line, width) {
+                    term::complain(piece.trim_end());
+                }
+            }
+        }
+    }
     ExitCode::FAILURE
 }
 

@@ -6,6 +6,7 @@ mod case;
 
 pub use case::Case;
 
+use crate::find::short_id;
 use crate::limits;
 use crate::port::Kept;
 use crate::requester::requester;
@@ -114,13 +115,13 @@ fn received(case: &Case, now: Timestamp) -> (String, String) {
 
 /// Whoever waits behind a message waits for what that one waits for.
 fn behind(first: &Message) -> (String, String) {
-    let id = &first.message_id;
+    let (id, short) = (&first.message_id, short_id(&first.message_id));
     let says = format!("it waits behind message {id} of the same conversation");
     match &first.life.state {
         MessageState::Parked { reason, .. } => (
             format!("{says}, which waits for a person: {reason}"),
             format!(
-                "`codex-bridge dead redrive {id}` goes on with that one, `codex-bridge dead drop {id}` gives it up; then this one is worked on"
+                "`codex-bridge retry {short}` goes on with that one, `codex-bridge discard {short}` gives it up; then this one is worked on"
             ),
         ),
         state => (
@@ -170,7 +171,7 @@ fn room(kept: Option<Kept>) -> (String, String) {
 /// Where it is, and what happens next by itself.
 fn place(case: &Case, now: Timestamp) -> (String, String) {
     let message = &case.message;
-    let (attempt, id) = (message.life.attempt, &message.message_id);
+    let (attempt, short) = (message.life.attempt, short_id(&message.message_id));
     match &message.life.state {
         MessageState::Received { .. } => received(case, now),
         MessageState::Claimed => (
@@ -204,7 +205,7 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
         MessageState::Parked { until, reason } => (
             format!("it waits for a person: {reason}"),
             format!(
-                "`codex-bridge dead redrive {id}` goes on with it, `codex-bridge dead drop {id}` gives it up; it is given up {}",
+                "`codex-bridge retry {short}` goes on with it, `codex-bridge discard {short}` gives it up; it is given up {}",
                 in_words(*until, now),
             ),
         ),
@@ -215,13 +216,17 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
             "nothing".to_owned(),
         ),
         MessageState::Dead { reason } => (
-            format!("it is a dead letter: {reason}"),
+            format!("it failed: {reason}"),
             format!(
-                "a person decides: `codex-bridge dead redrive {id}` sends it again, `codex-bridge dead drop {id}` gives it up",
+                "a person decides: `codex-bridge retry {short}` sends it again, `codex-bridge discard {short}` gives it up",
             ),
         ),
         MessageState::Cancelled { reason } => {
-            (format!("it was cancelled: {reason}"), "nothing".to_owned())
+            let says = match reason.strip_prefix("stopped ") {
+                Some(by) => format!("it was stopped {by}"),
+                None => format!("it was stopped: {reason}"),
+            };
+            (says, "nothing".to_owned())
         }
     }
 }

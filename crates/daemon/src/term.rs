@@ -183,22 +183,36 @@ pub fn tail(text: &str, width: usize) -> String {
     kept.into_iter().rev().collect()
 }
 
-/// A moment as people write it, in UTC.
+/// A moment as people write it, in local time: `14:02` today, `Mon 14:02` within a week, else with its date.
 pub fn when(ms: i64) -> String {
-    match jiff::Timestamp::from_millisecond(ms) {
-        Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-        Err(_) => format!("{ms} ms"),
-    }
+    moment(ms, &jiff::Zoned::now())
+}
+
+/// The same, as it is said at `now` in its time zone.
+pub fn moment(ms: i64, now: &jiff::Zoned) -> String {
+    let Ok(at) = jiff::Timestamp::from_millisecond(ms) else {
+        return format!("{ms} ms");
+    };
+    let at = at.to_zoned(now.time_zone().clone());
+    let days = now.date().since(at.date()).map(|span| span.get_days());
+    let form = match days {
+        Ok(0) => "%H:%M",
+        Ok(1..7) => "%a %H:%M",
+        Ok(_) | Err(_) => "%Y-%m-%d %H:%M",
+    };
+    at.strftime(form).to_string()
 }
 
 /// A length of time as people say it.
 pub fn span(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
+    let (minutes, hours) = (seconds / 60 % 60, seconds / 3_600);
     match seconds {
         0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
+        120..3_600 => format!("{minutes} min"),
+        3_600..86_400 if minutes > 0 => format!("{hours} h {minutes} min"),
+        3_600..172_800 => format!("{hours} h"),
+        _ => format!("{} d", hours / 24),
     }
 }
 
@@ -222,7 +236,9 @@ mod tests {
             (-5, "0 s"),
             (119_999, "119 s"),
             (120_000, "2 min"),
+            (3_900_000, "1 h 5 min"),
             (7_200_000, "2 h"),
+            (100_000_000, "27 h"),
             (172_800_000, "2 d"),
         ] {
             assert_eq!(span(ms), said);
@@ -231,6 +247,22 @@ mod tests {
         assert_eq!(size(2_048), "2 KiB");
         assert_eq!(size(3 << 20), "3 MiB");
         assert_eq!(size(77_345 << 20), "75 GiB");
+    }
+
+    #[test]
+    fn moments_are_local_and_short() {
+        let now: jiff::Zoned = "2026-11-18T14:30:00+01:00[+01:00]".parse().unwrap();
+        let said = |at: &str| {
+            moment(
+                at.parse::<jiff::Timestamp>().unwrap().as_millisecond(),
+                &now,
+            )
+        };
+        assert_eq!(said("2026-11-18T13:02:00Z"), "14:02");
+        assert_eq!(said("2026-11-17T23:02:00Z"), "00:02");
+        assert_eq!(said("2026-11-16T13:02:00Z"), "Mon 14:02");
+        assert_eq!(said("2026-11-11T13:02:00Z"), "2026-11-11 14:02");
+        assert_eq!(said("2026-11-19T13:02:00Z"), "2026-11-19 14:02");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod live;
 pub mod mcp;
 mod message_view;
 mod service;
+mod time;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +26,9 @@ pub use api::operator::{
 };
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
+pub use api::task_view::{
+    NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,
+};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{
     ANONYMOUS, Caller, Control, ControlAction, ControlError, ControlErrorKind, Grants,
@@ -42,6 +46,7 @@ pub use service::{
     Notified, PlatformAnswer, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError,
     Submitted, TaskBegun,
 };
+pub use time::Time;
 
 /// Locks a mutex, also after a panic of another holder: what these mutexes guard is whole after each statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

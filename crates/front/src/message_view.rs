@@ -1,6 +1,7 @@
 //! JSON types of messages and their history. The core's values are not serialisable on purpose.
 
 use crate::RequestView;
+use crate::Time;
 use bridge_core::limits::REFERENCE_MIN_CHARS;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Extent, TextUpdate};
@@ -46,6 +47,9 @@ pub struct MessageView {
     pub channel: String,
     /// Who sent it.
     pub sender: String,
+    /// Where Codex works on it.
+    #[serde(default)]
+    pub workdir: Option<String>,
     /// The text.
     pub text: String,
     /// Files that came with it.
@@ -53,6 +57,7 @@ pub struct MessageView {
     /// Where it is.
     pub state: String,
     /// The same for people: `queued`, `working`, `waiting for you`, `done`, `failed` or `stopped`.
+    #[serde(default)]
     pub phase: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
@@ -72,10 +77,10 @@ pub struct MessageView {
     pub ack: Option<AckView>,
     /// Codex's thread of the conversation.
     pub thread_id: Option<String>,
-    /// Milliseconds since the epoch.
-    pub received_at: i64,
-    /// Milliseconds since the epoch.
-    pub updated_at: i64,
+    /// When.
+    pub received_at: Time,
+    /// When.
+    pub updated_at: Time,
     /// Why it waits: its own reason, or that of the message of its conversation that goes first.
     pub hold: Option<HoldView>,
     /// The newest failure.
@@ -106,8 +111,8 @@ impl MessageView {
 /// Why a message waits.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HoldView {
-    /// Until when, in milliseconds since the epoch.
-    pub until: i64,
+    /// Until when.
+    pub until: Time,
     /// What it waits for.
     pub failure: FailureView,
 }
@@ -130,8 +135,8 @@ pub struct AnswerView {
     pub files: Vec<FileView>,
     /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn it joined.
     pub source: String,
-    /// Milliseconds since the epoch.
-    pub created_at: i64,
+    /// When.
+    pub created_at: Time,
 }
 
 /// A file that came with a message or goes with its answer.
@@ -167,8 +172,8 @@ pub struct EventView {
     pub kind: String,
     /// One line for people.
     pub text: String,
-    /// Milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
 }
 
 /// What Codex is writing, as far as it is.
@@ -270,7 +275,7 @@ impl AnswerView {
             text: answer.text.clone(),
             files: files.map(FileView::from).collect(),
             source: answer.source.as_str().to_owned(),
-            created_at: answer.created_at.0,
+            created_at: answer.created_at.into(),
         }
     }
 }
@@ -282,7 +287,7 @@ impl From<&ItemEvent> for EventView {
             attempt: event.attempt,
             kind: event.kind.as_str().to_owned(),
             text: event.text.clone(),
-            at: event.at.0,
+            at: event.at.into(),
         }
     }
 }
@@ -323,8 +328,10 @@ impl MessageRows {
             .as_ref()
             .and_then(|conversation| conversation.thread.as_ref())
             .map(ToString::to_string);
+        let workdir = conversation.as_ref().map(|one| one.workdir.clone());
         MessageView {
             worth_waiting,
+            workdir,
             message_id: message.message_id.to_string(),
             conversation: conversation
                 .map_or_else(String::new, |conversation| conversation.external_key),
@@ -343,8 +350,8 @@ impl MessageRows {
             behind: behind.map(|first| first.message_id.to_string()),
             ack: Some(AckView::not_needed()),
             thread_id,
-            received_at: message.received_at.0,
-            updated_at: message.life.updated_at.0,
+            received_at: message.received_at.into(),
+            updated_at: message.life.updated_at.into(),
             hold,
             failure: message.life.failure.as_ref().map(FailureView::from),
             answer: answer
@@ -359,7 +366,7 @@ impl MessageRows {
 impl From<&Hold> for HoldView {
     fn from(hold: &Hold) -> Self {
         Self {
-            until: hold.until.0,
+            until: hold.until.into(),
             failure: FailureView::from(&hold.failure),
         }
     }
@@ -400,10 +407,10 @@ pub struct AttemptView {
     pub sandbox: String,
     /// Whether it was seen to do something that may change the world.
     pub touched: bool,
-    /// Milliseconds since the epoch.
-    pub started_at: i64,
-    /// Milliseconds since the epoch.
-    pub ended_at: Option<i64>,
+    /// When.
+    pub started_at: Time,
+    /// When.
+    pub ended_at: Option<Time>,
     /// Tokens the model read.
     pub input_tokens: i64,
     /// Tokens the model wrote.
@@ -423,8 +430,8 @@ pub struct ReplyView {
     pub state: String,
     /// Sends begun.
     pub tries: u32,
-    /// When it is sent again, in milliseconds since the epoch.
-    pub not_before: Option<i64>,
+    /// When it is sent again.
+    pub not_before: Option<Time>,
     /// The platform's proof that it took it.
     pub receipt: Option<String>,
     /// Why it was given up.
@@ -436,8 +443,8 @@ pub struct ReplyView {
 /// Something a person did to a message.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ActEntryView {
-    /// Milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
     /// Who acted.
     pub by: String,
     /// `cancel`, `redrive` or `discard`.
@@ -497,8 +504,8 @@ impl AttemptView {
             state: turn.state.as_str().to_owned(),
             sandbox: turn.sandbox.as_str().to_owned(),
             touched: turn.touched,
-            started_at: turn.started_at.0,
-            ended_at: turn.ended_at.map(|at| at.0),
+            started_at: turn.started_at.into(),
+            ended_at: turn.ended_at.map(Time::from),
             input_tokens: turn.usage.input_tokens,
             output_tokens: turn.usage.output_tokens,
             failures,
@@ -510,7 +517,7 @@ impl From<Reply> for ReplyView {
     fn from(reply: Reply) -> Self {
         let state = reply.state.name().as_str().to_owned();
         let (not_before, receipt, reason) = match reply.state {
-            ReplyState::Queued { not_before } => (not_before.map(|at| at.0), None, None),
+            ReplyState::Queued { not_before } => (not_before.map(Time::from), None, None),
             ReplyState::Sending => (None, None, None),
             ReplyState::Sent { receipt, at: _ } => (None, Some(receipt), None),
             ReplyState::Dead { reason } => (None, None, Some(reason)),
@@ -534,7 +541,7 @@ impl From<Reply> for ReplyView {
 impl From<AuditEntry> for ActEntryView {
     fn from(entry: AuditEntry) -> Self {
         Self {
-            at: entry.at.0,
+            at: entry.at.into(),
             by: entry.actor,
             what: entry.what,
             detail: entry.detail,

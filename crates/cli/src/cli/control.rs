@@ -15,15 +15,19 @@ pub(crate) enum ControlCommand {
     List(ListArgs),
     /// Give a running task or message another instruction
     Steer(SteerArgs),
-    /// Stop everything of one sender: cancel what waits, interrupt what runs
-    Stop(StopArgs),
     /// Answer what Codex asks
     Respond(RespondArgs),
     /// What Codex asks and nobody has answered yet
     Requests(RequestsArgs),
     /// Accept what Codex asks, once
+    #[command(
+        after_help = "`requests` and `watch` show what is asked, with its code. The first valid answer counts.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExample: codex-bridge approve k3x9qz"
+    )]
     Approve(DecideArgs),
     /// Decline what Codex asks; its turn goes on without it
+    #[command(
+        after_help = "`requests` and `watch` show what is asked, with its code. The first valid answer counts.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExample: codex-bridge decline k3x9qz"
+    )]
     Decline(DecideArgs),
     /// Send the notifications of finished tasks that were not sent yet
     #[command(alias = "notify_completed")]
@@ -46,7 +50,9 @@ pub(crate) enum ControlCommand {
 }
 
 const COMPLETIONS_HELP: &str = "\
-bash:  codex-bridge completions bash > ~/.local/share/bash-completion/completions/codex-bridge
+Ids, conversations and codes are completed as well, as the daemon knows them.
+
+bash, in ~/.bashrc:  source <(codex-bridge completions bash)
 zsh:   codex-bridge completions zsh > \"${fpath[1]}/_codex-bridge\"
 fish:  codex-bridge completions fish > ~/.config/fish/completions/codex-bridge.fish";
 
@@ -169,28 +175,10 @@ pub(crate) struct RequestsArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "`requests` and `watch` show what is asked, with its code. The first valid answer counts.\n\nExit codes: 0 Codex was answered; 1 it was not, it says why\n\nExample: codex-bridge approve k3x9qz"
-)]
 pub(crate) struct DecideArgs {
     /// The request's code or id
     #[arg(value_name = "CODE")]
     pub(crate) code: String,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "One message or task is stopped by `interrupt`. It can be said again: what is over stays as it is. A sender that may still send is stopped for good by `peers revoke` or `token revoke`, which leaves what runs.\n\nExit codes: 0 done, or there was nothing; 1 refused\n\nExample: codex-bridge stop --sender mallory"
-)]
-pub(crate) struct StopArgs {
-    /// Whose messages: the name of a token or peer, or the channel's own name for a sender
-    #[arg(long, value_name = "NAME")]
-    pub(crate) sender: String,
-    /// Only on this channel, such as `a2a`, `local` or `task`
-    #[arg(long, value_name = "CHANNEL")]
-    pub(crate) channel: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -215,8 +203,9 @@ pub(crate) struct NotifyArgs {
     after_help = "On a terminal, what Codex asks is answered right there; elsewhere the command that answers it is printed. A restart of the daemon is waited for, and nothing is missed. Ctrl-C leaves; the work goes on.\n\nExit codes: 0 it was answered; 1 it ended without an answer, or is not known; 3 somebody stopped it; 75 it waits for you; 130 you left\n\nExamples:\n  codex-bridge watch                 everything\n  codex-bridge watch codex-3f2a      one task\n  codex-bridge watch --json | jq .   one event per line"
 )]
 pub(crate) struct WatchArgs {
-    /// The task's or message's id, or the beginning of it; without it everything is watched
-    #[arg(value_name = "TASK")]
+    /// A message or task: its id, the end or beginning of it, the name of a conversation, or `last`; without it
+    /// everything is watched
+    #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
     /// Print one JSON event per line
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! Calls to the API over the daemon's unix socket.
 
 use super::ask::ApprovalView;
+use super::find::several_words;
 use super::sse::SseEvents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,8 +9,8 @@ use bridge_core::deadline::after;
 use bridge_core::limits::PAGE_MAX;
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_front::{
-    ActView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest, SubmitResponse,
-    Via, api,
+    ActView, CandidateView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest,
+    SubmitResponse, Via, api,
 };
 use reqwest::{Client, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
@@ -47,6 +48,17 @@ pub(crate) enum ClientError {
     NotNow(Problem),
     #[error("{0:?} is no message's id: give it, or its beginning, as it was printed")]
     NotAnId(String),
+    /// Nothing is called so.
+    #[error(
+        "nothing is called {0}: give an id, its end or its beginning (4 characters or more), the name of a conversation, or `last`; `codex-bridge ls` shows what there is"
+    )]
+    NotFound(String),
+    /// Somebody must choose.
+    #[error("{}", several_words(.reference, .candidates))]
+    Several {
+        reference: String,
+        candidates: Vec<CandidateView>,
+    },
     #[error("{0:?} is no token's name: letters, digits, dots, dashes and underscores")]
     NotAName(String),
     #[error(
@@ -58,6 +70,19 @@ pub(crate) enum ClientError {
 }
 
 impl ClientError {
+    /// What kind of problem, in two words.
+    pub(crate) fn title(&self) -> &'static str {
+        match self {
+            Self::State(_) | Self::Unreachable { .. } => "no daemon",
+            Self::Refused(_) => "refused",
+            Self::NotNow(_) => "not now",
+            Self::NotAnId(_) | Self::NotAName(_) => "not a name",
+            Self::NotFound(_) | Self::NoPeer(_) => "not found",
+            Self::Several { .. } => "several match",
+            Self::Unreadable(_) => "unreadable answer",
+        }
+    }
+
     /// Whether the same call may work when the daemon is back.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NotNow(_))

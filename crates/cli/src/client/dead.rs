@@ -1,14 +1,18 @@
-//! `dead`: messages that only a person moves on. `dead redrive` sends them again, a few at a time, and stops when they
-//! die again.
+//! `failed`, `retry` and `discard`: messages that only a person moves on. `retry` sends them again, a few at a time, and
+//! stops when they fail again.
 
 use super::api::{ApiClient, ClientError, MessageAct};
+use super::find::{resolve_message, short};
 use super::message::message_words;
 use super::output::{exit_code, print, print_json};
-use crate::cli::{DeadCommand, DeadIds, DropArgs, IdArgs, RedriveArgs};
+use super::page::{DIM, PLAIN, Page};
+use crate::cli::{DeadCommand, DeadIds, DeadListArgs, DropArgs, IdArgs, RedriveArgs};
 use anyhow::bail;
 use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX, REDRIVE_MAX};
-use bridge_daemon::term::{self, Paint, escape, escape_line, span};
+use bridge_core::requester::LOCAL_OWNER;
+use bridge_daemon::term::{self, escape, span};
 use bridge_front::{ActView, DeadList, DeadView, MessageView, StoryView};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -22,78 +26,97 @@ const UNDER_WAY_MAX: usize = 8;
 /// How soon those under way are looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// What every command says where there is nothing.
+const NOTHING: &str = "nothing failed, and nothing waits for you";
+
+/// Lists them.
+async fn failed(
+    client: &ApiClient,
+    args: &DeadListArgs,
+    no_color: bool,
+) -> anyhow::Result<ExitCode> {
+    let before = match &args.before {
+        Some(before) => Some(resolve_message(client, before).await?),
+        None => None,
+    };
+    let found = client.dead(args.limit, before.as_deref()).await?;
+    args.output.show(&found, ExitCode::SUCCESS, |found| {
+        list_words(found, Page::stdout(no_color))
+    })
+}
+
 /// Runs one of the commands.
 pub(crate) async fn dead(
     client: &ApiClient,
     command: DeadCommand,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let paint = Paint::stdout(no_color);
     match command {
-        DeadCommand::List(args) => {
-            let found = client.dead(args.limit, args.before.as_deref()).await?;
-            let words = |found: &DeadList| list_words(found, paint);
-            args.output.show(&found, ExitCode::SUCCESS, words)
-        }
-        DeadCommand::Show(args) => show(client, &args, paint).await,
+        DeadCommand::List(args) => failed(client, &args, no_color).await,
+        DeadCommand::Show(args) => show(client, &args, no_color).await,
         DeadCommand::Redrive(args) => redrive(client, args).await,
         DeadCommand::Drop(args) => drop_letters(client, args).await,
     }
 }
 
-fn list_words(list: &DeadList, paint: Paint) -> String {
+fn list_words(list: &DeadList, mut page: Page) -> String {
     if list.dead.is_empty() {
-        return "no dead letters, and nothing waits for you".to_owned();
+        return NOTHING.to_owned();
     }
-    let mut words: String = list.dead.iter().map(|dead| entry(dead, paint)).collect();
-    words.push_str(&paint.dim(
-        "`codex-bridge dead redrive ID` sends one again, `codex-bridge dead drop ID` gives it up",
-    ));
+    for dead in &list.dead {
+        entry(dead, &mut page);
+    }
+    let hint = "`codex-bridge retry ID` sends one again, `codex-bridge discard ID` gives it up";
+    page.line(0, hint, DIM);
     if let Some(next) = &list.next {
-        words.push_str(&paint.dim(&format!("\nolder ones: --before {next}")));
+        page.line(0, &format!("older ones: --before {}", short(next)), DIM);
     }
-    words
+    page.into_text()
 }
 
-fn entry(dead: &DeadView, paint: Paint) -> String {
+fn entry(dead: &DeadView, page: &mut Page) {
     let state = match dead.state.as_str() {
-        "parked" => paint.yellow("waits for you"),
-        _ => paint.red("dead"),
+        "parked" => page.paint.yellow("waiting for you"),
+        _ => page.paint.red("failed"),
     };
     let attempts = match dead.attempts {
         1 => "1 attempt".to_owned(),
         attempts => format!("{attempts} attempts"),
     };
-    let answered = if dead.answered {
-        ", answered but not delivered"
-    } else {
-        ""
+    let answered = match dead.answered {
+        true => ", answered but not delivered",
+        false => "",
     };
-    format!(
-        "{} {state} for {}, {attempts}{answered}, from {} in {}/{}\n  {}\n  {}\n",
-        paint.bold(&dead.message_id),
+    let from = match dead.sender.as_str() {
+        LOCAL_OWNER => "you".to_owned(),
+        sender => format!("{sender} on {}", dead.channel),
+    };
+    let head = format!("{}  {state}", page.paint.bold(short(&dead.message_id)));
+    let said = format!(
+        " {} ago in {}, from {from}, {attempts}{answered}",
         span(dead.age_ms),
-        escape_line(&dead.sender),
-        escape_line(&dead.channel),
-        escape_line(&dead.conversation),
-        escape_line(&dead.reason),
-        paint.dim(&format!("> {}", escape_line(&dead.line))),
-    )
+        dead.conversation,
+    );
+    page.hang(&head, 10, &said, PLAIN);
+    page.line(2, &dead.reason, PLAIN);
+    page.line(2, &format!("> {}", dead.line), DIM);
 }
 
-async fn show(client: &ApiClient, args: &IdArgs, paint: Paint) -> anyhow::Result<ExitCode> {
-    let found = client.message(&args.id).await?;
+async fn show(client: &ApiClient, args: &IdArgs, no_color: bool) -> anyhow::Result<ExitCode> {
+    let id = resolve_message(client, &args.id).await?;
+    let found = client.message(&id).await?;
     let StoryView { message, .. } = &found;
     if !matches!(message.state.as_str(), "dead" | "parked") {
         bail!(
-            "message {} is no dead letter, it is {}: {}",
-            args.id,
-            message.state,
+            "message {} did not fail, it is {}: {}",
+            short(&id),
+            message.phase,
             message.why.now
         );
     }
-    let words = |found: &StoryView| message_words(found, paint);
-    args.output.show(&found, ExitCode::SUCCESS, words)
+    args.output.show(&found, ExitCode::SUCCESS, |found| {
+        message_words(found, None, true, Page::stdout(no_color))
+    })
 }
 
 /// The ids of the letters that a command is for: those given, or all, oldest first, at most `max`.
@@ -121,8 +144,22 @@ async fn chosen(
     Ok(found)
 }
 
+/// Does something to the message that is named.
+async fn act(client: &ApiClient, reference: &str, act: MessageAct) -> Result<ActView, ClientError> {
+    let id = resolve_message(client, reference).await?;
+    client.act(&id, act).await
+}
+
+/// Whether it is about this message alone; the others go on.
+fn is_about(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Refused(_) | ClientError::NotFound(_) | ClientError::Several { .. }
+    )
+}
+
 /// One that could not be done.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct NotDone {
     message_id: String,
     reason: String,
@@ -147,9 +184,9 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
     }
     let mut done = Dropped::default();
     for id in ids {
-        match client.act(&id, MessageAct::Drop).await {
+        match act(client, &id, MessageAct::Drop).await {
             Ok(act) => done.dropped.push(act),
-            Err(error @ ClientError::Refused(_)) => done.refused.push(NotDone {
+            Err(error) if is_about(&error) => done.refused.push(NotDone {
                 message_id: id,
                 reason: error.to_string(),
             }),
@@ -161,15 +198,15 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
         return print_json(&done, code);
     }
     for NotDone { reason, .. } in &done.refused {
-        term::complain(&escape(&format!("not dropped: {reason}")));
+        term::complain(&escape(&format!("not discarded: {reason}")));
     }
     let words: Vec<_> = done
         .dropped
         .iter()
-        .map(|act| format!("{} is given up", act.message_id))
+        .map(|act| format!("{} is given up", short(&act.message_id)))
         .collect();
     match (words.is_empty(), all) {
-        (true, true) => print("no dead letters, and nothing waits for you", code),
+        (true, true) => print(NOTHING, code),
         (true, false) => Ok(code),
         (false, _) => print(&words.join("\n"), code),
     }
@@ -179,21 +216,25 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
 fn agreed(count: usize) -> bool {
     if !std::io::stdin().is_terminal() {
         term::complain(&format!(
-            "nothing was dropped: {count} dead letters would be given up for good; say --yes"
+            "nothing was discarded: {count} failed messages would be given up for good; say --yes"
         ));
         return false;
     }
     let mut stderr = std::io::stderr().lock();
-    let _closed = write!(stderr, "Give up {count} dead letters for good? [y/N] ")
+    let _closed = write!(stderr, "Give up {count} failed messages for good? [y/N] ")
         .and_then(|()| stderr.flush());
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Redriven {
+/// What `retry --json` prints.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "RetryReport")]
+pub(crate) struct Redriven {
+    /// Those that were sent again.
     redriven: Vec<ActView>,
+    /// Those that were not, and why.
     refused: Vec<NotDone>,
     /// Ids that were not sent again, because too many before them died again.
     left: Vec<String>,
@@ -223,12 +264,12 @@ async fn redrive(client: &ApiClient, args: RedriveArgs) -> anyhow::Result<ExitCo
     }
     if !done.left.is_empty() {
         term::complain(&format!(
-            "stopped: {DEATHS_MAX} in a row died again, {} were not sent again; `codex-bridge dead list` says why",
+            "stopped: {DEATHS_MAX} in a row failed again, {} were not sent again; `codex-bridge failed` says why",
             done.left.len()
         ));
     }
     if all && done.redriven.is_empty() && done.refused.is_empty() {
-        print("no dead letters, and nothing waits for you", code)
+        print(NOTHING, code)
     } else {
         Ok(code)
     }
@@ -253,10 +294,10 @@ async fn each(
             done.left = std::iter::once(id).chain(ids).collect();
             return Ok(());
         }
-        match client.act(&id, MessageAct::Redrive).await {
+        match act(client, &id, MessageAct::Redrive).await {
             Ok(act) => {
                 if !quiet {
-                    let said = format!("{}: {}", act.message_id, act.detail);
+                    let said = format!("{}: {}", short(&act.message_id), act.detail);
                     // The rest is sent again all the same.
                     if let Err(error) = term::print(&escape(&said)) {
                         term::complain(&format!("this could not be printed: {error}"));
@@ -265,7 +306,7 @@ async fn each(
                 pending.under_way.push(act.message_id.clone());
                 done.redriven.push(act);
             }
-            Err(error @ ClientError::Refused(_)) => {
+            Err(error) if is_about(&error) => {
                 if !quiet {
                     term::complain(&escape(&format!("not sent again: {error}")));
                 }

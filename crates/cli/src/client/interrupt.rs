@@ -1,14 +1,16 @@
-//! `interrupt`: stops a message or a task and reports the outcome.
+//! `stop`: stops a message or a task and reports the outcome, or everything of one sender.
 
 use super::api::{ApiClient, ClientError, MessageAct, NO_BODY};
 use super::ask::{AskMode, Asker};
-use super::control::{answered, is_task, text};
+use super::control::{answered, stop_sender, text};
+use super::find::{Target, resolve, short};
 use super::output::{EXIT_LATER, print, print_json};
 use super::screen::{OutputStream, Screen};
 use super::watch::{FollowOutcome, Watcher};
-use crate::cli::InterruptArgs;
+use crate::cli::{OutputArgs, StopArgs};
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, escape};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -21,8 +23,8 @@ const STOP_GIVEN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What stopping a message came to.
-#[derive(Debug, Serialize)]
-struct StopReport {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StopReport {
     message_id: String,
     /// `cancelled`, `stopping`, `answered`, `dead`, `too_late` or `steered`.
     outcome: &'static str,
@@ -47,19 +49,24 @@ impl StopReport {
     }
 }
 
-pub(crate) async fn interrupt(
-    client: &ApiClient,
-    args: &InterruptArgs,
-) -> anyhow::Result<ExitCode> {
-    if is_task(&args.id) {
-        return interrupt_task(client, args).await;
-    }
-    let (id, json) = (args.id.as_str(), args.output.json);
+pub(crate) async fn stop(client: &ApiClient, args: StopArgs) -> anyhow::Result<ExitCode> {
+    let reference = match (&args.id, args.sender) {
+        (_, Some(sender)) => return stop_sender(client, sender, args.channel, args.output).await,
+        (Some(reference), None) => reference.as_str(),
+        // The command line wants one of the two.
+        (None, None) => return Ok(ExitCode::FAILURE),
+    };
+    let (id, json) = match resolve(client, reference).await? {
+        Target::Task(id) => return interrupt_task(client, &id, args.wait, args.output).await,
+        Target::Message(id) => (id, args.output.json),
+    };
+    let id = id.as_str();
     let wait = Duration::from_secs(args.wait);
     let stopped = match client.act(id, MessageAct::Cancel).await {
         Ok(act) if act.outcome == "stopping" => {
             if !json {
-                term::complain(&escape(&format!("{}: {}", act.message_id, act.detail)));
+                let id = short(&act.message_id);
+                term::complain(&escape(&format!("{id}: {}", act.detail)));
             }
             ending(client, &act.message_id, wait).await?
         }
@@ -78,7 +85,8 @@ pub(crate) async fn interrupt(
         return print_json(&stopped, stopped.code());
     }
     if stopped.outcome == "cancelled" {
-        let said = format!("{} is stopped: {}", stopped.message_id, stopped.detail);
+        let id = short(&stopped.message_id);
+        let said = format!("{id} is stopped: {}", stopped.detail);
         return print(&escape(&said), stopped.code());
     }
     term::complain(&escape(&format!("not stopped: {}", stopped.detail)));
@@ -112,11 +120,16 @@ async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopRepo
 }
 
 /// Stops a task, and stays until its turn has ended or the time is over; it is interrupted all the same.
-async fn interrupt_task(client: &ApiClient, args: &InterruptArgs) -> anyhow::Result<ExitCode> {
-    let wait = Duration::from_secs(args.wait);
+async fn interrupt_task(
+    client: &ApiClient,
+    id: &str,
+    wait: u64,
+    output: OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    let wait = Duration::from_secs(wait);
     let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
-    let stopped = stop_task(client, &args.id, deadline).await;
-    answered(stopped, args.output, |envelope: &Value| {
+    let stopped = stop_task(client, id, deadline).await;
+    answered(stopped, output, |envelope: &Value| {
         let code = match text(&envelope["task"], "status") {
             "cancelled" => ExitCode::SUCCESS,
             status if is_over(status) => ExitCode::FAILURE,
@@ -164,14 +177,14 @@ fn interrupt_words(envelope: &Value) -> String {
         "cancelled" => format!("{id} is stopped"),
         "completed" => {
             format!(
-                "{id} is not stopped: its answer came first; `codex-bridge status {id}` prints it"
+                "{id} is not stopped: its answer came first; `codex-bridge show {id}` prints it"
             )
         }
-        "failed" => format!(
-            "{id} is not stopped: it had failed before; `codex-bridge status {id}` says why"
-        ),
+        "failed" => {
+            format!("{id} is not stopped: it had failed before; `codex-bridge why {id}` says why")
+        }
         status => format!(
-            "{id} is stopping and has not ended yet: it is {status}; see `codex-bridge status {id}`"
+            "{id} is stopping and has not ended yet: it is {status}; see `codex-bridge why {id}`"
         ),
     };
     escape(&said).into_owned()

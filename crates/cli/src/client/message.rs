@@ -1,7 +1,11 @@
-//! `show`: all that the ledger knows of a message, in words: its state, every attempt with its events, the replies, the
-//! manual acts, and the texts.
+//! A message in words: what was asked and answered first, then how it went. `--verbose` adds all that is on record:
+//! every attempt with its events, the replies and the acts by hand.
 
-use bridge_daemon::term::{Paint, escape, escape_line, when};
+use super::find::short;
+use super::log::sender;
+use super::now_ms;
+use super::page::{BOLD, DIM, PLAIN, Page, YELLOW, phase_look};
+use bridge_daemon::term::{cells, span, when};
 use bridge_front::{
     AttemptView, EventView, FileView, MessageView, ReplyView, RequestView, StoryView,
 };
@@ -9,31 +13,131 @@ use bridge_front::{
 /// Width of the names in front.
 const NAME_WIDTH: usize = 14;
 
-struct NamedLines {
-    paint: Paint,
-    text: String,
+/// What `show` prints. A task is named by its own id.
+pub(super) fn message_words(
+    story: &StoryView,
+    task: Option<&str>,
+    verbose: bool,
+    mut page: Page,
+) -> String {
+    let message = &story.message;
+    title(message, task, &mut page);
+    page.gap();
+    page.block(0, &message.text, PLAIN);
+    page.gap();
+    outcome(message, &mut page);
+    page.gap();
+    for file in &message.files {
+        page.field("came with", NAME_WIDTH, &file_words(file));
+    }
+    let sent = message.answer.iter().flat_map(|answer| &answer.files);
+    for file in sent {
+        page.field("goes with", NAME_WIDTH, &file_words(file));
+    }
+    if let Some(workdir) = &message.workdir {
+        page.field("worked in", NAME_WIDTH, workdir);
+    }
+    if let Some(stop) = message.stop.as_ref().filter(|_| message.answer.is_none()) {
+        page.field("stop", NAME_WIDTH, stop);
+    }
+    if verbose {
+        record(story, &mut page);
+    } else {
+        let name = task.unwrap_or_else(|| short(&message.message_id));
+        page.line(
+            0,
+            &format!("`codex-bridge show -v {name}` shows how it went"),
+            DIM,
+        );
+    }
+    page.into_text()
 }
 
-impl NamedLines {
-    fn line(&mut self, name: &str, said: &str) {
-        let name = self.paint.dim(&format!("{name:<NAME_WIDTH$}"));
-        self.text
-            .push_str(&format!("{name}{}\n", escape_line(said)));
+fn title(message: &MessageView, task: Option<&str>, page: &mut Page) {
+    let id = task.unwrap_or_else(|| short(&message.message_id));
+    let phase = &message.phase;
+    let head = format!(
+        "{}  {}  ",
+        page.paint.bold(id),
+        phase_look(phase)(page.paint, phase)
+    );
+    let place = match task {
+        Some(_) => String::new(),
+        None => format!(" in {}", message.conversation),
+    };
+    let from = match sender(message) {
+        "you" => "from you".to_owned(),
+        sender => format!("from {sender} on {}", message.channel),
+    };
+    let said = format!("{from}{place}, {}", when(message.received_at.ms()));
+    page.hang(&head, cells(id) + cells(phase) + 4, &said, DIM);
+}
+
+fn outcome(message: &MessageView, page: &mut Page) {
+    match &message.answer {
+        Some(answer) => {
+            let source = match answer.source.as_str() {
+                "harvested" => ", read from Codex's history after a restart",
+                "shared" => ", together with the message whose turn took it",
+                _ => "",
+            };
+            let took = span(answer.created_at.since_ms(message.received_at));
+            let title = format!(
+                "Codex, {}, after {took}{source}",
+                when(answer.created_at.ms())
+            );
+            page.line(0, &title, BOLD);
+            page.block(0, &answer.text, PLAIN);
+        }
+        None => {
+            if questions(message, 0, page) {
+                return;
+            }
+            let head = page.paint.bold("no answer: ");
+            page.hang(&head, 11, &message.why.now, PLAIN);
+            page.field("next:", 11, &message.why.next);
+        }
     }
 }
 
-pub(super) fn message_words(story: &StoryView, paint: Paint) -> String {
-    let mut lines = NamedLines {
-        paint,
-        text: String::new(),
-    };
-    let message = &story.message;
-    place(message, &mut lines);
+/// What Codex waits for, with the command that answers it; whether there is anything.
+pub(super) fn questions(message: &MessageView, indent: usize, page: &mut Page) -> bool {
+    let mut any = false;
+    for request in message.requests.iter().filter(|one| one.state == "open") {
+        any = true;
+        let code = &request.code;
+        page.line(
+            indent,
+            &format!("Codex asks {code}: {}", request.headline),
+            BOLD,
+        );
+        let left = span(request.deadline.ms().saturating_sub(now_ms()));
+        let how = match request.wants.as_str() {
+            "approval" | "visit" => format!("`codex-bridge approve {code}`"),
+            _ => format!(
+                "`codex-bridge respond {} {code} accept --answers JSON`",
+                short(&message.message_id)
+            ),
+        };
+        let how = format!("{how} or `codex-bridge decline {code}`");
+        page.line(indent + 2, &how, YELLOW);
+        page.line(
+            indent + 2,
+            &format!("declined in {left} if nobody answers"),
+            DIM,
+        );
+    }
+    any
+}
+
+/// All that is on record.
+fn record(story: &StoryView, page: &mut Page) {
+    place(&story.message, page);
     for attempt in &story.attempts {
-        tell_attempt(attempt, &mut lines);
+        tell_attempt(attempt, page);
         let of_it = |event: &&EventView| event.attempt == attempt.attempt;
         for event in story.events.iter().filter(of_it) {
-            lines.line("", &format!("{} {}", mark(event), event.text));
+            page.field("", NAME_WIDTH, &format!("{} {}", mark(event), event.text));
         }
     }
     let without_attempt = |event: &&EventView| {
@@ -43,24 +147,22 @@ pub(super) fn message_words(story: &StoryView, paint: Paint) -> String {
             .any(|attempt| attempt.attempt == event.attempt)
     };
     for event in story.events.iter().filter(without_attempt) {
-        lines.line("event", &event.text);
+        page.field("event", NAME_WIDTH, &event.text);
     }
-    for request in &message.requests {
-        lines.line("codex asked", &asked(request));
+    for request in &story.message.requests {
+        page.field("codex asked", NAME_WIDTH, &asked(request));
     }
     for reply in &story.replies {
-        tell_reply(reply, &mut lines);
+        tell_reply(reply, page);
     }
     for act in &story.acts {
         let detail = match act.detail.as_str() {
             "" => String::new(),
             detail => format!(" ({detail})"),
         };
-        let said = format!("{} {}: {}{detail}", when(act.at), act.by, act.what);
-        lines.line("by hand", &said);
+        let said = format!("{} {}: {}{detail}", when(act.at.ms()), act.by, act.what);
+        page.field("by hand", NAME_WIDTH, &said);
     }
-    let text = escape(&message.text);
-    format!("{}\n{text}\n\n{}", lines.text, outcome(message, paint))
 }
 
 /// An older daemon does not say whose request it is.
@@ -72,40 +174,32 @@ fn asked(request: &RequestView) -> String {
     }
 }
 
-fn place(message: &MessageView, lines: &mut NamedLines) {
-    lines.line("message", &message.message_id);
-    lines.line("conversation", &message.conversation);
+fn place(message: &MessageView, page: &mut Page) {
+    page.field("message", NAME_WIDTH, &message.message_id);
+    page.field("conversation", NAME_WIDTH, &message.conversation);
     let from = format!("{} on {}", message.sender, message.channel);
-    lines.line("from", &from);
-    lines.line("received", &when(message.received_at));
-    lines.line("state", &message.state);
-    for file in &message.files {
-        lines.line("came with", &file_words(file));
-    }
-    let sent = message.answer.iter().flat_map(|answer| &answer.files);
-    for file in sent {
-        lines.line("goes with", &file_words(file));
-    }
-    if let Some(stop) = &message.stop {
-        lines.line("stop", stop);
-    }
+    page.field("from", NAME_WIDTH, &from);
+    page.field("state", NAME_WIDTH, &message.state);
     if message.suspect {
-        lines.line(
+        page.field(
             "suspect",
+            NAME_WIDTH,
             "Codex died under it before; it is tried with no other such message beside it",
         );
     }
-    if let Some(first) = &message.behind {
-        lines.line("behind", first);
-    }
-    if let Some(leader) = &message.leader {
-        lines.line("given to", leader);
+    for (name, id) in [
+        ("behind", message.behind.as_ref()),
+        ("given to", message.leader.as_ref()),
+    ] {
+        if let Some(id) = id {
+            page.field(name, NAME_WIDTH, id);
+        }
     }
     for follower in &message.followers {
-        lines.line("was given", follower);
+        page.field("was given", NAME_WIDTH, follower);
     }
     if let Some(thread) = &message.thread_id {
-        lines.line("codex thread", thread);
+        page.field("codex thread", NAME_WIDTH, thread);
     }
 }
 
@@ -120,11 +214,11 @@ pub(super) fn file_words(file: &FileView) -> String {
     format!("{name} ({media_type}, {bytes} bytes): {path}")
 }
 
-fn tell_attempt(attempt: &AttemptView, lines: &mut NamedLines) {
-    let mut said = format!("{} {}", when(attempt.started_at), attempt.state);
+fn tell_attempt(attempt: &AttemptView, page: &mut Page) {
+    let mut said = format!("{} {}", when(attempt.started_at.ms()), attempt.state);
     if let Some(ended) = attempt.ended_at {
-        let seconds = (ended.saturating_sub(attempt.started_at)).max(0) / 1000;
-        said.push_str(&format!(" after {seconds} s"));
+        let took = span(ended.since_ms(attempt.started_at));
+        said.push_str(&format!(" after {took}"));
     }
     said.push_str(&format!(", {}", attempt.sandbox));
     if attempt.touched {
@@ -137,7 +231,7 @@ fn tell_attempt(attempt: &AttemptView, lines: &mut NamedLines) {
     if tokens != (0, 0) {
         said.push_str(&format!(", {} tokens in, {} out", tokens.0, tokens.1));
     }
-    lines.line(&format!("attempt {}", attempt.attempt), &said);
+    page.field(&format!("attempt {}", attempt.attempt), NAME_WIDTH, &said);
 }
 
 fn mark(event: &EventView) -> &'static str {
@@ -150,14 +244,14 @@ fn mark(event: &EventView) -> &'static str {
     }
 }
 
-fn tell_reply(reply: &ReplyView, lines: &mut NamedLines) {
+fn tell_reply(reply: &ReplyView, page: &mut Page) {
     let mut said = format!("{}, {}", reply.kind, reply.state);
     match reply.tries {
         0 | 1 => {}
         tries => said.push_str(&format!(" after {tries} tries")),
     }
     if let Some(at) = reply.not_before {
-        said.push_str(&format!(", not before {}", when(at)));
+        said.push_str(&format!(", not before {}", when(at.ms())));
     }
     if let Some(receipt) = &reply.receipt {
         said.push_str(&format!(" ({receipt})"));
@@ -165,28 +259,7 @@ fn tell_reply(reply: &ReplyView, lines: &mut NamedLines) {
     for more in reply.reason.iter().chain(&reply.notice) {
         said.push_str(&format!(": {more}"));
     }
-    lines.line(&format!("reply {}", reply.ordinal), &said);
-}
-
-fn outcome(message: &MessageView, paint: Paint) -> String {
-    match &message.answer {
-        Some(answer) => {
-            let source = match answer.source.as_str() {
-                "harvested" => ", read from Codex's history after a restart",
-                "shared" => ", together with the message whose turn took it",
-                _ => "",
-            };
-            let title = format!("answer, {}{source}", when(answer.created_at));
-            format!("{}\n\n{}", paint.bold(&title), escape(&answer.text))
-        }
-        None => format!(
-            "{} {}\n{} {}",
-            paint.bold("no answer:"),
-            escape(&message.why.now),
-            paint.dim("next:"),
-            escape(&message.why.next)
-        ),
-    }
+    page.field(&format!("reply {}", reply.ordinal), NAME_WIDTH, &said);
 }
 
 #[cfg(test)]

@@ -6,21 +6,41 @@ mod control;
 mod dead;
 #[cfg(feature = "demo")]
 mod demo;
+mod find;
 mod interrupt;
+mod log;
+mod ls;
 mod message;
+mod names;
 mod output;
+mod page;
 mod screen;
 mod send;
 mod show;
 mod sse;
+mod status;
 mod watch;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
-pub(crate) use control::{control, task_status};
-pub(crate) use dead::dead;
+pub(crate) use control::control;
+use control::task_status;
+pub(crate) use dead::{Redriven as RetryReport, dead};
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
-pub(crate) use interrupt::interrupt;
-pub(crate) use output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, exit_code, print, print_json};
+pub(crate) use interrupt::{StopReport, stop};
+pub(crate) use log::log;
+pub(crate) use ls::ls;
+pub(crate) use names::names;
+pub(crate) use output::{
+    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json,
+};
+pub(crate) use page::{PLAIN, Page};
+pub(crate) use screen::{stderr_width, stdout_width};
 pub(crate) use send::{SendOptions, send};
-pub(crate) use show::{reload, show, status, why};
+pub(crate) use show::{reload, show, why};
+pub(crate) use status::status;
+
+/// The time now, in milliseconds since the epoch.
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

@@ -1,8 +1,11 @@
 //! How commands print: JSON for programs, words for people.
 
+use super::api::ClientError;
 use crate::cli::OutputArgs;
 use anyhow::Context;
 use bridge_daemon::term;
+use bridge_front::CandidateView;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -26,6 +29,57 @@ impl OutputArgs {
         } else {
             print(words(value).trim_end(), code)
         }
+    }
+}
+
+/// What `--json` prints where a command failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErrorReport {
+    pub(crate) error: ErrorView,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErrorView {
+    /// What kind of problem.
+    pub(crate) title: String,
+    /// What happened and what to do.
+    pub(crate) detail: String,
+    /// The status of HTTP, where the daemon answered with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<u16>,
+    /// What may be meant, where a name means several things.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) candidates: Vec<CandidateView>,
+}
+
+impl ErrorReport {
+    /// A failure that no daemon told us.
+    pub(crate) fn new(title: &str, detail: impl Into<String>) -> Self {
+        Self {
+            error: ErrorView {
+                title: title.to_owned(),
+                detail: detail.into(),
+                status: None,
+                candidates: Vec::new(),
+            },
+        }
+    }
+
+    /// A failed call.
+    pub(crate) fn of(error: &ClientError) -> Self {
+        let mut report = Self::new(error.title(), error.to_string());
+        match error {
+            ClientError::Refused(problem) | ClientError::NotNow(problem) => {
+                report.error.title.clone_from(&problem.title);
+                report.error.status = Some(problem.status);
+            }
+            ClientError::Several { candidates, .. } => {
+                report.error.candidates.clone_from(candidates);
+            }
+            _ => {}
+        }
+        report
     }
 }
 

@@ -4,6 +4,7 @@
 
 use bridge_daemon::term::{Paint, escape_line, tail};
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// Width where the terminal does not say.
 const WIDTH_DEFAULT: usize = 90;
@@ -12,6 +13,25 @@ const WIDTH_DEFAULT: usize = 90;
 pub(crate) enum OutputStream {
     Stdout,
     Stderr,
+}
+
+/// Cells of a line on stdout; `None` where it is no terminal.
+pub(crate) fn stdout_width() -> Option<usize> {
+    width_of(io::stdout())
+}
+
+/// Cells of a line on stderr; `None` where it is no terminal.
+pub(crate) fn stderr_width() -> Option<usize> {
+    width_of(io::stderr())
+}
+
+fn width_of(stream: impl IsTerminal + AsFd) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let size = terminal_size::terminal_size_of(stream);
+    let cells = size.map(|(width, _)| usize::from(width.0));
+    Some(cells.filter(|cells| *cells > 0).unwrap_or(WIDTH_DEFAULT))
 }
 
 /// One stream with at most one unfinished line at its end.
@@ -51,15 +71,10 @@ impl Screen {
 
     /// Cells in a line; nothing is folded where there is no terminal. It is asked for anew: windows change.
     pub(crate) fn width(&self) -> Option<usize> {
-        if !self.terminal {
-            return None;
+        match self.to {
+            OutputStream::Stdout => stdout_width(),
+            OutputStream::Stderr => stderr_width(),
         }
-        let size = match self.to {
-            OutputStream::Stdout => terminal_size::terminal_size_of(io::stdout()),
-            OutputStream::Stderr => terminal_size::terminal_size_of(io::stderr()),
-        };
-        let cells = size.map(|(width, _)| usize::from(width.0));
-        Some(cells.filter(|cells| *cells > 0).unwrap_or(WIDTH_DEFAULT))
     }
 
     /// Lines that stay, above whatever is unfinished.

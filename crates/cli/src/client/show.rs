@@ -1,21 +1,41 @@
-//! `show`, `why`, `status` and `reload`: what the daemon says about a message, about itself and its configuration.
+//! `show` and `why`: one message or task, what it is about and where it is. `reload`: the configuration again.
 
-use super::api::ApiClient;
-use super::message::message_words;
+use super::api::{ApiClient, ClientError};
+use super::find::{Target, newest_of, resolve, short};
+use super::message::{message_words, questions};
 use super::output::exit_code;
-use crate::cli::{IdArgs, OutputArgs};
-use bridge_daemon::term::{Paint, escape, size, span};
-use bridge_front::{ChannelView, HealthView, ReloadView, StatusView, StoryView, SummaryView};
+use super::page::{PLAIN, Page, phase_look};
+use crate::cli::{IdArgs, OutputArgs, ShowArgs};
+use bridge_daemon::term::escape;
+use bridge_front::{ReloadView, StoryView};
 use std::process::ExitCode;
+
+/// Width of the names in front of `why`.
+const WHY_WIDTH: usize = 8;
+
+/// A message, or the newest one of a task with the task's id.
+async fn story(
+    client: &ApiClient,
+    reference: &str,
+) -> Result<(StoryView, Option<String>), ClientError> {
+    match resolve(client, reference).await? {
+        Target::Message(id) => Ok((client.message(&id).await?, None)),
+        Target::Task(id) => {
+            let newest = newest_of(client, &id).await?;
+            Ok((client.message(&newest).await?, Some(id)))
+        }
+    }
+}
 
 pub(crate) async fn show(
     client: &ApiClient,
-    args: &IdArgs,
+    args: &ShowArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let story = client.message(&args.id).await?;
-    let words = |story: &StoryView| message_words(story, Paint::stdout(no_color));
-    args.output.show(&story, ExitCode::SUCCESS, words)
+    let (story, task) = story(client, &args.id).await?;
+    args.output.show(&story, ExitCode::SUCCESS, |story| {
+        message_words(story, task.as_deref(), args.verbose, Page::stdout(no_color))
+    })
 }
 
 pub(crate) async fn why(
@@ -23,28 +43,47 @@ pub(crate) async fn why(
     args: &IdArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let story = client.message(&args.id).await?;
-    let words = |story: &StoryView| why_words(story, Paint::stdout(no_color));
-    args.output.show(&story, ExitCode::SUCCESS, words)
+    let (story, task) = story(client, &args.id).await?;
+    args.output.show(&story, ExitCode::SUCCESS, |story| {
+        why_words(story, task.as_deref(), Page::stdout(no_color))
+    })
 }
 
-fn why_words(story: &StoryView, paint: Paint) -> String {
+fn why_words(story: &StoryView, task: Option<&str>, mut page: Page) -> String {
     let message = &story.message;
-    let mut words = format!(
-        "{} is {}\n  now:  {}\n  next: {}\n",
-        paint.bold(&message.message_id),
-        message.state,
-        escape(&message.why.now),
-        escape(&message.why.next)
+    let (id, phase) = (
+        task.unwrap_or_else(|| short(&message.message_id)),
+        &message.phase,
     );
-    if let Some(failure) = &message.failure {
-        words.push_str(&format!(
-            "  last failure ({}): {}",
-            failure.class,
-            escape(&failure.reason)
-        ));
+    let is = match phase.as_str() {
+        "failed" => "",
+        _ => "is ",
+    };
+    let head = format!(
+        "{} {is}{}",
+        page.paint.bold(id),
+        phase_look(phase)(page.paint, phase)
+    );
+    let line = message.text.lines().find(|line| !line.trim().is_empty());
+    let place = match task {
+        Some(_) => String::new(),
+        None => format!(" in {}", message.conversation),
+    };
+    let about = format!("{place}: {}", line.unwrap_or_default());
+    page.hang(&head, 2, &about, PLAIN);
+    if !questions(message, 2, &mut page) {
+        page.field("  now", WHY_WIDTH, &message.why.now);
+        page.field("  next", WHY_WIDTH, &message.why.next);
     }
-    words
+    // What went wrong on the way to an answer explains nothing any more.
+    let failure = message.failure.as_ref();
+    if let Some(failure) = failure.filter(|_| message.answer.is_none())
+        && !message.why.now.contains(&failure.reason)
+    {
+        let said = format!("last failure ({}): {}", failure.class, failure.reason);
+        page.line(2, &said, PLAIN);
+    }
+    page.into_text()
 }
 
 /// Lets the daemon read its configuration again; fails where the file can't be used.
@@ -75,158 +114,58 @@ fn reload_words(view: &ReloadView) -> String {
     words
 }
 
-pub(crate) async fn status(
-    client: &ApiClient,
-    output: OutputArgs,
-    no_color: bool,
-) -> anyhow::Result<ExitCode> {
-    let status = client.status().await?;
-    let paint = Paint::stdout(no_color);
-    output.show(&status, ExitCode::SUCCESS, |status| {
-        status_words(status, paint)
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_daemon::term::Paint;
+    use serde_json::{Value, json};
 
-fn status_words(status: &StatusView, paint: Paint) -> String {
-    let health = &status.health;
-    let ready = if health.ready {
-        paint.green("ready")
-    } else {
-        paint.yellow("not ready")
-    };
-    let mut words = format!(
-        "{ready}: codex-bridge {} (pid {})\n  {}\n",
-        health.version,
-        health.pid,
-        escape(&health.codex)
-    );
-    if !health.ready && health.detail != health.codex {
-        words.push_str(&format!("  {}\n", escape(&health.detail)));
+    fn story(phase: &str, answer: &Value) -> StoryView {
+        serde_json::from_value(json!({
+            "message_id": "01a1e60b-3a0b-7377-98e0-da2da8945be2", "conversation": "main", "channel": "local",
+            "sender": "local owner", "text": "Write a limerick\nin a file", "files": [], "state": "s", "phase": phase,
+            "attempt": 1, "round": 1, "suspect": false, "stop": null, "leader": null, "followers": [], "behind": null,
+            "ack": null, "thread_id": "t", "received_at": 0, "updated_at": 0, "hold": null, "workdir": "/w",
+            "failure": {"class": "config", "reason": "Codex is not logged in"}, "answer": answer, "requests": [],
+            "why": {"now": "it was answered", "next": "nothing"}, "worth_waiting": true,
+            "attempts": [], "events": [], "replies": [], "acts": [],
+        }))
+        .unwrap()
     }
-    if let Some(reload) = &health.reload {
-        words.push_str(&reload_line(reload, paint));
-    }
-    for channel in &health.channels {
-        words.push_str(&channel_line(channel, paint));
-    }
-    if status.counts.is_empty() {
-        words.push_str("  no messages yet\n");
-    }
-    for (name, count, remark) in places(status) {
-        if count > 0 {
-            let line = format!("  {name:<16} {count:>6}  {remark}");
-            words.push_str(&format!("{}\n", line.trim_end()));
-        }
-    }
-    for (name, count, remark) in [
-        (
-            "suspects",
-            status.suspects,
-            "Codex died under them; tried one at a time",
-        ),
-        (
-            "replies retried",
-            status.replies_retried,
-            "a platform did not take them yet",
-        ),
-    ] {
-        if count > 0 {
-            let line = format!("  {name:<16} {count:>6}  {remark}");
-            words.push_str(&format!("{}\n", paint.yellow(&line)));
-        }
-    }
-    if let Some(bytes) = status.ledger_bytes {
-        words.push_str(&format!("  ledger {}{}\n", size(bytes), vitals(health)));
-    }
-    words
-}
 
-/// A channel that receives needs no attention, one that is parked needs a person.
-fn channel_line(channel: &ChannelView, paint: Paint) -> String {
-    let state = match channel.state.as_str() {
-        "receiving" => paint.green(&channel.state),
-        _ => paint.yellow(&escape(&channel.state)),
-    };
-    let name = escape(&channel.channel);
-    format!("  {name} {state}: {}\n", escape(&channel.detail))
-}
+    #[test]
+    fn why_forgets_failures_of_answered_messages() {
+        let answer = json!({"text": "done", "files": [], "source": "live", "created_at": 9000});
+        let page = || Page::new(Paint::plain(), Some(80));
+        let words = why_words(&story("done", &answer), None, page());
+        assert_eq!(
+            words,
+            "a8945be2 is done in main: Write a limerick\n  now   it was answered\n  next  nothing\n"
+        );
+        let words = why_words(&story("queued", &Value::Null), Some("codex-1"), page());
+        assert!(words.starts_with("codex-1 is queued: Write"), "{words}");
+        assert!(
+            words.contains("last failure (config): Codex is not logged in"),
+            "{words}"
+        );
+    }
 
-/// How the ledger is beside its size.
-fn vitals(health: &HealthView) -> String {
-    let Some(ledger) = &health.ledger else {
-        return String::new();
-    };
-    let free = match ledger.free_bytes {
-        Some(free) => format!(", {} free on its disk", size(free)),
-        None => String::new(),
-    };
-    format!(
-        ", {}, {} of log{free}",
-        ledger.health,
-        size(ledger.log_bytes)
-    )
-}
-
-/// What the last reading of the configuration left to do; nothing to say where it went well.
-fn reload_line(reload: &ReloadView, paint: Paint) -> String {
-    let line = match (&reload.error, reload.needs_restart.as_slice()) {
-        (None, []) => return String::new(),
-        (None, keys) => format!("restart the daemon for {}", keys.join(" ")),
-        (Some(error), _) => format!(
-            "the configuration on disk can't be used, the old one is in force: {}",
-            escape(error)
-        ),
-    };
-    format!("  {}\n", paint.yellow(&line))
-}
-
-/// Where messages are, in the order of their life, with what a person should know about them.
-fn places(status: &StatusView) -> [(&'static str, u64, String); 8] {
-    let SummaryView {
-        waiting,
-        working,
-        unclear,
-        waiting_for_you,
-        sending,
-        answered,
-        answered_24h,
-        dead,
-        cancelled,
-    } = status.summary;
-    let oldest = status.oldest_unanswered_ms.map_or_else(String::new, |ms| {
-        format!("the oldest unanswered came {} ago", span(ms))
-    });
-    let here = |place: u64, before: u64| {
-        if place > 0 && before == 0 {
-            oldest.clone()
-        } else {
-            String::new()
-        }
-    };
-    [
-        ("waiting", waiting, here(waiting, 0)),
-        ("working", working, here(working, waiting)),
-        (
-            "unclear",
-            unclear,
-            "their turns were lost from sight and are looked for".to_owned(),
-        ),
-        (
-            "waiting for you",
-            waiting_for_you,
-            "see `codex-bridge dead list` and `codex-bridge doctor`".to_owned(),
-        ),
-        ("being delivered", sending, String::new()),
-        (
-            "answered",
-            answered,
-            format!("{answered_24h} in the last 24 h"),
-        ),
-        (
-            "dead letters",
-            dead,
-            "`codex-bridge dead list` shows them and what to do".to_owned(),
-        ),
-        ("stopped", cancelled, String::new()),
-    ]
+    #[test]
+    fn show_begins_with_text_and_answer() {
+        let answer =
+            json!({"text": "An answer", "files": [], "source": "live", "created_at": 9000});
+        let said = |verbose| {
+            let page = Page::new(Paint::plain(), Some(80));
+            message_words(&story("done", &answer), None, verbose, page)
+        };
+        let words = said(false);
+        let at = |what: &str| {
+            words
+                .find(what)
+                .unwrap_or_else(|| panic!("{what}: {words}"))
+        };
+        assert!(at("in a file") < at("An answer") && at("An answer") < at("worked in     /w"));
+        assert!(!words.contains("codex thread"), "{words}");
+        assert!(said(true).contains("codex thread  t"));
+    }
 }

@@ -289,16 +289,16 @@ fn stopped_task(status: &str) -> Value {
 async fn interrupt_honours_wait_option() {
     let api = ScriptedApi::start();
     let (order, task) = (
-        "POST /v1/tasks/codex-0123/interrupt",
-        "GET /v1/tasks/codex-0123",
+        "POST /v1/tasks/codex-0123456789ab/interrupt",
+        "GET /v1/tasks/codex-0123456789ab",
     );
     api.answers(order, 200, working_task());
     api.answers(task, 200, working_task());
-    let short = ["interrupt", "codex-0123", "--wait", "0"];
+    let short = ["interrupt", "codex-0123456789ab", "--wait", "0"];
     run(&api, &short).await.must(75, &[]);
 
     let seen = api.times(task);
-    let long = async { run(&api, &["interrupt", "codex-0123", "--wait", "600"]).await };
+    let long = async { run(&api, &["interrupt", "codex-0123456789ab", "--wait", "600"]).await };
     let ends = async {
         api.called(task, seen + 1).await;
         api.answers(task, 200, stopped_task("cancelled"));
@@ -308,7 +308,7 @@ async fn interrupt_honours_wait_option() {
     assert!(ended.stdout.contains("is stopped"), "{ended:?}");
 
     api.answers(order, 200, stopped_task("completed"));
-    let late = run(&api, &["interrupt", "codex-0123"]).await;
+    let late = run(&api, &["interrupt", "codex-0123456789ab"]).await;
     late.must(1, &[]);
     assert!(late.stdout.contains("its answer came first"), "{late:?}");
 }
@@ -318,9 +318,9 @@ async fn interrupt_honours_wait_option() {
 async fn f10_the_longest_wait_is_no_panic() {
     const LONGEST: &str = "18446744073709551615";
     let api = working();
-    let order = "POST /v1/tasks/codex-0123/interrupt";
+    let order = "POST /v1/tasks/codex-0123456789ab/interrupt";
     api.answers(order, 200, stopped_task("cancelled"));
-    let task = ["interrupt", "codex-0123", "--wait", LONGEST];
+    let task = ["interrupt", "codex-0123456789ab", "--wait", LONGEST];
     run(&api, &task).await.must(0, &[]);
     let send = ["send", "--wait", LONGEST, "x"];
     run(&api, &send).await.must(1, &["not sent:"]);
@@ -347,14 +347,20 @@ async fn task_commands_call_their_routes() {
     ]});
     for (route, answer) in [
         ("POST /v1/tasks", envelope.clone()),
-        ("GET /v1/tasks/codex-0123", envelope.clone()),
+        ("GET /v1/tasks/codex-0123456789ab", envelope.clone()),
         ("GET /v1/tasks", list),
-        ("POST /v1/tasks/codex-0123/steer", with("steer", "steered")),
         (
-            "POST /v1/tasks/codex-0123/interrupt",
+            "POST /v1/tasks/codex-0123456789ab/steer",
+            with("steer", "steered"),
+        ),
+        (
+            "POST /v1/tasks/codex-0123456789ab/interrupt",
             stopped_task("cancelled"),
         ),
-        ("POST /v1/tasks/codex-0123/respond", envelope.clone()),
+        (
+            "POST /v1/tasks/codex-0123456789ab/respond",
+            envelope.clone(),
+        ),
         ("POST /v1/tasks/notify-completed", notified),
     ] {
         api.answers(route, 200, answer);
@@ -364,7 +370,7 @@ async fn task_commands_call_their_routes() {
     let responded = json!({"request_id": "k3x9qz", "decision": "accept", "answers": {"q": "a"}});
     let respond = [
         "respond",
-        "codex-0123",
+        "codex-0123456789ab",
         "k3x9qz",
         "accept",
         "--answers",
@@ -372,7 +378,7 @@ async fn task_commands_call_their_routes() {
     ];
     let steered = json!({"instruction": "left"});
     let dry = json!({"limit": 10, "dry_run": true});
-    let task = "/v1/tasks/codex-0123";
+    let task = "/v1/tasks/codex-0123456789ab";
     let cases: [Case<'_>; 7] = [
         (
             &["start", "do it"],
@@ -381,7 +387,7 @@ async fn task_commands_call_their_routes() {
             "codex-0123456789ab\n",
         ),
         (
-            &["status", "codex-0123"],
+            &["status", "codex-0123456789ab"],
             &format!("GET {task}"),
             Value::Null,
             "is working",
@@ -390,16 +396,16 @@ async fn task_commands_call_their_routes() {
             &["list", "--limit", "3"],
             "GET /v1/tasks?limit=3",
             Value::Null,
-            "codex-0123456789ab working",
+            "codex-0123456789ab  working",
         ),
         (
-            &["steer", "codex-0123", "left"],
+            &["steer", "codex-0123456789ab", "left"],
             &format!("POST {task}/steer"),
             steered,
             "steered",
         ),
         (
-            &["interrupt", "codex-0123"],
+            &["interrupt", "codex-0123456789ab"],
             &format!("POST {task}/interrupt"),
             Value::Null,
             "is stopped",
@@ -418,7 +424,7 @@ async fn task_commands_call_their_routes() {
         ),
     ];
     check(&api, &cases).await;
-    let json = run(&api, &["status", "codex-0123", "--json"]).await;
+    let json = run(&api, &["status", "codex-0123456789ab", "--json"]).await;
     let told: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(told, envelope, "as the daemon said it");
 }
@@ -473,13 +479,16 @@ async fn request_and_token_commands_call_routes() {
 #[tokio::test]
 async fn errors_print_hints_and_json_envelopes() {
     let api = ScriptedApi::start();
-    let words = "Unknown Codex bridge task: codex-9999";
+    let words = "Unknown Codex bridge task: codex-999999999999";
     let problem = json!({"title": "Not Found", "status": 404, "detail": words});
-    api.answers("GET /v1/tasks/codex-9999", 404, problem);
-    run(&api, &["status", "codex-9999"]).await.must(1, &[words]);
-    let json = run(&api, &["status", "codex-9999", "--json"]).await;
+    api.answers("GET /v1/tasks/codex-999999999999", 404, problem);
+    run(&api, &["status", "codex-999999999999"])
+        .await
+        .must(1, &[words]);
+    let json = run(&api, &["status", "codex-999999999999", "--json"]).await;
     let told: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(told, json!({"success": false, "error": words}));
+    let error = json!({"title": "Not Found", "status": 404, "detail": words});
+    assert_eq!(told, json!({ "error": error }));
     assert_eq!(json.code, Some(1));
 
     let mut decided = command_question();

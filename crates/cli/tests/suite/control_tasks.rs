@@ -49,7 +49,7 @@ async fn task_steers_and_survives_restart() {
     let whole = status["task"]["answer"].as_str().unwrap();
     assert_eq!(whole.lines().last().unwrap(), answer);
     let list = world.run(&["list"]).await;
-    assert!(list.stdout.contains(&format!("{id} completed")), "{list:?}");
+    assert!(list.stdout.contains(&format!("{id}  done")), "{list:?}");
     let late = world.run(&["steer", &id, "too late"]).await;
     assert_eq!(late.code, Some(1), "{late:?}");
     assert_eq!(daemon.stop().await, Some(0));
@@ -94,7 +94,7 @@ async fn start_wait_prints_answer_or_stop() {
         ])
         .await;
     let told: Value = serde_json::from_str(&refused.stdout).unwrap();
-    assert_eq!(told["success"], false, "{told:#}");
+    assert_eq!(told["error"]["status"], 422, "{told:#}");
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -107,7 +107,7 @@ async fn task_prompts_at_waiting_terminal() {
     let screen = terminal.screen.wait_for("l later > ").await;
     assert!(screen.contains("touch asked-for"), "{screen}");
     let list = world.run(&["list"]).await;
-    assert!(list.stdout.contains("waiting for approval"), "{list:?}");
+    assert!(list.stdout.contains("waiting for you"), "{list:?}");
     terminal.types("d\n");
     let (code, screen) = terminal.ended().await;
     assert_eq!(code, Some(0), "{screen}");

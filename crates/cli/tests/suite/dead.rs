@@ -23,20 +23,20 @@ async fn dead_letter_redrives_on_same_thread() {
     let world = World::with_settings(IMPATIENT).await;
     let daemon = world.daemon().await;
     let none = world.run(&["dead", "list"]).await;
-    assert!(none.stdout.contains("no dead letters"), "{none:?}");
+    assert!(none.stdout.contains("nothing failed"), "{none:?}");
     world.ask("a", "echo:first").await;
     let text = "fail:400:1 echo:after all\nand a second line";
     let id = dies(&world, "a", text).await;
 
     let list = world.run(&["dead", "list"]).await;
     for words in [
-        id.as_str(),
-        "dead for ",
+        &id[28..],
+        "failed ",
         "1 attempt",
-        "local owner in local/a",
+        "in a, from you",
         "the model refused the request",
         "> fail:400:1 echo:after all\n",
-        "codex-bridge dead redrive ID",
+        "codex-bridge retry ID",
     ] {
         assert!(list.stdout.contains(words), "{words}: {list:?}");
     }
@@ -45,10 +45,10 @@ async fn dead_letter_redrives_on_same_thread() {
     assert_eq!(dead[0]["attempts"], 1);
     assert_eq!(dead[0]["answered"], false);
     let status = world.run(&["status"]).await;
-    let hint = "`codex-bridge dead list` shows them";
+    let hint = "`codex-bridge failed` shows them";
     assert!(status.stdout.contains(hint), "{status:?}");
     let shown = world.run(&["dead", "show", &id]).await;
-    for words in ["attempt 1", "second line", "no answer: it is a dead letter"] {
+    for words in ["attempt 1", "second line", "no answer: it failed"] {
         assert!(shown.stdout.contains(words), "{words}: {shown:?}");
     }
 
@@ -73,12 +73,12 @@ async fn dead_letter_redrives_on_same_thread() {
     assert!(listed(&world).await.is_empty());
     for command in ["redrive", "drop"] {
         let late = world.run(&["dead", command, &id]).await;
-        late.must(1, &["is done: it was answered", "only a dead letter"]);
+        late.must(1, &["is done: it was answered", "only a failed message"]);
     }
     world
         .run(&["dead", "show", &id])
         .await
-        .must(1, &["is no dead letter"]);
+        .must(1, &["did not fail"]);
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -130,13 +130,13 @@ async fn redrive_all_stops_on_repeated_failures() {
     assert_eq!(world.times_asked("fail:400"), 12 + redriven.len());
 
     let unsure = world.run(&["dead", "drop", "--all"]).await;
-    unsure.must(1, &["12 dead letters would be given up", "--yes"]);
+    unsure.must(1, &["12 failed messages would be given up", "--yes"]);
     assert_eq!(listed(&world).await.len(), 12);
     let sure = world.run(&["dead", "drop", "--all", "--yes"]).await;
     assert_eq!(sure.code, Some(0), "{sure:?}");
     assert!(listed(&world).await.is_empty());
     let none = world.run(&["dead", "redrive", "--all"]).await;
-    assert!(none.stdout.contains("no dead letters"), "{none:?}");
+    assert!(none.stdout.contains("nothing failed"), "{none:?}");
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -165,7 +165,7 @@ async fn parked() -> (World, crate::world::Daemon, Ended, String) {
 #[tokio::test]
 async fn parked_message_resumes_on_redrive() {
     let (world, daemon, ended, id) = parked().await;
-    let go_on = format!("`codex-bridge dead redrive {id}` goes on with it");
+    let go_on = format!("`codex-bridge retry {}` goes on with it", &id[28..]);
     ended.must(
         75,
         &["waiting for you: ", "may have changed something", &go_on],
@@ -179,7 +179,7 @@ async fn parked_message_resumes_on_redrive() {
         ],
     );
     let list = world.run(&["dead", "list"]).await;
-    assert!(list.stdout.contains("waits for you for "), "{list:?}");
+    assert!(list.stdout.contains("waiting for you "), "{list:?}");
     let status = world.json(&["status", "--json"]).await;
     assert_eq!(status["summary"]["waiting_for_you"], 1, "{status:#}");
     assert_eq!(status["summary"]["waiting"], 1, "{status:#}");
@@ -224,10 +224,7 @@ async fn cut_message_is_buried_when_configured() {
     let daemon = world.daemon().await;
     let (send, id) = cut(&world).await;
     let ended = send.ended().await;
-    ended.must(
-        1,
-        &["no answer: it is a dead letter", "look before it goes on"],
-    );
+    ended.must(1, &["no answer: it failed", "look before it goes on"]);
     let story = world.json(&["show", "--json", &id]).await;
     assert_eq!(story["state"], "dead", "{story:#}");
     assert_eq!(story["attempt"], 1, "{story:#}");

@@ -46,6 +46,7 @@ mod http;
 mod input;
 mod key;
 mod local_peers;
+mod looking;
 mod memory;
 mod model_faults;
 mod molecule_faults;

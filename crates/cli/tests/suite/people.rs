@@ -52,17 +52,17 @@ async fn show_and_why_report_message_progress() {
     // Time is in front of an id, and what tells two apart behind it.
     let beginning = &second_id[..second_id.len() - 1];
     for id in [second_id.as_str(), beginning] {
-        let shown = world.run(&["show", id]).await;
+        let shown = world.run(&["show", "-v", id]).await;
         assert_eq!(shown.code, Some(0), "{shown:?}");
-        for words in [&second_id, "conversation", "echo:second", "answer, "] {
+        for words in [&second_id, "conversation", "echo:second", "Codex, "] {
             assert!(shown.stdout.contains(words), "{words}: {shown:?}");
         }
     }
     for (id, says) in [
-        ("00000000-dead", "there is no message 00000000-dead"),
-        ("01a", "at least 4 characters"),
-        ("", "\"\" is no message's id"),
-        ("../status", "\"../status\" is no message's id"),
+        ("00000000-dead", "nothing is called 00000000-dead"),
+        ("01a", "4 characters or more"),
+        ("", "nothing is called"),
+        ("../status", "nothing is called ../status"),
     ] {
         for command in ["show", "why"] {
             world.run(&[command, id]).await.must(1, &[says]);

@@ -331,7 +331,7 @@ async fn invalid_decisions_are_rejected_with_reason() {
         assert!(detail.contains(words), "{detail}");
     }
     let why = stage.world.run(&["why", &asking.message_id]).await;
-    assert!(why.stdout.contains("waits for a decision"), "{why:?}");
+    assert!(why.stdout.contains("Codex asks "), "{why:?}");
     let status = stage.world.json(&["status", "--json"]).await;
     assert_eq!(status["requests_waiting"], 1, "{status:#}");
     stage.rules("accept", red()).await;

@@ -42,7 +42,7 @@ async fn steered_messages_share_one_answer() {
     let words = format!("its turn was also given the text of {second_id}");
     assert!(leader.stdout.contains(&words), "{leader:?}");
     let stop = world.run(&["interrupt", &second_id]).await;
-    let instead = format!("`codex-bridge interrupt {first_id}`");
+    let instead = format!("`codex-bridge stop {first_id}`");
     stop.must(
         1,
         &["not stopped: ", "was given to the running turn", &instead],

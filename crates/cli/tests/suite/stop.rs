@@ -36,7 +36,7 @@ async fn pending_message_cancels_immediately() {
     let words = "stopped before its turn began";
     assert!(stopped.stdout.contains(words), "{stopped:?}");
     let ended = second.ended().await;
-    ended.must(3, &["stopped: it was cancelled: stopped by local owner"]);
+    ended.must(3, &["stopped: it was stopped by local owner"]);
     assert_eq!(ended.stdout, "");
 
     world.model.release("gate");
@@ -54,8 +54,8 @@ async fn pending_message_cancels_immediately() {
         ],
     );
     for (id, says) in [
-        ("00000000-dead", "there is no message"),
-        ("../x", "is no message's id"),
+        ("00000000-dead", "nothing is called 00000000-dead"),
+        ("../x", "nothing is called ../x"),
     ] {
         world.run(&["interrupt", id]).await.must(1, &[says]);
     }

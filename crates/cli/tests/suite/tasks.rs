@@ -45,7 +45,6 @@ pub(crate) async fn post(world: &World, path: &str, body: Value) -> (u16, Value)
 pub(crate) async fn start(world: &World, args: Value) -> String {
     let (status, json) = post(world, "/v1/tasks", args).await;
     assert_eq!(status, 201, "{json:#}");
-    assert_eq!(json["success"], true, "{json:#}");
     json["task"]["task_id"].as_str().unwrap().to_owned()
 }
 
@@ -79,7 +78,7 @@ async fn task_api_starts_shows_and_lists() {
     let working = get(&world, &format!("/v1/tasks/{id}")).await;
     let task = &working["task"];
     for (key, value) in [
-        ("hermes_task_id", json!(id)),
+        ("task_id", json!(id)),
         ("status", json!("working")),
         ("sandbox", json!("read-only")),
         ("approval_policy", json!("on-request")),
@@ -89,10 +88,9 @@ async fn task_api_starts_shows_and_lists() {
     ] {
         assert_eq!(task[key], value, "{key}: {working:#}");
     }
-    assert_eq!(
-        working["protocol"],
-        json!({"transport": "app-server unix socket", "mailbox": false})
-    );
+    for word in ["success", "protocol"] {
+        assert!(working[word].is_null(), "the older tool's: {working:#}");
+    }
     world.model.release("one");
     let (news, task) = finished(&world, &id).await;
     assert!(

@@ -3,6 +3,7 @@
 //! A message that ends without an answer ends here as well, because its sender gets a notice.
 
 use super::{Action, Refused, RunError, Transition, Tx};
+use crate::find::short_id;
 use crate::limits;
 use crate::port::{Change, RowsError};
 use crate::requester;
@@ -153,10 +154,10 @@ pub(super) fn park(
     now: Timestamp,
 ) -> Result<(), RowsError> {
     let until = now.plus_ms(limits::PARKED_MS);
-    let message_id = &message.message_id;
+    let short = short_id(&message.message_id);
     let notice = format!(
-        "This message waits for a decision: {reason}. `codex-bridge dead redrive {message_id}` goes on with it, \
-`codex-bridge dead drop {message_id}` gives it up; without a word it is given up after a day."
+        "This message waits for a decision: {reason}. `codex-bridge retry {short}` goes on with it, \
+`codex-bridge discard {short}` gives it up; without a word it is given up after a day."
     );
     let state = MessageState::Parked { until, reason };
     end(tx, message, life, state, &notice, now)?;

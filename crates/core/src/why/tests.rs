@@ -121,7 +121,7 @@ fn later() -> Vec<Said> {
                 reason: "cut at a command".to_owned(),
             },
             "it waits for a person: cut at a command",
-            "`codex-bridge dead redrive m` goes on with it, `codex-bridge dead drop m` gives it up; it is given up in 60 min",
+            "`codex-bridge retry m` goes on with it, `codex-bridge discard m` gives it up; it is given up in 60 min",
         ),
         (
             MessageState::Answered,
@@ -142,14 +142,14 @@ fn later() -> Vec<Said> {
             MessageState::Dead {
                 reason: "too old".to_owned(),
             },
-            "it is a dead letter: too old",
-            "a person decides: `codex-bridge dead redrive m` sends it again, `codex-bridge dead drop m` gives it up",
+            "it failed: too old",
+            "a person decides: `codex-bridge retry m` sends it again, `codex-bridge discard m` gives it up",
         ),
         (
             MessageState::Cancelled {
                 reason: "by me".to_owned(),
             },
-            "it was cancelled: by me",
+            "it was stopped: by me",
             "nothing",
         ),
     ]
@@ -212,7 +212,7 @@ fn explains_message_blocked_by_earlier_message() {
         (
             parked,
             "it waits behind message first of the same conversation, which waits for a person: cut at a command",
-            "`codex-bridge dead redrive first` goes on with that one, `codex-bridge dead drop first` gives it up; then this one is worked on",
+            "`codex-bridge retry first` goes on with that one, `codex-bridge discard first` gives it up; then this one is worked on",
         ),
     ] {
         let mut behind = case(MessageState::Received { hold: None });

@@ -93,7 +93,7 @@ impl Reloads {
                 let next = taken(&state.in_force, &loaded.config);
                 let mut view = ReloadView {
                     ok: true,
-                    at: at.0,
+                    at: at.into(),
                     error: None,
                     changed: differing(&state.in_force, &next),
                     needs_restart: differing(&next, &loaded.config),

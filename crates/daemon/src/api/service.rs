@@ -494,7 +494,7 @@ fn channel_view(health: ChannelHealth) -> ChannelView {
         channel: health.channel.to_string(),
         state: health.state.as_str().to_owned(),
         detail: health.detail,
-        since: health.since.0,
+        since: health.since.into(),
     }
 }
 

@@ -142,7 +142,7 @@ impl<L: Ledger> DaemonService<L> {
             detail: format!(
                 "{who} {base}/a2a; the agent card is {base}/.well-known/agent-card.json"
             ),
-            since: since.0,
+            since: since.into(),
         })
     }
 

@@ -384,7 +384,7 @@ fn idle(outcome: TellOutcome) -> String {
             "it is answered or over: send a new message to its conversation".to_owned()
         }
         TellOutcome::Idle(StateName::Parked) => {
-            "it waits for a person to say how it goes on: let it go on with `codex-bridge dead redrive`"
+            "it waits for a person to say how it goes on: let it go on with `codex-bridge retry`"
                 .to_owned()
         }
         TellOutcome::Idle(_) => {

@@ -8,6 +8,7 @@ use super::extract::Who;
 use super::feed::{EventSource, last_event_id, respond, sse};
 use super::requests::RequestView;
 use super::{Context, ProblemResponse};
+use crate::Time;
 use crate::live::{AllChanges, polls};
 use crate::{BridgeService, EventView};
 use axum::extract::State;
@@ -41,8 +42,8 @@ const REMEMBERED_MAX: usize = 4096;
 /// lists.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MarkView {
-    /// Milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
 }
 
 /// `state` on `/v1/events`: a message is somewhere else in its life.
@@ -58,8 +59,8 @@ pub struct StateChange {
     pub state: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
-    /// Milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
 }
 
 /// `item` on `/v1/events`: something happened in a turn.
@@ -140,7 +141,7 @@ impl<D: BridgeService> ChangeStream<D> {
     }
 
     fn mark(&mut self, name: &str, at: Timestamp) {
-        let event = sse(name, &MarkView { at: at.0 });
+        let event = sse(name, &MarkView { at: at.into() });
         self.queue.extend(event.map(|event| (event, Some(at))));
     }
 
@@ -319,7 +320,7 @@ impl Published {
                 channel: message.channel.to_string(),
                 state: state.0.to_owned(),
                 attempt: state.1,
-                at: message.life.updated_at.0,
+                at: message.life.updated_at.into(),
             };
             events.extend(sse("state", &state));
         }

@@ -4,6 +4,7 @@ use super::extract::{PageQuery, Params, Who};
 use super::messages::rows_of;
 use super::operator::first_line;
 use super::{Context, ProblemResponse};
+use crate::Time;
 use crate::message_view::MessageRows;
 use crate::{BridgeService, Caller, MessageView};
 use axum::Json;
@@ -38,8 +39,8 @@ pub struct ConversationView {
     pub thread_id: Option<String>,
     /// Where it works.
     pub workdir: String,
-    /// Milliseconds since the epoch.
-    pub created_at: i64,
+    /// When.
+    pub created_at: Time,
 }
 
 /// A conversation and what happens in it.
@@ -48,8 +49,8 @@ pub struct ActiveConversation {
     /// The conversation.
     #[serde(flatten)]
     pub conversation: ConversationView,
-    /// When something last happened in it, in milliseconds since the epoch.
-    pub active_at: i64,
+    /// When something last happened in it.
+    pub active_at: Time,
     /// Where its first unanswered message is, else its newest: `queued`, `working`, `waiting for you`, `done`, `failed`
     /// or `stopped`. Absent when retention removed its messages.
     pub phase: Option<String>,
@@ -81,7 +82,7 @@ impl From<Conversation> for ConversationView {
             key: conversation.external_key,
             thread_id: conversation.thread.map(|thread| thread.to_string()),
             workdir: conversation.workdir,
-            created_at: conversation.created_at.0,
+            created_at: conversation.created_at.into(),
         }
     }
 }
@@ -153,7 +154,7 @@ fn in_detail(
     let phase = present.map(|one| Phase::of(&one.life.state, open_requests > 0));
     Ok(ActiveConversation {
         conversation: conversation.into(),
-        active_at: at.0,
+        active_at: at.into(),
         phase: phase.map(|phase| phase.as_str().to_owned()),
         message_id: newest.as_ref().map(|one| one.message_id.to_string()),
         line: newest.map_or_else(String::new, |one| first_line(&one.body)),

@@ -3,6 +3,7 @@
 use super::extract::{Body, PageQuery, Params, Who};
 use super::messages::{find, view};
 use super::{Context, ProblemResponse};
+use crate::Time;
 use crate::{BridgeService, MessageView, StopRequest};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -49,14 +50,14 @@ pub struct DeadView {
     pub attempts: u32,
     /// Whether it has an answer that could not be delivered.
     pub answered: bool,
-    /// Milliseconds since the epoch.
-    pub received_at: i64,
-    /// Since when it is where it is, in milliseconds since the epoch.
-    pub since: i64,
+    /// When.
+    pub received_at: Time,
+    /// Since when it is where it is.
+    pub since: Time,
     /// How long that is, in milliseconds.
     pub age_ms: i64,
-    /// When a parked message is given up, in milliseconds since the epoch.
-    pub until: Option<i64>,
+    /// When a parked message is given up.
+    pub until: Option<Time>,
 }
 
 /// What acting on a message came to.
@@ -87,7 +88,7 @@ impl DeadView {
         let state = message.life.state.name().as_str().to_owned();
         let (reason, until) = match message.life.state {
             MessageState::Dead { reason } => (reason, None),
-            MessageState::Parked { until, reason } => (reason, Some(until.0)),
+            MessageState::Parked { until, reason } => (reason, Some(until.into())),
             _ => return None,
         };
         Some(Self {
@@ -100,8 +101,8 @@ impl DeadView {
             line: first_line(&message.body),
             attempts: message.life.attempt,
             answered,
-            received_at: message.received_at.0,
-            since: message.life.updated_at.0,
+            received_at: message.received_at.into(),
+            since: message.life.updated_at.into(),
             age_ms: now.since_ms(message.life.updated_at).max(0),
             until,
         })
@@ -202,7 +203,7 @@ pub(super) async fn redrive<D: BridgeService>(
             return conflict(&service, message_id, why).await;
         }
         RedriveOutcome::NotDead => {
-            let why = "only a dead letter, or a message that waits for a person, is sent again";
+            let why = "only a failed message, or one that waits for a person, is sent again";
             return conflict(&service, message_id, why).await;
         }
     };
@@ -220,7 +221,7 @@ pub(super) async fn discard<D: BridgeService>(
         by: caller.actor().to_string(),
     };
     if !service.commit(discard).await? {
-        let why = "only a dead letter, or a message that waits for a person, is dropped; `codex-bridge interrupt` stops another";
+        let why = "only a failed message, or one that waits for a person, is discarded; `codex-bridge stop` stops another";
         return conflict(&service, message_id, why).await;
     }
     let detail = "it is given up; its text can be read until retention removes it";
@@ -247,7 +248,7 @@ pub(super) async fn cancel<D: BridgeService>(
             done(StatusCode::ACCEPTED, &message_id, ("stopping", detail))
         }
         CancelOutcome::Steered(leader) => {
-            let why = format!("stop that one: `codex-bridge interrupt {leader}`");
+            let why = format!("stop that one: `codex-bridge stop {leader}`");
             conflict(&service, message_id, &why).await
         }
         CancelOutcome::TooLate => conflict(&service, message_id, "there is nothing to stop").await,
@@ -307,8 +308,8 @@ pub(super) async fn stop_sender<D: BridgeService>(
 pub struct ReloadView {
     /// Whether the file could be used. If not, what was in force before still is.
     pub ok: bool,
-    /// When, in milliseconds since the epoch.
-    pub at: i64,
+    /// When.
+    pub at: Time,
     /// Why the file can't be used.
     pub error: Option<String>,
     /// Keys that have another value from now on.
@@ -325,7 +326,7 @@ impl ReloadView {
     pub fn failed(at: Timestamp, error: String) -> Self {
         Self {
             ok: false,
-            at: at.0,
+            at: at.into(),
             error: Some(error),
             changed: Vec::new(),
             needs_restart: Vec::new(),

@@ -3,6 +3,7 @@
 use super::extract::{Body, PAGE_DEFAULT, PageQuery, Params, Who};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
+use crate::Time;
 use crate::control::{ControlError, Scope};
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use axum::Json;
@@ -58,8 +59,8 @@ pub struct RequestView {
     pub by: Option<String>,
     /// From where: a surface, a rule, the deadline or a grant.
     pub via: Option<String>,
-    /// When, in milliseconds since the epoch.
-    pub decided_at: Option<i64>,
+    /// When.
+    pub decided_at: Option<Time>,
     /// What was decided, also while it is only granted.
     pub decision: Option<String>,
     /// What it was answered with, unless that is secret.
@@ -73,10 +74,10 @@ pub struct RequestView {
     pub incarnation: String,
     /// The item it is about.
     pub item_id: Option<String>,
-    /// Milliseconds since the epoch.
-    pub created_at: i64,
-    /// When silence becomes a decline, in milliseconds since the epoch.
-    pub deadline: i64,
+    /// When.
+    pub created_at: Time,
+    /// When silence becomes a decline.
+    pub deadline: Time,
 }
 
 /// One question and whose it is.
@@ -179,7 +180,7 @@ impl RequestView {
             state: state.to_owned(),
             by: verdict.map(|verdict| verdict.by.to_string()),
             via: verdict.map(|verdict| verdict.via.clone()),
-            decided_at: verdict.map(|verdict| verdict.at.0),
+            decided_at: verdict.map(|verdict| verdict.at.into()),
             decision: verdict.map(|verdict| verdict.decision.as_str().to_owned()),
             answers: verdict.and_then(|verdict| shown_answers(request, verdict)),
             why: match &request.state {
@@ -189,8 +190,8 @@ impl RequestView {
             attempt: request.attempt,
             incarnation: request.incarnation.to_string(),
             item_id: request.item_id.as_ref().map(ToString::to_string),
-            created_at: request.created_at.0,
-            deadline: request.deadline.0,
+            created_at: request.created_at.into(),
+            deadline: request.deadline.into(),
         }
     }
 }

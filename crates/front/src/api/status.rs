@@ -1,6 +1,7 @@
 //! Health and counts of the daemon. Field names are stable: programs read them. Contains no message content.
 
 use super::{Context, ProblemResponse};
+use crate::Time;
 use crate::{BridgeService, LedgerView, ReloadView};
 use axum::Json;
 use axum::extract::State;
@@ -19,8 +20,8 @@ pub struct StatusView {
     pub counts: BTreeMap<String, u64>,
     /// The same in the words of people.
     pub summary: SummaryView,
-    /// When the oldest message without an answer came, in milliseconds since the epoch.
-    pub oldest_unanswered_at: Option<i64>,
+    /// When the oldest message without an answer came.
+    pub oldest_unanswered_at: Option<Time>,
     /// How long ago that is, in milliseconds.
     pub oldest_unanswered_ms: Option<i64>,
     /// Unanswered messages under which Codex died before; they are tried one at a time.
@@ -92,8 +93,8 @@ pub struct ChannelView {
     pub state: String,
     /// Why, as a sentence for people.
     pub detail: String,
-    /// Since when, in milliseconds since the epoch.
-    pub since: i64,
+    /// Since when.
+    pub since: Time,
 }
 
 impl SummaryView {
@@ -140,7 +141,7 @@ impl StatusView {
                 .iter()
                 .map(|entry| (entry.state.as_str().to_owned(), entry.count))
                 .collect(),
-            oldest_unanswered_at: oldest.map(|at| at.0),
+            oldest_unanswered_at: oldest.map(Time::from),
             oldest_unanswered_ms: oldest.map(|at| now.since_ms(at).max(0)),
             suspects: figures.suspects,
             acks_owed: 0,

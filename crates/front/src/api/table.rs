@@ -3,12 +3,13 @@
 
 use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
+use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{
     all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, platform,
     requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
-use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
+use crate::control::{Scope, StartArgs};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
     DecisionView, FoundView, MessageList, NewToken, ReloadView, RequestEntry, RequestList,
@@ -168,7 +169,7 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::start::<D>,
         )
         .takes::<StartArgs>()
-        .answers::<TaskEnvelope>()
+        .answers::<TaskReply>()
         .with_statuses(&[201, 200])
         .with_headers(&[(
             "Idempotency-Key",
@@ -176,14 +177,14 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
         )]),
         Route::get("/v1/tasks", READ, "Tasks, newest first", tasks::list::<D>)
             .asks::<tasks::TaskPage>()
-            .answers::<TaskListEnvelope>(),
+            .answers::<TaskPageView>(),
         Route::get(
             "/v1/tasks/{id}",
             READ,
             "One task, or a message as one",
             tasks::show::<D>,
         )
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::get(
             "/v1/tasks/{id}/events",
             READ,
@@ -206,7 +207,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::steer::<D>,
         )
         .takes::<tasks::SteerBody>()
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/messages/{id}/steer",
             CONTROL,
@@ -215,7 +216,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::steer::<D>,
         )
         .takes::<tasks::SteerBody>()
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/{id}/interrupt",
             CONTROL,
@@ -223,7 +224,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             "End everything of a task that has no answer",
             tasks::interrupt::<D>,
         )
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/{id}/respond",
             CONTROL,
@@ -232,7 +233,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::respond::<D>,
         )
         .takes::<tasks::RespondBody>()
-        .answers::<TaskEnvelope>(),
+        .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/notify-completed",
             CONTROL,
@@ -241,7 +242,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
             tasks::notify::<D>,
         )
         .takes::<tasks::NotifyBody>()
-        .answers::<NotifyEnvelope>(),
+        .answers::<NotifyReply>(),
     ]
 }
 
@@ -314,7 +315,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/redrive",
             CONTROL,
             Trace::Audit(&["redrive"]),
-            "Send a dead letter again, or let a parked message go on",
+            "Send a failed message again, or let a parked message go on",
             operator::redrive::<D>,
         )
         .answers::<ActView>()
@@ -323,7 +324,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/drop",
             CONTROL,
             Trace::Audit(&["discard"]),
-            "Give a dead letter or a parked message up",
+            "Give a failed or a parked message up",
             operator::discard::<D>,
         )
         .answers::<ActView>(),

@@ -1,6 +1,8 @@
-//! Tasks over HTTP: control's acts with its envelopes; a refusal is a problem that says the same.
+//! Tasks over HTTP: control's acts, with its envelopes read into our own views; a refusal is a problem that says the
+//! same.
 
 use super::extract::{Body, Params, Who, idempotency_key};
+use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::control::{
@@ -11,6 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Which tasks.
@@ -56,7 +59,7 @@ pub(super) struct NotifyBody {
     dry_run: bool,
 }
 
-type EnvelopeResult = Result<Json<Value>, ProblemResponse>;
+type TaskAnswer<T = TaskReply> = Result<Json<T>, ProblemResponse>;
 
 impl From<ControlError> for ProblemResponse {
     fn from(error: ControlError) -> Self {
@@ -72,22 +75,30 @@ impl From<ControlError> for ProblemResponse {
 }
 
 /// An envelope that says no is a problem here.
-fn accepted(envelope: Value) -> EnvelopeResult {
+fn accepted<T: DeserializeOwned>(envelope: Value) -> TaskAnswer<T> {
     match envelope.get("success") {
         Some(Value::Bool(false)) => {
             let why = envelope.get("error").and_then(Value::as_str);
             let why = why.unwrap_or("it was refused");
             Err(ProblemResponse::new(StatusCode::CONFLICT, why))
         }
-        Some(_) | None => Ok(Json(envelope)),
+        Some(_) | None => Ok(Json(read(envelope)?)),
     }
 }
 
-async fn act<D: BridgeService>(
+/// An envelope in our own words.
+fn read<T: DeserializeOwned>(envelope: Value) -> Result<T, ProblemResponse> {
+    serde_json::from_value(envelope).map_err(|error| {
+        let detail = format!("the answer can't be written as JSON: {error}");
+        ProblemResponse::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    })
+}
+
+async fn act<D: BridgeService, T: DeserializeOwned>(
     context: Context<D>,
     Who(caller): Who,
     act: ControlAction,
-) -> EnvelopeResult {
+) -> TaskAnswer<T> {
     let control = TaskService::new(context.service);
     accepted(control.act(&caller, act).await?)
 }
@@ -97,7 +108,7 @@ pub(super) async fn start<D: BridgeService>(
     Who(caller): Who,
     headers: HeaderMap,
     Body(args): Body<StartArgs>,
-) -> Result<(StatusCode, Json<Value>), ProblemResponse> {
+) -> Result<(StatusCode, Json<TaskReply>), ProblemResponse> {
     let args = StartArgs {
         key: idempotency_key(&headers)?,
         ..args
@@ -108,22 +119,22 @@ pub(super) async fn start<D: BridgeService>(
         Some(Value::Bool(true)) => StatusCode::OK,
         Some(_) | None => StatusCode::CREATED,
     };
-    Ok((status, Json(envelope)))
+    Ok((status, Json(read(envelope)?)))
 }
 
 pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<TaskPage>,
-) -> EnvelopeResult {
+) -> TaskAnswer<TaskPageView> {
     let control = TaskService::new(service);
-    Ok(Json(control.page(page.limit, page.before).await?))
+    Ok(Json(read(control.page(page.limit, page.before).await?)?))
 }
 
 pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
-) -> EnvelopeResult {
+) -> TaskAnswer {
     act(context, who, ControlAction::Status { task_id }).await
 }
 
@@ -133,7 +144,7 @@ pub(super) async fn steer<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
     Body(body): Body<SteerBody>,
-) -> EnvelopeResult {
+) -> TaskAnswer {
     let steer = ControlAction::Steer {
         task_id,
         instruction: body.instruction,
@@ -145,7 +156,7 @@ pub(super) async fn interrupt<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
-) -> EnvelopeResult {
+) -> TaskAnswer {
     act(context, who, ControlAction::Interrupt { task_id }).await
 }
 
@@ -154,7 +165,7 @@ pub(super) async fn respond<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
     Body(body): Body<RespondBody>,
-) -> EnvelopeResult {
+) -> TaskAnswer {
     let respond = ControlAction::Respond {
         task_id,
         request_id: body.request_id,
@@ -168,7 +179,7 @@ pub(super) async fn notify<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Body(body): Body<NotifyBody>,
-) -> EnvelopeResult {
+) -> TaskAnswer<NotifyReply> {
     let notify = ControlAction::NotifyCompleted {
         limit: body.limit,
         dry_run: body.dry_run,

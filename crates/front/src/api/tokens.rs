@@ -2,6 +2,7 @@
 
 use super::extract::{Body, Who};
 use super::{Context, ProblemResponse};
+use crate::Time;
 use crate::control::Scope;
 use crate::{BridgeService, StopRequest, Stopped};
 use axum::Json;
@@ -140,12 +141,12 @@ pub struct TokenView {
     pub name: String,
     /// What it is good for.
     pub scopes: Vec<String>,
-    /// Milliseconds since the epoch.
-    pub created_at: i64,
-    /// When it was last seen, within a minute or so, in milliseconds since the epoch.
-    pub last_used_at: Option<i64>,
-    /// When it was revoked, in milliseconds since the epoch.
-    pub revoked_at: Option<i64>,
+    /// When.
+    pub created_at: Time,
+    /// When it was last seen, within a minute or so.
+    pub last_used_at: Option<Time>,
+    /// When it was revoked.
+    pub revoked_at: Option<Time>,
 }
 
 /// Answer to `DELETE /v1/tokens/{name}`.
@@ -166,9 +167,9 @@ impl From<Token> for TokenView {
         Self {
             name: token.name,
             scopes: token.scopes,
-            created_at: token.created_at.0,
-            last_used_at: token.last_used_at.map(|at| at.0),
-            revoked_at: token.revoked_at.map(|at| at.0),
+            created_at: token.created_at.into(),
+            last_used_at: token.last_used_at.map(Time::from),
+            revoked_at: token.revoked_at.map(Time::from),
         }
     }
 }

@@ -16,7 +16,6 @@ mod tests;
 
 pub use action::{Control, ControlAction, ControlError, ControlErrorKind, StartArgs, TaskWatch};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
-pub(crate) use envelope::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use notify::NotificationPayload;
 pub(crate) use rows::{NotFound, TaskSubject};
 pub use service::{ServiceTaskWatch, TaskService};

@@ -1,6 +1,7 @@
 //! An approval request as the API gives it, and the box it is shown in. Pure: values in, lines out.
 
 use bridge_daemon::term::{Paint, escape_line, fold, span};
+use bridge_front::Time;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ pub(crate) struct ApprovalView {
     /// Its beginning, which people type.
     pub(crate) code: String,
     pub(crate) message_id: String,
+    /// The conversation's key.
+    pub(crate) conversation: String,
     /// Whose work it is about, as the daemon derives it from the message.
     pub(crate) requester: String,
     /// The task it belongs to, if it is one's.
@@ -29,8 +32,8 @@ pub(crate) struct ApprovalView {
     pub(crate) shown: String,
     /// As Codex sent it; only `bridge_host::form` reads it.
     pub(crate) payload: Value,
-    /// Milliseconds since the epoch; then it is declined.
-    pub(crate) deadline: i64,
+    /// Then it is declined.
+    pub(crate) deadline: Time,
     pub(crate) state: String,
     /// Who decided.
     pub(crate) by: Option<String>,
@@ -176,8 +179,8 @@ impl ApprovalView {
             self.handle(),
             self.whose()
         );
-        if self.deadline > 0 {
-            let left = span(self.deadline.saturating_sub(now_ms));
+        if self.deadline.ms() > 0 {
+            let left = span(self.deadline.ms().saturating_sub(now_ms));
             title.push_str(&format!(", declined in {left} if nobody answers"));
         }
         if self.state == "orphaned" {
@@ -241,7 +244,7 @@ mod tests {
             headline: "may it change a.rs?".to_owned(),
             shown: "diff:\n    @@ -1 +1 @@\n    -old\n    +new\u{1b}[2J\nsandbox: read-only"
                 .to_owned(),
-            deadline: 61_000,
+            deadline: Time::from_ms(61_000),
             state: "open".to_owned(),
             ..ApprovalView::default()
         }

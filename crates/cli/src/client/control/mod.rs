@@ -1,6 +1,6 @@
 //! The commands about tasks, questions and tokens: what they call, and what they print.
 //!
-//! `--json` prints the daemon's answers unchanged.
+//! `--json` prints the daemon's answers unchanged; a failure is printed by `main`, in the one form.
 
 mod requests;
 mod senders;
@@ -8,17 +8,16 @@ mod start;
 mod task;
 mod task_text;
 
+pub(crate) use senders::stop_sender;
 #[cfg(feature = "demo")]
 pub(crate) use start::start_task;
-pub(crate) use task::{is_task, task_status};
+pub(crate) use task::task_status;
 pub(super) use task_text::text;
 
 use super::api::{ApiClient, ClientError};
-use super::output::print_json;
 use super::watch::watch;
 use crate::cli::{ControlCommand, OutputArgs};
 use serde::Serialize;
-use serde_json::json;
 use std::process::ExitCode;
 
 /// Runs one of them.
@@ -30,7 +29,6 @@ pub(crate) async fn control(
     match command {
         ControlCommand::Start(args) => start::start(client, args, no_color).await,
         ControlCommand::List(args) => task::list(client, &args, no_color).await,
-        ControlCommand::Stop(args) => senders::stop(client, args).await,
         ControlCommand::Steer(args) => task::steer(client, args).await,
         ControlCommand::Respond(args) => requests::respond(client, &args).await,
         ControlCommand::Requests(args) => requests::list(client, &args, no_color).await,
@@ -40,7 +38,7 @@ pub(crate) async fn control(
         ControlCommand::Watch(args) => watch(client, args, no_color).await,
         ControlCommand::Token(command) => senders::token(client, command).await,
         ControlCommand::Peers(command) => senders::peers(client, command).await,
-        ControlCommand::Completions { shell } => crate::completions(shell),
+        ControlCommand::Completions { shell } => crate::completion::script(shell),
     }
 }
 
@@ -50,21 +48,7 @@ pub(super) fn answered<T: Serialize>(
     output: OutputArgs,
     words: impl FnOnce(&T) -> (String, ExitCode),
 ) -> anyhow::Result<ExitCode> {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => return refused(error, output),
-    };
+    let answer = answer?;
     let (words, code) = words(&answer);
     output.show(&answer, code, |_| words)
-}
-
-/// A refusal: programs get the envelope that says so, people a sentence.
-fn refused(error: ClientError, output: OutputArgs) -> anyhow::Result<ExitCode> {
-    match error {
-        ClientError::Refused(problem) | ClientError::NotNow(problem) if output.json => {
-            let envelope = json!({ "success": false, "error": problem.detail });
-            print_json(&envelope, ExitCode::FAILURE)
-        }
-        error => Err(error.into()),
-    }
 }

@@ -1,10 +1,12 @@
 //! `requests`, `respond`, `approve` and `decline`: what Codex asks, from the command line.
 
-use super::{answered, refused};
+use super::answered;
 use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
 use crate::client::ask::{AnswerBy, ApprovalView};
+use crate::client::find::resolve;
 use crate::client::output::{print, print_json};
+use crate::client::screen::stdout_width;
 use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
 use bridge_daemon::term::{Paint, escape, escape_line};
@@ -33,11 +35,11 @@ fn list_words(requests: &[ApprovalView], paint: Paint) -> String {
     if requests.is_empty() {
         return "Codex asks nothing".to_owned();
     }
-    let now = super::task::now_ms();
+    let now = crate::client::now_ms();
     let mut lines = Vec::new();
     for request in requests {
         if request.is_open() {
-            lines.extend(request.lines(AnswerBy::Command, now, paint, None));
+            lines.extend(request.lines(AnswerBy::Command, now, paint, stdout_width()));
         } else {
             let said = format!(
                 "for {}: {}: {}",
@@ -63,9 +65,8 @@ pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> anyhow::R
     if let Some(answers) = answers {
         body["answers"] = answers;
     }
-    let done = client
-        .act_on_task(&args.task.id, "respond", Some(&body))
-        .await;
+    let task = resolve(client, &args.task.id).await?;
+    let done = client.act_on_task(task.id(), "respond", Some(&body)).await;
     answered(done, args.output, |_: &Value| {
         let said = format!("{}: {}", args.request, decided(args.decision.as_str()));
         (escape(&said).into_owned(), ExitCode::SUCCESS)
@@ -79,10 +80,6 @@ pub(super) async fn decide(
 ) -> anyhow::Result<ExitCode> {
     let request = match find(client, &args.code).await? {
         Ok(request) => request,
-        Err(why) if args.output.json => {
-            let problem = json!({ "success": false, "error": why });
-            return print_json(&problem, ExitCode::FAILURE);
-        }
         Err(why) => bail!("nothing was answered: {why}"),
     };
     match client.decide(&request.request_id, decision, None).await {
@@ -97,7 +94,7 @@ pub(super) async fn decide(
             );
             print(&escape_line(&said), ExitCode::SUCCESS)
         }
-        Err(error) => refused(error, args.output),
+        Err(error) => Err(error.into()),
     }
 }
 

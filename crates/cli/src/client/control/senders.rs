@@ -1,8 +1,8 @@
 //! `token`, `peers` and `stop`: the senders that call over TCP, their credentials, and the end of all that one sent. A
 //! peer is a token with the scope `a2a` alone.
 
-use super::{answered, refused};
-use crate::cli::{OutputArgs, PeersCommand, StopArgs, TokenCommand};
+use super::answered;
+use crate::cli::{OutputArgs, PeersCommand, TokenCommand};
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::output::{print, print_json};
 use bridge_core::channels;
@@ -130,7 +130,7 @@ fn show_made(
             }
             print(&escape_line(&made.token), ExitCode::SUCCESS)
         }
-        Err(error) => refused(error, output),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -204,8 +204,8 @@ fn peer_words(peers: &[TokenView]) -> String {
 
 fn use_words(token: &TokenView, used: &str) -> String {
     match (token.revoked_at, token.last_used_at) {
-        (Some(at), _) => format!("revoked {}", when(at)),
-        (None, Some(at)) => format!("last {used} {}", when(at)),
+        (Some(at), _) => format!("revoked {}", when(at.ms())),
+        (None, Some(at)) => format!("last {used} {}", when(at.ms())),
         (None, None) => format!("never {used}"),
     }
 }
@@ -218,13 +218,16 @@ fn lines(tokens: &[TokenView], line: impl Fn(&TokenView) -> String) -> String {
     lines.join("\n")
 }
 
-pub(super) async fn stop(client: &ApiClient, args: StopArgs) -> anyhow::Result<ExitCode> {
-    let body = StopSenderRequest {
-        sender: args.sender,
-        channel: args.channel,
-    };
+/// Stops everything of one sender.
+pub(crate) async fn stop_sender(
+    client: &ApiClient,
+    sender: String,
+    channel: Option<String>,
+    output: OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    let body = StopSenderRequest { sender, channel };
     let done = client.post("/v1/stop", Some(&body), None).await;
-    answered(done, args.output, |done| {
+    answered(done, output, |done| {
         let said = format!("{}: {}", body.sender, stopped_words(done));
         (escape_line(&said).into_owned(), ExitCode::SUCCESS)
     })
@@ -251,7 +254,7 @@ fn joined_words(joined: &[String]) -> String {
         [] => String::new(),
         joined => format!(
             "; {} were given to running turns of others, which go on with them ({}): `codex-bridge show ID` names the \
-             turn, and `codex-bridge interrupt` ends it",
+             turn, and `codex-bridge stop` ends it",
             joined.len(),
             some(joined)
         ),

@@ -1,6 +1,5 @@
 //! `start`: gives the daemon a task and prints its id; with `--wait` it stays until the answer is there.
 
-use super::refused;
 use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
@@ -24,7 +23,7 @@ pub(super) async fn start(
     let terms = terms(args).context("not started")?;
     let envelope = match submit(client, &terms).await {
         Ok(envelope) => envelope,
-        Err(error) => return refused(error, output),
+        Err(error) => return Err(error.into()),
     };
     let id = text(&envelope["task"], "task_id").to_owned();
     match (wait, output.json) {
@@ -99,13 +98,13 @@ async fn attend(
     watcher.clear();
     let message = match ended {
         Ok(message) => message,
-        Err(error) => return refused(error, output),
+        Err(error) => return Err(error.into()),
     };
     let code = ending(&message);
     if output.json {
         return match client.task(id).await {
             Ok(envelope) => print_json(&envelope, code),
-            Err(error) => refused(error, output),
+            Err(error) => Err(error.into()),
         };
     }
     match &message.answer {

@@ -4,36 +4,26 @@ use super::answered;
 use super::task_text::{list_words, task_words, text};
 use crate::cli::{ListArgs, NotifyArgs, OutputArgs, SteerArgs};
 use crate::client::api::ApiClient;
+use crate::client::find::resolve;
+use crate::client::now_ms;
 use crate::client::output::exit_code;
+use crate::client::page::Page;
 use anyhow::Context;
-use bridge_daemon::term::{Paint, escape, escape_line};
+use bridge_daemon::term::{escape, escape_line};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long `notify-completed` may take: targets are called one after the other, and each has its own bound.
 const NOTIFY_DEADLINE: Duration = Duration::from_secs(1_800);
-/// What a task's id begins with.
-const TASK_PREFIX: &str = "codex-";
-
-/// Whether an id, or its beginning, is a task's; messages have hexadecimal ones.
-pub(crate) fn is_task(id: &str) -> bool {
-    id.starts_with(TASK_PREFIX) || (id.len() >= 4 && TASK_PREFIX.starts_with(id))
-}
-
-pub(super) fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
-}
-
 pub(crate) async fn task_status(
     client: &ApiClient,
     id: &str,
     output: OutputArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let paint = Paint::stdout(no_color);
     answered(client.task(id).await, output, |envelope: &Value| {
-        let words = task_words(&envelope["task"], now_ms(), paint);
+        let words = task_words(&envelope["task"], now_ms(), Page::stdout(no_color));
         (words, ExitCode::SUCCESS)
     })
 }
@@ -43,20 +33,21 @@ pub(super) async fn list(
     args: &ListArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let paint = Paint::stdout(no_color);
     let found = client.get(&format!("/v1/tasks?limit={}", args.limit)).await;
     answered(found, args.output, |envelope: &Value| {
         let tasks = envelope["tasks"].as_array().map_or(&[][..], Vec::as_slice);
-        (list_words(tasks, now_ms(), paint), ExitCode::SUCCESS)
+        (
+            list_words(tasks, now_ms(), Page::stdout(no_color)),
+            ExitCode::SUCCESS,
+        )
     })
 }
 
 pub(super) async fn steer(client: &ApiClient, args: SteerArgs) -> anyhow::Result<ExitCode> {
     let instruction = crate::text_or_stdin(args.text).context("not steered")?;
     let body = json!({ "instruction": instruction });
-    let steered = client
-        .act_on_task(&args.task.id, "steer", Some(&body))
-        .await;
+    let task = resolve(client, &args.task.id).await?;
+    let steered = client.act_on_task(task.id(), "steer", Some(&body)).await;
     answered(steered, args.output, |envelope: &Value| {
         let code = match text(envelope, "steer") {
             "refused" => ExitCode::FAILURE,
@@ -130,20 +121,6 @@ fn notified_words(envelope: &Value) -> (String, ExitCode) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distinguishes_task_ids_from_message_ids() {
-        for (id, task) in [
-            ("codex-0123", true),
-            ("codex-", true),
-            ("code", true),
-            ("c0de", false),
-            ("019a8c7e", false),
-            ("c", false),
-        ] {
-            assert_eq!(is_task(id), task, "{id}");
-        }
-    }
 
     #[test]
     fn steer_outcome_in_words() {

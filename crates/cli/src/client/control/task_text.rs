@@ -1,70 +1,65 @@
 //! Tasks in words: state, last events, approval requests. Pure: the daemon's envelope in, lines out.
 
 use super::super::ask::{AnswerBy, ApprovalView};
-use bridge_daemon::term::{Paint, escape, escape_line, span, when};
+use crate::client::find::short;
+use crate::client::page::{DIM, PLAIN, Page, phase_look};
+use bridge_daemon::term::{cells, escape_line, span, when};
+use bridge_front::Time;
 use serde_json::Value;
 
 /// Width of the names in front.
-const NAME_WIDTH: usize = 10;
-/// Longest summary in a list.
-const SUMMARY_MAX_CHARS: usize = 70;
+const NAME_WIDTH: usize = 12;
 
 /// A field of the envelope as text; nothing for nothing.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Seconds of the envelope as milliseconds.
+/// A time of the envelope as milliseconds.
 fn ms(value: &Value) -> Option<i64> {
-    let seconds = value.as_f64()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a time of this age fits many times over"
-    )]
-    seconds.is_finite().then_some((seconds * 1000.0) as i64)
+    serde_json::from_value::<Time>(value.clone())
+        .ok()
+        .map(Time::ms)
 }
 
-fn status(task: &Value, paint: Paint) -> String {
-    let status = escape_line(text(task, "status")).replace('_', " ");
-    match text(task, "status") {
-        "completed" => paint.green(&status),
-        "failed" => paint.red(&status),
-        "starting" | "working" => paint.cyan(&status),
-        _ => paint.yellow(&status),
+fn phase(task: &Value) -> String {
+    match text(task, "phase") {
+        // An older daemon.
+        "" => text(task, "status").replace('_', " "),
+        phase => phase.to_owned(),
     }
 }
 
 /// One task with everything.
-pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
-    let mut words = format!(
-        "{} is {}\n",
-        paint.bold(&escape_line(text(task, "task_id"))),
-        status(task, paint)
+pub(super) fn task_words(task: &Value, now_ms: i64, mut page: Page) -> String {
+    let (id, phase) = (short(text(task, "task_id")), phase(task));
+    let head = format!(
+        "{} is {}",
+        page.paint.bold(&escape_line(id)),
+        phase_look(&phase)(page.paint, &escape_line(&phase))
     );
+    page.hang(&head, 2, "", PLAIN);
     let mut line = |name: &str, said: &str| {
         if !said.is_empty() {
-            let name = paint.dim(&format!("{name:<NAME_WIDTH$}"));
-            words.push_str(&format!("  {name}{}\n", escape_line(said)));
+            page.field(&format!("  {name}"), NAME_WIDTH, said);
         }
     };
-    line("task", text(task, "prompt_summary"));
+    line("text", text(task, "prompt_summary"));
+    line("works in", text(task, "cwd"));
     let mut terms = vec![
-        text(task, "cwd"),
         text(task, "sandbox"),
         text(task, "approval_policy"),
+        text(task, "model"),
     ];
-    terms.push(text(task, "model"));
     terms.retain(|term| !term.is_empty());
-    line("terms", &terms.join(", "));
-    line("thread", text(task, "codex_thread_id"));
+    line("may", &terms.join(", "));
     if let Some(at) = ms(&task["created_at"]) {
         line("started", &when(at));
     }
     if let Some(at) = ms(&task["completed_at"]) {
         line("ended", &when(at));
     }
-    line("last", text(task, "last_progress_summary"));
-    line("error", text(task, "error_summary"));
+    line("because", text(task, "error_summary"));
     if task["completed_at"].is_null() {
         line("stop", text(task, "stopping"));
     }
@@ -75,27 +70,25 @@ pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
         line("notify", format!("{target}, {state} {error}").trim_end());
     }
     for event in task["recent_events"].as_array().into_iter().flatten() {
-        words.push_str(&event_line(event, paint));
+        event_line(event, &mut page);
     }
     for question in questions(task) {
-        for line in question.lines(AnswerBy::Command, now_ms, paint, None) {
-            words.push_str(&format!("{line}\n"));
-        }
+        let lines = question.lines(AnswerBy::Command, now_ms, page.paint, page.width());
+        page.raw(&lines);
     }
     let answer = match text(task, "answer") {
         "" => text(task, "final_summary"),
         whole => whole,
     };
     if !answer.is_empty() {
-        words.push_str(&format!("\n{}\n", escape(answer)));
+        page.gap();
+        page.block(0, answer, PLAIN);
     }
-    words
+    page.into_text()
 }
 
-fn event_line(event: &Value, paint: Paint) -> String {
+fn event_line(event: &Value, page: &mut Page) {
     let at = ms(&event["created_at"]).map(when).unwrap_or_default();
-    // The day is the task's.
-    let at = at.split(' ').nth(1).unwrap_or_default();
     let said = text(event, "payload_summary");
     let (mark, said) = match text(event, "source_event_type") {
         // Their summary is the turn's id.
@@ -104,91 +97,92 @@ fn event_line(event: &Value, paint: Paint) -> String {
         "item/started" => ("•", said),
         "item/completed" => ("✓", said),
         "turn/retrying" => ("↻", said),
+        // The box below shows it.
         kind if kind.contains("request") => ("?", said),
         _ => ("!", said),
     };
-    let said = escape_line(said);
-    format!("  {} {mark} {said}\n", paint.dim(at))
+    let head = format!("  {} {mark} ", page.paint.dim(&at));
+    page.hang(&head, cells(&at) + 5, said, PLAIN);
 }
 
-/// What the task asks. The envelope's times are seconds.
+/// What the task asks.
 fn questions(task: &Value) -> Vec<ApprovalView> {
     let pending = task["pending_requests"].as_array().into_iter().flatten();
     let read = |asked: &Value| {
         let mut asked = asked.clone();
-        asked["deadline"] = Value::from(ms(&asked["deadline"]).unwrap_or(0));
         asked["task_id"] = task["task_id"].clone();
         serde_json::from_value(asked).ok()
     };
     pending.filter_map(read).collect()
 }
 
-/// Tasks, one line each.
-pub(super) fn list_words(tasks: &[Value], now_ms: i64, paint: Paint) -> String {
+/// Tasks, newest first.
+pub(super) fn list_words(tasks: &[Value], now_ms: i64, mut page: Page) -> String {
     if tasks.is_empty() {
         return "no tasks; `codex-bridge start PROMPT` starts one".to_owned();
     }
-    let line = |task: &Value| {
+    for task in tasks {
         let age =
             ms(&task["created_at"]).map_or_else(String::new, |at| span(now_ms.saturating_sub(at)));
-        let asks = task["pending_requests"].as_array().map_or(0, Vec::len);
-        let asks = match asks {
-            0 => String::new(),
-            asks => paint.yellow(&format!(" [asks {asks}]")),
-        };
-        let summary: String = escape_line(text(task, "prompt_summary"))
-            .chars()
-            .take(SUMMARY_MAX_CHARS)
-            .collect();
-        format!(
-            "{} {}, {age} old{asks}\n  {}\n",
-            paint.bold(&escape_line(text(task, "task_id"))),
-            status(task, paint),
-            paint.dim(&summary)
-        )
-    };
-    tasks.iter().map(line).collect()
+        let phase = phase(task);
+        let head = format!(
+            "{}  {}",
+            page.paint.bold(&escape_line(text(task, "task_id"))),
+            phase_look(&phase)(page.paint, &escape_line(&phase)),
+        );
+        page.hang(&head, 2, &format!(", {age} old"), PLAIN);
+        page.line(2, text(task, "prompt_summary"), DIM);
+    }
+    page.into_text()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_daemon::term::Paint;
     use serde_json::json;
 
     #[test]
     fn task_output_includes_events_and_requests() {
         let task = json!({
-            "task_id": "codex-0123456789ab", "status": "waiting_for_approval",
+            "task_id": "codex-0123456789ab", "status": "waiting_for_approval", "phase": "waiting for you",
             "prompt_summary": "push it\u{1b}[2J", "cwd": "/w", "sandbox": "read-only",
             "approval_policy": "on-request", "model": null, "codex_thread_id": "t1",
-            "created_at": 1.5, "completed_at": null, "last_progress_summary": null,
+            "created_at": "1970-01-01T00:00:01.500Z", "completed_at": null, "last_progress_summary": null,
             "notify_target": "local", "notification_status": "pending",
-            "recent_events": [{"source_event_type": "turn/started", "payload_summary": "01a1e387-7938", "created_at": 2.0},
-                {"source_event_type": "item/started", "payload_summary": "running `ls`", "created_at": 2.0}],
+            "recent_events": [{"source_event_type": "turn/started", "payload_summary": "01a1e387-7938", "created_at": 2000},
+                {"source_event_type": "item/started", "payload_summary": "running `ls`", "created_at": 2000}],
             "pending_requests": [{"request_id": "k3x9qzaaaa", "code": "k3x9qz", "requester": "token ci (task, tier tool)", "kind": "command", "headline": "may it run?",
-                "shown": "command: git push", "payload": {}, "status": "pending", "deadline": 62.0}],
+                "shown": "command: git push", "payload": {}, "status": "pending", "deadline": "1970-01-01T00:01:02.000Z"}],
         });
+        let page = || Page::new(Paint::plain(), Some(60));
+        let (at, turn, blank) = (when(1_500), when(2_000), ' ');
         assert_eq!(
-            task_words(&task, 2_000, Paint::plain()),
-            "\
-codex-0123456789ab is waiting for approval
-  task      push it\\e[2J
-  terms     /w, read-only, on-request
-  thread    t1
-  started   1970-01-01 00:00:01 UTC
+            task_words(&task, 2_000, page()),
+            format!(
+                "\
+codex-0123456789ab is waiting for you
+  text      push it\\e[2J
+  works in  /w
+  may       read-only, on-request
+  started   {at}
   notify    local, pending
-  00:00:02 → the turn began
-  00:00:02 • running `ls`
-┌ For token ci (task, tier tool): Codex asks (k3x9qz), task codex-0123456789ab, declined in 60 s if nobody answers
+  {turn} → the turn began
+  {turn} • running `ls`
+┌ For token ci (task, tier tool): Codex asks (k3x9qz),{blank}
+│  task codex-0123456789ab, declined in 60 s if nobody{blank}
+│  answers
 │ may it run?
 │ command: git push
-│ accept: it runs, once; for the session: this same command is not asked about again
+│ accept: it runs, once; for the session: this same{blank}
+│  command is not asked about again
 └ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz
 "
+            )
         );
         assert_eq!(
-            list_words(&[task], 61_500, Paint::plain()),
-            "codex-0123456789ab waiting for approval, 60 s old [asks 1]\n  push it\\e[2J\n"
+            list_words(&[task], 61_500, page()),
+            "codex-0123456789ab  waiting for you, 60 s old\n  push it\\e[2J\n"
         );
     }
 }

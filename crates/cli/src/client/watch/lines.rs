@@ -401,7 +401,7 @@ mod tests {
             attempt: 1,
             kind: kind.to_owned(),
             text: text.to_owned(),
-            at: 0,
+            at: bridge_front::Time::default(),
         }
     }
 

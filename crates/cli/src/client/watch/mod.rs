@@ -4,16 +4,16 @@
 mod event;
 mod lines;
 
-use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN, checked};
+use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
 use super::ask::{AskMode, Asker, RequestFilter};
-use super::control::is_task;
+use super::find::{Target, resolve};
 use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print};
 use super::screen::{OutputStream, Screen};
 use super::sse::SseEvent;
 use crate::cli::WatchArgs;
 use bridge_daemon::term;
 use bridge_front::{MessageList, MessageView};
-use event::WatchEvent;
+pub(crate) use event::WatchEvent;
 pub(crate) use lines::{WatchLines, last_words};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -36,11 +36,14 @@ pub(crate) enum WatchTarget {
 }
 
 impl WatchTarget {
-    pub(crate) fn of(id: Option<&str>) -> Result<Self, ClientError> {
-        Ok(match id {
-            None => Self::All,
-            Some(id) if is_task(id) => Self::Task(checked(id)?.to_owned()),
-            Some(id) => Self::Message(checked(id)?.to_owned()),
+    /// What is named; everything without a name.
+    async fn find(client: &ApiClient, reference: Option<&str>) -> Result<Self, ClientError> {
+        let Some(reference) = reference else {
+            return Ok(Self::All);
+        };
+        Ok(match resolve(client, reference).await? {
+            Target::Message(id) => Self::Message(id),
+            Target::Task(id) => Self::Task(id),
         })
     }
 
@@ -106,7 +109,7 @@ pub(crate) async fn watch(
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
     client.expect_daemon()?;
-    let target = WatchTarget::of(args.id.as_deref())?;
+    let target = WatchTarget::find(client, args.id.as_deref()).await?;
     let interrupted = term::interrupted();
     let mut watcher = if args.json {
         Watcher::for_programs(client, target.clone())
@@ -204,7 +207,7 @@ impl<'a> Watcher<'a> {
         let said = match self.target.id() {
             "" => "left; everything goes on".to_owned(),
             id => format!(
-                "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge interrupt {id}` stops it"
+                "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge stop {id}` stops it"
             ),
         };
         term::complain(&term::escape(&said));

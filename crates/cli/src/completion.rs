@@ -1,0 +1,112 @@
+//! Completion scripts of shells, and the names that they complete with: `complete` prints what there is now.
+
+use crate::cli::{Cli, CompleteKind};
+use crate::client::{self, ApiClient};
+use bridge_core::limits::PAGE_MAX;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a shell waits for names.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the scripts of bash call before their own completion.
+const BASH: &str = r#"
+_codex_bridge_names() {
+    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" word="" kind=""
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        case "$word" in
+            show|why|watch|stop|interrupt|cancel|steer|status|retry|discard) kind=ids; break ;;
+            log) kind=conversations; break ;;
+            approve|decline) kind=codes; break ;;
+        esac
+    done
+    case "$prev" in
+        -c|--conversation) kind=conversations ;;
+    esac
+    if [[ -n "$kind" && "$cur" != -* ]]; then
+        local IFS=$'\n'
+        COMPREPLY=($(compgen -W "$(codex-bridge complete "$kind" 2>/dev/null | cut -f1)" -- "$cur"))
+        return 0
+    fi
+    _codex-bridge "$@"
+}
+complete -F _codex_bridge_names -o bashdefault -o default codex-bridge
+"#;
+
+/// What zsh's arguments of these names call.
+const ZSH: &str = r#"
+_codex_bridge_names() {
+    local -a names
+    names=(${(f)"$(codex-bridge complete $1 2>/dev/null | cut -f1)"})
+    compadd -a names
+}
+"#;
+
+const FISH: &str = r#"
+complete -c codex-bridge -n "__fish_seen_subcommand_from show why watch stop interrupt cancel steer status retry discard" -f -a "(codex-bridge complete ids 2>/dev/null)"
+complete -c codex-bridge -n "__fish_seen_subcommand_from log" -f -a "(codex-bridge complete conversations 2>/dev/null)"
+complete -c codex-bridge -n "__fish_seen_subcommand_from approve decline" -f -a "(codex-bridge complete codes 2>/dev/null)"
+complete -c codex-bridge -n "__fish_seen_subcommand_from send" -s c -l conversation -r -f -a "(codex-bridge complete conversations 2>/dev/null)"
+"#;
+
+/// Prints the script of a shell.
+pub(crate) fn script(shell: Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Bash => script.push_str(BASH),
+        Shell::Zsh => script = with_names(&script),
+        Shell::Fish => script.push_str(FISH),
+        _ => {}
+    }
+    client::print(script.trim_end(), ExitCode::SUCCESS)
+}
+
+/// Zsh's script, whose ids, codes and conversations call for names.
+fn with_names(script: &str) -> String {
+    let kinds = [
+        (":id -- ", "ids"),
+        ("::ids -- ", "ids"),
+        (":code -- ", "codes"),
+        (":conversation -- ", "conversations"),
+        ("'--conversation=", "conversations"),
+    ];
+    let mut lines: Vec<String> = script.lines().map(ToOwned::to_owned).collect();
+    for line in &mut lines {
+        if let Some((_, kind)) = kinds.iter().find(|(mark, _)| line.contains(mark)) {
+            *line = line.replace(":_default'", &format!(":_codex_bridge_names {kind}'"));
+        }
+    }
+    // The first line says what it completes.
+    lines.insert(1.min(lines.len()), ZSH.to_owned());
+    lines.join("\n")
+}
+
+/// Prints the names of a kind, one per line, with what they stand for behind a tab. A shell hears of no failure.
+pub(crate) async fn names(api: &ApiClient, kind: CompleteKind) -> anyhow::Result<ExitCode> {
+    let found = tokio::time::timeout(PATIENCE, client::names(api, kind, PAGE_MAX)).await;
+    match found {
+        Ok(Ok(names)) if !names.is_empty() => client::print(&names.join("\n"), ExitCode::SUCCESS),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zsh_completes_names_of_ids() {
+        let script = "#compdef codex-bridge\n':id -- A message:_default' \\\n'--limit=[How many]:N:_default' \\";
+        let changed = with_names(script);
+        assert!(changed.starts_with("#compdef codex-bridge\n"), "{changed}");
+        assert!(
+            changed.contains("':id -- A message:_codex_bridge_names ids'"),
+            "{changed}"
+        );
+        assert!(changed.contains("N:_default'"), "{changed}");
+    }
+}
