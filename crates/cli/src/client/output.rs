@@ -1,5 +1,6 @@
 //! How commands print: JSON for programs, words for people.
 
+use super::control::is_task;
 use crate::cli::OutputArgs;
 use anyhow::Context;
 use bridge_daemon::term;
@@ -12,6 +13,18 @@ pub(crate) const EXIT_STOPPED: u8 = 3;
 pub(crate) const EXIT_LATER: u8 = 75;
 /// Exit code after Ctrl-C, as shells have it: we left, the work goes on.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+/// Characters at the end of a message's id, which people see and type: its beginning is the time.
+const SHORT_ID_CHARS: usize = 8;
+
+/// An id as it is shown: short for people at a terminal, whole for programs. Ids of tasks are short already.
+pub(crate) fn shown_id(id: &str, for_people: bool) -> &str {
+    let from = id.len().saturating_sub(SHORT_ID_CHARS);
+    match id.get(from..) {
+        Some(end) if for_people && !is_task(id) => end,
+        Some(_) | None => id,
+    }
+}
 
 impl OutputArgs {
     /// Prints a value: as it is for programs, in words for people; gives `code` if that works.

@@ -196,6 +196,8 @@ mod tests {
             headline: "ran a build".to_owned(),
             effect: true,
             diff: None,
+            output: None,
+            declined: false,
         })
     }
 

@@ -144,6 +144,8 @@ impl Letter<'_> {
             storage: StorageBudget::default(),
             // `identity` does.
             former_id: None,
+            model: None,
+            sandbox: None,
         };
         match verdict {
             Verdict::Fit => {

@@ -22,7 +22,7 @@ pub(crate) enum RequestFilter {
 }
 
 impl RequestFilter {
-    fn matches(&self, request: &ApprovalView) -> bool {
+    pub(crate) fn matches(&self, request: &ApprovalView) -> bool {
         match self {
             Self::All => true,
             Self::Messages(ids) => ids.contains(&request.message_id),
@@ -79,6 +79,11 @@ impl<'a> Asker<'a> {
     /// Whether a request is on the screen, and must be taken back when it is decided elsewhere.
     pub(crate) fn is_asking(&self) -> bool {
         !self.known.is_empty()
+    }
+
+    /// Requests that were open at the last look.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &ApprovalView> {
+        self.known.values()
     }
 
     /// Reads the open requests: shows new ones, takes back those that are decided.

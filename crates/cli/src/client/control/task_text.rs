@@ -180,9 +180,8 @@ codex-0123456789ab is waiting for approval
   00:00:02 → the turn began
   00:00:02 • running `ls`
 ┌ For token ci (task, tier tool): Codex asks (k3x9qz), task codex-0123456789ab, declined in 60 s if nobody answers
-│ may it run?
 │ command: git push
-│ accept: it runs, once; for the session: this same command is not asked about again
+│ yes: it runs, once; for the session: this same command is not asked about again
 └ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz
 "
         );

@@ -14,7 +14,7 @@ use crate::port::{AgentMessage, Change, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget};
 use crate::value::{
     Attachment, ChannelId, Class, Command, ConversationId, ExternalId, Failure, Life, Message,
-    MessageId, MessageState, SenderKind, Seq, StateName, Tier, Timestamp,
+    MessageId, MessageState, Sandbox, SenderKind, Seq, StateName, Tier, Timestamp,
 };
 
 /// Takes custody of one inbound text.
@@ -50,6 +50,10 @@ pub struct Receive {
 pub struct Extras {
     /// The platform's name for the present talk; another one begins another conversation.
     pub context: Option<String>,
+    /// The model of the conversation if it is new.
+    pub model: Option<String>,
+    /// The sandbox of the conversation if it is new.
+    pub sandbox: Option<Sandbox>,
     /// Files, stored already.
     pub attachments: Vec<Attachment>,
     /// When it was said, by the platform's own clock.
