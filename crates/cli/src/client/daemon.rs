@@ -5,12 +5,12 @@ use crate::cli::Common;
 use anyhow::{Context, bail};
 use bridge_core::deadline::after;
 use bridge_daemon::term;
+use bridge_host::start_detached;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -70,7 +70,6 @@ fn said_yes() -> io::Result<bool> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// A process group of its own, so that Ctrl-C here does not reach it.
 fn spawn(state_dir: &Path, common: &Common, log: &Path) -> io::Result<Child> {
     DirBuilder::new()
         .recursive(true)
@@ -81,16 +80,10 @@ fn spawn(state_dir: &Path, common: &Common, log: &Path) -> io::Result<Child> {
         .append(true)
         .mode(0o600)
         .open(log)?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--state-dir").arg(state_dir);
+    let mut args = vec!["--state-dir".into(), state_dir.as_os_str().to_owned()];
     if let Some(config) = &common.config {
-        command.arg("--config").arg(config);
+        args.extend(["--config".into(), config.as_os_str().to_owned()]);
     }
-    command
-        .arg("run")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .process_group(0)
-        .spawn()
+    args.push("run".into());
+    start_detached(&std::env::current_exe()?, &args, log)
 }

@@ -84,10 +84,23 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
         }
     };
     watcher.clear();
+    conclude(followed, &mut watcher, &message_id, &options).await
+}
+
+/// Tells how it ended, and gives the exit code.
+async fn conclude(
+    followed: Result<FollowOutcome, ClientError>,
+    watcher: &mut Watcher<'_>,
+    message_id: &str,
+    options: &SendOptions,
+) -> anyhow::Result<ExitCode> {
+    let client = watcher.client();
+    let paint = Paint::stderr(options.no_color);
+    let shown = shown_id(message_id, OutputStream::Stderr.width().is_some());
     match followed {
         Ok(FollowOutcome::StillWorking) => {
             if options.json
-                && let Ok(message) = client.message(&message_id).await
+                && let Ok(message) = client.message(message_id).await
             {
                 return print_json(&message, ExitCode::from(EXIT_LATER));
             }
@@ -107,20 +120,20 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
         }
         Ok(FollowOutcome::Answered(message)) => {
             if !options.quiet && !options.json {
-                let spent = spent(client, &message_id, watcher.elapsed()).await;
+                let spent = spent(client, message_id, watcher.elapsed()).await;
                 watcher.done(&spent);
             }
-            report(&message, ExitCode::SUCCESS, &options)
+            report(&message, ExitCode::SUCCESS, options)
         }
         Ok(FollowOutcome::Unanswered(message)) if message.state == "cancelled" => {
             let hint = "it was not answered; send it again if it is still wanted";
-            tell_reason("stopped:", &message, hint, &options, paint);
-            report(&message, ExitCode::from(EXIT_STOPPED), &options)
+            tell_reason("stopped:", &message, hint, options, paint);
+            report(&message, ExitCode::from(EXIT_STOPPED), options)
         }
         Ok(FollowOutcome::Unanswered(message)) => {
             let hint = format!("`codex-bridge why {shown}` says more");
-            tell_reason("failed:", &message, &hint, &options, paint);
-            report(&message, ExitCode::FAILURE, &options)
+            tell_reason("failed:", &message, &hint, options, paint);
+            report(&message, ExitCode::FAILURE, options)
         }
         Ok(FollowOutcome::Held(message)) => {
             let (title, hint) = match (&message.hold, message.state.as_str()) {
@@ -131,8 +144,8 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
                     format!("`codex-bridge show {shown}` prints the answer when it is there"),
                 ),
             };
-            tell_reason(title, &message, &hint, &options, paint);
-            report(&message, ExitCode::from(EXIT_LATER), &options)
+            tell_reason(title, &message, &hint, options, paint);
+            report(&message, ExitCode::from(EXIT_LATER), options)
         }
         Err(error) => {
             let title = "lost sight of it:";

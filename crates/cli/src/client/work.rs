@@ -134,7 +134,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path().join("a.bin");
         std::fs::write(&at, vec![0; 3 * 1024 * 1024]).unwrap();
-        assert_eq!(uploads(&[at.clone()]).unwrap()[0].name, "a.bin");
+        assert_eq!(uploads(std::slice::from_ref(&at)).unwrap()[0].name, "a.bin");
         let refused = uploads(&[at.clone(), at]).unwrap_err().to_string();
         assert!(refused.contains("--cwd"), "{refused}");
     }

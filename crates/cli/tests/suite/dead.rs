@@ -9,7 +9,7 @@ const IMPATIENT: &str = "[turn]\nbackoff_base_ms = 10\n";
 /// Sends a text whose answer never comes; gives the id of its dead letter.
 async fn dies(world: &World, conversation: &str, text: &str) -> String {
     let ended = world.run(&["send", "-c", conversation, text]).await;
-    ended.must(1, &["no answer: "]);
+    ended.must(1, &["failed: "]);
     ended.kept()
 }
 

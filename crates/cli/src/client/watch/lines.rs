@@ -84,7 +84,7 @@ impl WatchLines {
             WatchEvent::State(view) => {
                 self.rename(&view.message_id, &view.conversation);
                 match self.message(&view.message_id).lines.state(view) {
-                    Some(StateLine::Passing(text)) if !self.many => (Vec::new(), Some(text)),
+                    Some(StateLine::Passing(_)) if !self.many => (Vec::new(), Some(passing(view))),
                     Some(StateLine::Lasting(text) | StateLine::Passing(text)) => (
                         self.marked(&view.message_id, "…", &text, paint, width),
                         None,
@@ -249,7 +249,7 @@ impl EventLines {
         let hold = message.hold.as_ref();
         let reason = hold.map(|hold| hold.failure.reason.as_str());
         Some(if !waits {
-            StateLine::Passing(passing(message))
+            StateLine::Passing(message.why.now.clone())
         } else if reason == Some(&self.event) {
             StateLine::Lasting(message.why.next.clone())
         } else {
@@ -418,10 +418,7 @@ mod tests {
             one.lines(&item, plain, None),
             (vec!["• running `ls`".to_owned()], None)
         );
-        assert_eq!(
-            one.lines(&state, plain, None).1.unwrap(),
-            WORKS
-        );
+        assert_eq!(one.lines(&state, plain, None).1.unwrap(), WORKS);
         assert_eq!(one.lines(&state, plain, None), (vec![], None), "said once");
         assert_eq!(one.lines(&parked, plain, None).0, ["… it was cut; then"]);
         assert_eq!(one.lines(&text, plain, None).1.unwrap(), "so far");

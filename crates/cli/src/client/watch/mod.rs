@@ -248,6 +248,10 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    pub(crate) fn client(&self) -> &'a ApiClient {
+        self.asker.client
+    }
+
     /// How long it has been watched.
     pub(crate) fn elapsed(&mut self) -> Duration {
         let screen = self.output.screen();
