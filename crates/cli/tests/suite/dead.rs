@@ -226,7 +226,7 @@ async fn cut_message_is_buried_when_configured() {
     let ended = send.ended().await;
     ended.must(
         1,
-        &["no answer: it is a dead letter", "look before it goes on"],
+        &["failed: it is a dead letter", "look before it goes on"],
     );
     let story = world.json(&["show", "--json", &id]).await;
     assert_eq!(story["state"], "dead", "{story:#}");

@@ -109,10 +109,13 @@ async fn yes_and_no_answer_commands() {
         terminal.screen.wait_for("l later > ").await;
         terminal.types("\n");
         terminal.screen.wait_for("Enter alone decides").await;
+        terminal.screen.wait_times("l later > ", 2).await;
         terminal.types(key);
         terminal.screen.wait_for(said).await;
         let (code, screen) = terminal.ended().await;
         assert_eq!(code, Some(0), "{screen}");
+        assert!(!screen.contains("by local owner"), "told once: {screen}");
+        assert_eq!(screen.contains("did not run"), key == "n\n", "{screen}");
         assert_fits(&screen);
     }
     assert_eq!(daemon.stop().await, Some(0));

@@ -232,6 +232,7 @@ impl EventLines {
             _ => paint.cyan("!"),
         };
         let text = match event.text.strip_prefix("running ") {
+            Some(command) if command.ends_with("(declined)") => format!("did not run {command}"),
             Some(command) if event.kind == "item/completed" => format!("ran {command}"),
             Some(_) | None => event.text.clone(),
         };

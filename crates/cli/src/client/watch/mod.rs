@@ -433,7 +433,11 @@ impl<'a> Watcher<'a> {
             // The box says it all; only a request that has none gets a line.
             self.look().await?;
         }
-        if !(event.is_request() && self.asker.is_asking()) {
+        let own = match &event {
+            WatchEvent::Item { event, .. } => self.asker.is_own_decision(&event.text),
+            _ => false,
+        };
+        if !own && !(event.is_request() && self.asker.is_asking()) {
             self.show(&event);
         }
         match event {
