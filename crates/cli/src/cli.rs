@@ -1,6 +1,8 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
 mod control;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use control::{
     ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
@@ -217,20 +219,50 @@ pub(crate) struct McpArgs {
     pub(crate) codex_bin: Option<PathBuf>,
 }
 
+// What `send` and `start` share: where the work is done, and what comes with it. No doc comment: see `OutputArgs`.
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {
+    /// Where Codex works [default: `send`: a directory of the conversation's own; `start`: this directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// The model [default: what Codex is configured with]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// `read-only`, or `workspace-write` to change files in the directory [default: what the configuration says]
+    #[arg(long, value_name = "SANDBOX")]
+    pub(crate) sandbox: Option<String>,
+    /// A file for Codex; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Print the answer as it came, also on a terminal
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you; 130 you left with Ctrl-C, it goes on\n\nOn a terminal, what Codex asks is answered right there.\n\nExample: codex-bridge send -c review 'Look at the last commit'"
+    after_help = "`send` is a message in a conversation that remembers what was said; `start` is a task of its own with an id, in this directory. --cwd, --model and --sandbox are fixed by the first message of a conversation.\n\nExit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you; 130 you left with Ctrl-C, it goes on\n\nOn a terminal, what Codex asks is answered right there.\n\nExample: codex-bridge send -c review 'Look at the last commit'"
 )]
 pub(crate) struct SendArgs {
-    /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
-    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    /// The message; `-` reads it from standard input. Put `--` before a text that begins with `-`
+    #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     /// Which conversation it belongs to; each has its own memory and working directory
     #[arg(long, short, value_name = "KEY", default_value = bridge_channel::local::DEFAULT_CONVERSATION)]
     pub(crate) conversation: String,
     /// How long to wait for the answer; the message is worked on all the same
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 3600,
+        conflicts_with = "no_wait"
+    )]
     pub(crate) wait: u64,
+    /// Only see that the daemon has it, and print its id
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     /// Print the message and its answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -247,8 +279,8 @@ pub(crate) struct CallArgs {
     /// Where the agent is, or its agent card
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// What to ask; `-` reads it from standard input. Put `--` before a text that looks like a flag
-    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    /// What to ask; `-` reads it from standard input. Put `--` before a text that begins with `-`
+    #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     /// A file of mode 0600 with the token that the agent gave us
     #[arg(long, value_name = "FILE")]

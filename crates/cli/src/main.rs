@@ -153,7 +153,11 @@ async fn dispatch(
         CliCommand::Api(ApiCommand::Json) => schemas::print(),
         CliCommand::Api(ApiCommand::Permissions) => permissions::print(),
         CliCommand::Service(command) => service::run(&command, &common, &environment),
-        CliCommand::Send(args) => send(&api()?, args, no_color).await,
+        CliCommand::Send(args) => {
+            let api = api()?;
+            client::offer_daemon(&api, &common, args.json).await?;
+            send(&api, args, no_color).await
+        }
         CliCommand::Call(mut args) => {
             let text = text_or_stdin(std::mem::take(&mut args.text)).context("not sent")?;
             call::run(args, text, no_color).await
@@ -167,7 +171,13 @@ async fn dispatch(
             Ok(api) => completion::names(&api, kind).await,
             Err(_) => Ok(ExitCode::SUCCESS),
         },
-        CliCommand::Control(command) => client::control(&api()?, command, no_color).await,
+        CliCommand::Control(command) => {
+            let api = api()?;
+            if let ControlCommand::Start(args) = &command {
+                client::offer_daemon(&api, &common, args.output.json).await?;
+            }
+            client::control(&api, command, no_color).await
+        }
         CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
         CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
         CliCommand::Stop(args) => client::stop(&api()?, args).await,
@@ -205,12 +215,19 @@ fn group_socket(state: &StateDir, environment: &Environment) -> Option<PathBuf> 
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> anyhow::Result<ExitCode> {
+    let files = client::uploads(&args.work.file).context("not sent")?;
+    let cwd = args.work.cwd.as_deref().map(client::whole_path).transpose();
     let options = SendOptions {
         text: text_or_stdin(args.text).context("not sent")?,
         conversation: args.conversation,
-        wait: Duration::from_secs(args.wait),
+        cwd: cwd.context("not sent")?,
+        model: args.work.model,
+        sandbox: args.work.sandbox,
+        files,
+        wait: (!args.no_wait).then(|| Duration::from_secs(args.wait)),
         json: args.json,
         quiet: args.quiet,
+        raw: args.work.raw,
         no_color,
     };
     client::send(client, options).await

@@ -22,6 +22,8 @@ pub enum ExecNews {
         completed: bool,
         headline: String,
         effect: bool,
+        /// The last lines that a command wrote.
+        output: Option<String>,
     },
     /// Codex said something; the last of it is the answer if the run completes.
     Said {
@@ -144,6 +146,7 @@ impl ExecFold {
             completed,
             headline: item.headline(),
             effect,
+            output: item.output_tail().filter(|_| completed),
         }
     }
 }
@@ -226,6 +229,7 @@ mod tests {
             completed,
             headline: headline.to_owned(),
             effect: true,
+            output: None,
         };
         assert_eq!(news[1], ExecNews::Alive, "a warning is no effect");
         assert_eq!(news[4], item("item_2", false, "running `echo hi`"));

@@ -9,7 +9,7 @@ mod text;
 
 use std::collections::BTreeSet;
 
-pub use changes::{OpenChanges, completed_diff};
+pub use changes::{OpenChanges, completed_command, completed_diff};
 use text::TextDraft;
 pub use text::{MAX_DRAFT_BYTES, completed_text};
 

@@ -37,8 +37,8 @@ pub use control::{
 };
 pub use live::{AllChanges, Hub, LiveSubscription, LiveUpdate};
 pub use message_view::{
-    AckView, ActEntryView, AnswerView, AttemptView, EventView, FailureView, FileView, HoldView,
-    LedgerView, MessageList, MessageView, Problem, ReplyView, StoryView, SubmitRequest,
+    AckView, ActEntryView, AnswerView, AttemptView, EventView, FailureView, FileUpload, FileView,
+    HoldView, LedgerView, MessageList, MessageView, Problem, ReplyView, StoryView, SubmitRequest,
     SubmitResponse, TextView, WhyView,
 };
 pub use service::{

@@ -26,6 +26,8 @@ pub enum LiveUpdate {
     Text(Arc<TextUpdate>),
     /// The diff of a file change by Codex.
     Diff(Arc<str>),
+    /// The last lines that a command of Codex wrote.
+    Output(Arc<str>),
 }
 
 /// Changes buffered for a subscriber to all messages.

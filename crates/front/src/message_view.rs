@@ -25,6 +25,29 @@ pub struct SubmitRequest {
     /// The conversation's key; `main` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<String>,
+    /// Where a new conversation works; a directory of its own when absent. Only the owner may name one, and only one that
+    /// an existing conversation has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The model of a new conversation; only the owner may name one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The sandbox of a new conversation, `read-only` or `workspace-write`; only the owner may name one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// Files that come with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileUpload>,
+}
+
+/// A file that comes with a message.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileUpload {
+    /// What it is called: a label, not a path.
+    pub name: String,
+    /// What it holds, in base64.
+    pub data: String,
 }
 
 /// Answer to `POST /v1/messages`: the message is on disk.
@@ -34,6 +57,15 @@ pub struct SubmitResponse {
     pub message_id: String,
     /// Whether the same `Idempotency-Key` was here before.
     pub duplicate: bool,
+    /// Whether it is the first one of its conversation.
+    #[serde(default)]
+    pub first: bool,
+    /// Where its conversation works.
+    #[serde(default)]
+    pub cwd: String,
+    /// What its turns may touch.
+    #[serde(default)]
+    pub sandbox: String,
 }
 
 /// A message, where it is, and its answer.

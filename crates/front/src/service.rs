@@ -285,6 +285,12 @@ pub struct Submitted {
     pub message_id: MessageId,
     /// Whether it existed before.
     pub duplicate: bool,
+    /// Whether it is the first of its conversation.
+    pub first: bool,
+    /// Where its conversation works.
+    pub cwd: String,
+    /// What its turns may touch.
+    pub sandbox: Sandbox,
 }
 
 /// Why a message was not stored.

@@ -13,6 +13,7 @@
 mod agent;
 pub mod app_server;
 pub mod binary;
+mod detached;
 mod error;
 mod exec;
 pub mod form;
@@ -29,6 +30,7 @@ pub use app_server::homes::HOMES_MAX;
 pub use app_server::{CodexHealth, HostOptions, NewThreads, TransportChoice};
 pub use bridge_codex::version;
 pub use bridge_codex::wire::account::ApiKey;
+pub use detached::start_detached;
 pub use keeper::launch::LaunchOptions;
 pub use process::notify_command::{NotifyProgram, NotifyProgramError};
 pub use turn::CodexStream;

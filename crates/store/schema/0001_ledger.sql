@@ -27,6 +27,8 @@ CREATE TABLE conversation (
     workdir         TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     context         TEXT,
+    model           TEXT,
+    sandbox         TEXT,
     UNIQUE (channel, external_key)
 ) STRICT, WITHOUT ROWID;
 

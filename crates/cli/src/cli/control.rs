@@ -1,6 +1,6 @@
 //! The commands that control tasks, questions and tokens: names, flags and help. What they do is in `client::control`.
 
-use super::{OutputArgs, TaskArg};
+use super::{OutputArgs, TaskArg, WorkArgs};
 use bridge_front::Scope;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -58,21 +58,14 @@ fish:  codex-bridge completions fish > ~/.config/fish/completions/codex-bridge.f
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The task's id is printed alone on stdout; with --wait its answer is.\n\nExit codes: 0 it was started, with --wait it was answered; 1 refused, or finished without an answer; 3 somebody stopped it; 75 with --wait: it goes on, see `watch`; 130 you left with Ctrl-C, it goes on\n\nExamples:\n  codex-bridge start 'Which tests are slow, and why?'\n  codex-bridge start --sandbox workspace-write --wait 'Fix the failing test'\n  git diff | codex-bridge start --notify-target local -"
+    after_help = "`start` is a task of its own with an id, in this directory; `send` is a message in a conversation that remembers what was said.\n\nThe task's id is printed alone on stdout; with --wait its answer is.\n\nExit codes: 0 it was started, with --wait it was answered; 1 refused, or finished without an answer; 3 somebody stopped it; 75 with --wait: it goes on, see `watch`; 130 you left with Ctrl-C, it goes on\n\nExamples:\n  codex-bridge start 'Which tests are slow, and why?'\n  codex-bridge start --sandbox workspace-write --wait 'Fix the failing test'\n  git diff | codex-bridge start --notify-target local -"
 )]
 pub(crate) struct StartTaskArgs {
-    /// What to do; `-` reads it from standard input. Put `--` before a text that looks like a flag
-    #[arg(value_name = "PROMPT", allow_hyphen_values = true)]
+    /// What to do; `-` reads it from standard input. Put `--` before a text that begins with `-`
+    #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
-    /// Where Codex works [default: this directory]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
-    /// The model [default: what Codex is configured with]
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-    /// `read-only`, or `workspace-write` to change files in the directory [default: read-only]
-    #[arg(long, value_name = "SANDBOX")]
-    pub(crate) sandbox: Option<String>,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     /// `on-request`, or `untrusted`: then Codex asks before every command, and what you accept may run outside the
     /// sandbox [default: on-request]
     #[arg(long, value_name = "POLICY")]
@@ -84,9 +77,19 @@ pub(crate) struct StartTaskArgs {
     /// `molecule:WORKSPACE`, `command:NAME`, or a scheme that `notify.schemes` maps
     #[arg(long, value_name = "TARGET")]
     pub(crate) notify_target: Option<String>,
-    /// Wait for the answer, show what Codex does, and answer what it asks
+    /// Wait for the answer, so long at most, show what Codex does, and answer what it asks
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "3600",
+        conflicts_with = "no_wait"
+    )]
+    pub(crate) wait: Option<u64>,
+    /// Only start it and print its id; this is the default
     #[arg(long)]
-    pub(crate) wait: bool,
+    pub(crate) no_wait: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -108,8 +111,8 @@ pub(crate) struct ListArgs {
 pub(crate) struct SteerArgs {
     #[command(flatten)]
     pub(crate) task: TaskArg,
-    /// The instruction; `-` reads it from standard input
-    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    /// The instruction; `-` reads it from standard input. Put `--` before a text that begins with `-`
+    #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -17,7 +17,7 @@ use rmcp::model::ProtocolVersion;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -39,7 +39,12 @@ pub(crate) enum ClientError {
     State(#[from] StateError),
     /// No daemon answers: it is not there, or just starting or stopping.
     #[error("the daemon does not answer on {socket}: {why}")]
-    Unreachable { socket: String, why: String },
+    Unreachable {
+        socket: String,
+        why: String,
+        /// Whether the call may have arrived all the same.
+        sent: bool,
+    },
     /// The daemon refused.
     #[error("{}", .0.detail)]
     Refused(Problem),
@@ -93,6 +98,11 @@ impl ClientError {
         let own = state.api_socket().display().to_string();
         matches!(self, Self::Unreachable { socket, .. } if *socket == own)
     }
+
+    /// Whether the call may have been obeyed although it failed.
+    pub(crate) fn may_have_arrived(&self) -> bool {
+        matches!(self, Self::Unreachable { sent: true, .. })
+    }
 }
 
 /// What a person can do to a message.
@@ -135,17 +145,50 @@ pub(super) async fn submit_until<T>(
     let give_up = after(Instant::now(), SUBMIT_PATIENCE);
     let give_up = deadline.map_or(give_up, |deadline| deadline.min(give_up));
     let mut pause = RETRY_MIN;
+    let mut tries = SubmitTries::default();
     loop {
-        match submit().await {
-            Err(error) if error.may_pass() && after(Instant::now(), pause) < give_up => {
-                if pause == RETRY_MIN {
-                    warn(&format!("not taken in yet: {error}; trying again"));
-                }
-                tokio::time::sleep(pause).await;
-                pause = pause.saturating_mul(2).min(RETRY_MAX);
-            }
-            settled => return settled,
+        let error = match submit().await {
+            Ok(taken) => return Ok(taken),
+            Err(error) => error,
+        };
+        if !error.may_pass() {
+            return Err(error);
         }
+        if pause == RETRY_MIN {
+            warn(&format!("not taken in yet: {error}; trying again"));
+        }
+        tries.add(error);
+        if after(Instant::now(), pause) >= give_up {
+            return Err(tries.conclusion());
+        }
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2).min(RETRY_MAX);
+    }
+}
+
+/// Why something was not taken in, over several tries.
+#[derive(Debug, Default)]
+struct SubmitTries {
+    /// A try that may have arrived: then nobody knows.
+    broken: Option<ClientError>,
+    /// The newest refusal of a daemon: it says more than that nobody answers.
+    refused: Option<ClientError>,
+    last: Option<ClientError>,
+}
+
+impl SubmitTries {
+    fn add(&mut self, error: ClientError) {
+        let place = match &error {
+            error if error.may_have_arrived() => &mut self.broken,
+            ClientError::NotNow(_) => &mut self.refused,
+            _ => &mut self.last,
+        };
+        *place = Some(error);
+    }
+
+    fn conclusion(self) -> ClientError {
+        let told = self.broken.or(self.refused).or(self.last);
+        told.unwrap_or_else(|| ClientError::Unreadable("nothing was tried".to_owned()))
     }
 }
 
@@ -184,6 +227,11 @@ impl ApiClient {
             state,
             is_group,
         })
+    }
+
+    /// The state directory of the daemon.
+    pub(super) fn state_dir(&self) -> &Path {
+        self.state.root()
     }
 
     /// Complains when no daemon runs, before anything is tried.
@@ -380,10 +428,16 @@ impl ApiClient {
         self.post(&path, Some(&body), None).await
     }
 
+    /// The daemon broke a call off that it had, or may have had.
     pub(crate) fn unreachable(&self, why: impl Into<String>) -> ClientError {
+        self.silent(why, true)
+    }
+
+    fn silent(&self, why: impl Into<String>, sent: bool) -> ClientError {
         ClientError::Unreachable {
             socket: self.socket.clone(),
             why: why.into(),
+            sent,
         }
     }
 
@@ -391,7 +445,8 @@ impl ApiClient {
         &self,
         sent: Result<Response, reqwest::Error>,
     ) -> Result<Response, ClientError> {
-        let response = sent.map_err(|error| self.unreachable(root_cause(&error)))?;
+        let response =
+            sent.map_err(|error| self.silent(root_cause(&error), !error.is_connect()))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -466,4 +521,46 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         cause = inner;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silent(sent: bool) -> ClientError {
+        ClientError::Unreachable {
+            socket: "s".to_owned(),
+            why: "w".to_owned(),
+            sent,
+        }
+    }
+
+    fn stopping() -> ClientError {
+        let problem =
+            json!({"type": "about:blank", "title": "t", "status": 503, "detail": "it stops"});
+        ClientError::NotNow(serde_json::from_value(problem).unwrap())
+    }
+
+    async fn tried(mut errors: Vec<ClientError>) -> ClientError {
+        errors.reverse();
+        let submit = async || match errors.pop() {
+            Some(error) => Err::<(), _>(error),
+            None => Err(silent(false)),
+        };
+        let ended = submit_until(None, submit, |_| {}).await;
+        ended.unwrap_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stopping_daemon_surely_refused() {
+        let ended = tried(vec![stopping()]).await;
+        assert_eq!(ended.to_string(), "it stops");
+        assert!(!tried(Vec::new()).await.may_have_arrived());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn broken_call_may_have_arrived() {
+        let ended = tried(vec![silent(true), stopping()]).await;
+        assert!(ended.may_have_arrived(), "{ended:?}");
+    }
 }

@@ -35,14 +35,20 @@ impl DemoClient for ApiDemoClient {
         let options = SendOptions {
             text: text.to_owned(),
             conversation: conversation.to_owned(),
-            wait: patience,
+            cwd: None,
+            model: None,
+            sandbox: None,
+            files: Vec::new(),
+            wait: Some(patience),
             json: false,
             quiet: false,
+            raw: false,
             no_color: self.no_color,
         };
         let mut screen = Screen::new(OutputStream::Stderr, self.no_color);
         let deadline = after(Instant::now(), patience);
-        let message_id = submit(&self.api, &options, deadline, &mut screen).await?;
+        let submitted = submit(&self.api, &options, deadline, &mut screen).await?;
+        let message_id = submitted.message_id;
         let asker = Asker::new(&self.api, AskMode::Silent);
         let lines = WatchLines::named(&format!("  {conversation}"));
         let mut watcher = Watcher::of_message(asker, &message_id, screen, Some(lines));
@@ -70,7 +76,9 @@ impl DemoClient for ApiDemoClient {
     async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>> {
         let target = WatchTarget::Task(task_id.to_owned());
         let mut watcher = Watcher::without_prompt(&self.api, target, self.no_color);
-        let ended = watcher.until_its_end().await?;
+        let ended = watcher.until_its_end().await;
+        watcher.clear();
+        let ended = ended?;
         Ok(ended.answer.map(|answer| answer.text))
     }
 

@@ -3,6 +3,7 @@
 mod api;
 mod ask;
 mod control;
+mod daemon;
 mod dead;
 #[cfg(feature = "demo")]
 mod demo;
@@ -10,6 +11,7 @@ mod find;
 mod interrupt;
 mod log;
 mod ls;
+mod markdown;
 mod message;
 mod names;
 mod output;
@@ -20,10 +22,12 @@ mod show;
 mod sse;
 mod status;
 mod watch;
+mod work;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 pub(crate) use control::control;
 use control::task_status;
+pub(crate) use daemon::offer_daemon;
 pub(crate) use dead::{Redriven as RetryReport, dead};
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
@@ -39,6 +43,7 @@ pub(crate) use screen::{stderr_width, stdout_width};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;
+pub(crate) use work::{uploads, whole_path};
 
 /// The time now, in milliseconds since the epoch.
 fn now_ms() -> i64 {

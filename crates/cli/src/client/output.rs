@@ -1,6 +1,7 @@
 //! How commands print: JSON for programs, words for people.
 
 use super::api::ClientError;
+use super::find::short;
 use crate::cli::OutputArgs;
 use anyhow::Context;
 use bridge_daemon::term;
@@ -15,6 +16,11 @@ pub(crate) const EXIT_STOPPED: u8 = 3;
 pub(crate) const EXIT_LATER: u8 = 75;
 /// Exit code after Ctrl-C, as shells have it: we left, the work goes on.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+/// An id as it is shown: short for people at a terminal, whole for programs.
+pub(crate) fn shown_id(id: &str, for_people: bool) -> &str {
+    if for_people { short(id) } else { id }
+}
 
 impl OutputArgs {
     /// Prints a value: as it is for programs, in words for people; gives `code` if that works.

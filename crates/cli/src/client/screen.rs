@@ -2,12 +2,17 @@
 //!
 //! What the lines say is made elsewhere; text that comes in here is escaped already.
 
-use bridge_daemon::term::{Paint, escape_line, tail};
+use bridge_daemon::term::{Paint, cells, escape_line, fold, span, tail};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// Width where the terminal does not say.
 const WIDTH_DEFAULT: usize = 90;
+/// How often the line that changes is drawn anew.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
+/// It moves, so that a person sees that something goes on.
+const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputStream {
@@ -34,6 +39,26 @@ fn width_of(stream: impl IsTerminal + AsFd) -> Option<usize> {
     Some(cells.filter(|cells| *cells > 0).unwrap_or(WIDTH_DEFAULT))
 }
 
+impl OutputStream {
+    /// Cells in a line of the terminal; `None` where there is none.
+    pub(crate) fn width(self) -> Option<usize> {
+        match self {
+            Self::Stdout => stdout_width(),
+            Self::Stderr => stderr_width(),
+        }
+    }
+}
+
+/// Lines folded to a width at their spaces; as they are where nothing has a width.
+pub(crate) fn wrap(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else {
+        return text.to_owned();
+    };
+    let folded = text.lines().flat_map(|line| fold(line, width));
+    let lines: Vec<_> = folded.map(|piece| piece.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
 /// One stream with at most one unfinished line at its end.
 #[derive(Debug)]
 pub(crate) struct Screen {
@@ -43,6 +68,11 @@ pub(crate) struct Screen {
     /// Whether the unfinished line is there.
     open: bool,
     prompt: Option<String>,
+    /// The text of the line that changes.
+    live: Option<String>,
+    /// Nothing is overwritten: others write on the same terminal.
+    still: bool,
+    since: Instant,
 }
 
 impl Screen {
@@ -57,7 +87,21 @@ impl Screen {
             terminal,
             open: false,
             prompt: None,
+            live: None,
+            still: false,
+            since: Instant::now(),
         }
+    }
+
+    /// Shows no line that changes.
+    #[cfg(feature = "demo")]
+    pub(crate) fn keep_still(&mut self) {
+        self.still = true;
+    }
+
+    /// How long it has been there.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
     }
 
     pub(crate) fn paint(&self) -> Paint {
@@ -71,10 +115,7 @@ impl Screen {
 
     /// Cells in a line; nothing is folded where there is no terminal. It is asked for anew: windows change.
     pub(crate) fn width(&self) -> Option<usize> {
-        match self.to {
-            OutputStream::Stdout => stdout_width(),
-            OutputStream::Stderr => stderr_width(),
-        }
+        self.to.width().filter(|_| self.terminal)
     }
 
     /// Lines that stay, above whatever is unfinished.
@@ -84,29 +125,55 @@ impl Screen {
             text.push_str(line.as_ref());
             text.push('\n');
         }
-        if let Some(prompt) = &self.prompt {
-            text.push_str(prompt);
-            self.open = true;
-        }
+        text.push_str(&self.unfinished());
         self.write(&text);
     }
 
     /// A warning, which stays.
     pub(crate) fn warn(&mut self, text: &str) {
-        let line = self.paint.yellow(&escape_line(text));
-        self.lines(&[line]);
+        let text = wrap(&escape_line(text), self.width());
+        let paint = self.paint;
+        let lines: Vec<_> = text.lines().map(|line| paint.yellow(line)).collect();
+        self.lines(&lines);
     }
 
-    /// A line that the next one replaces; only on a terminal, and not while a prompt is open.
+    /// A line that the next one replaces, with the time that went by; only on a terminal, and not while a prompt is
+    /// open.
     pub(crate) fn live(&mut self, text: &str) {
-        let Some(width) = self.width().filter(|_| self.prompt.is_none()) else {
-            return;
+        if self.terminal && !self.still {
+            self.live = Some(escape_line(text).into_owned());
+            self.tick();
+        }
+    }
+
+    /// Draws the line that changes anew.
+    pub(crate) fn tick(&mut self) {
+        if self.live.is_some() && self.prompt.is_none() {
+            let mut text = self.erased();
+            text.push_str(&self.unfinished());
+            self.write(&text);
+        }
+    }
+
+    /// What belongs below the lines that stay: the prompt, or the line that changes.
+    fn unfinished(&mut self) -> String {
+        let text = match (&self.prompt, &self.live, self.width()) {
+            (Some(prompt), _, _) => prompt.clone(),
+            (None, Some(live), Some(width)) => self.clocked(live, width),
+            (None, _, _) => return String::new(),
         };
-        let text = tail(&escape_line(text), width.saturating_sub(3));
-        let erased = self.erased();
-        let (mark, text) = (self.paint.cyan("⋯"), self.paint.dim(&text));
-        self.write(&format!("{erased}{mark} {text}"));
         self.open = true;
+        text
+    }
+
+    fn clocked(&self, text: &str, width: usize) -> String {
+        let gone = self.since.elapsed().as_millis();
+        let frame = usize::try_from(gone / TICK.as_millis()).unwrap_or(0) % FRAMES.len();
+        let mark = self.paint.cyan(FRAMES.get(frame).unwrap_or(&"⋯"));
+        let clock = span(i64::try_from(gone).unwrap_or(i64::MAX));
+        let room = width.saturating_sub(cells(&clock).saturating_add(6));
+        let text = self.paint.dim(&tail(text, room));
+        format!("{mark} {clock}  {text}")
     }
 
     /// Asks for a line of input; it stays below everything until it is taken away.
@@ -130,11 +197,13 @@ impl Screen {
     /// Nothing is asked any more.
     pub(crate) fn retract(&mut self) {
         self.prompt = None;
-        self.clear();
+        self.lines::<&str>(&[]);
     }
 
-    /// Removes the unfinished line.
+    /// Removes whatever is unfinished, for good.
     pub(crate) fn clear(&mut self) {
+        self.prompt = None;
+        self.live = None;
         let erased = self.erased();
         if !erased.is_empty() {
             self.write(&erased);
@@ -159,5 +228,25 @@ impl Screen {
             OutputStream::Stdout => all(io::stdout().lock(), text),
             OutputStream::Stderr => all(io::stderr().lock(), text),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_wraps_at_terminal_width() {
+        let text = "one two three four\nfive";
+        assert_eq!(wrap(text, Some(10)), "one two\nthree four\nfive");
+        assert_eq!(wrap(text, None), text);
+    }
+
+    #[test]
+    fn live_line_fits_the_terminal() {
+        let screen = Screen::new(OutputStream::Stderr, true);
+        let line = screen.clocked(&"x".repeat(300), 80);
+        assert!(line.contains(" 0 s  x"), "{line}");
+        assert!(cells(&line) < 80, "{line}");
     }
 }

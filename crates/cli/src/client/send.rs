@@ -1,15 +1,16 @@
 //! `send`: gives the daemon a message, follows it through restarts of the daemon, and ends with its answer or
 //! with the reason why there is none.
 
-use super::api::{ApiClient, ClientError, submit_until};
+use super::api::{ApiClient, ClientError, SUBMIT_PATIENCE, submit_until};
 use super::ask::{AskMode, Asker};
 use super::message::file_words;
-use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, print_json};
-use super::screen::{OutputStream, Screen};
+use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, print_json, shown_id};
+use super::screen::{OutputStream, Screen, wrap};
 use super::watch::{FollowOutcome, WatchLines, Watcher};
+use super::work::{answer_text, spent, works_in};
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, Paint, escape};
-use bridge_front::{MessageView, SubmitRequest};
+use bridge_front::{FileUpload, MessageView, SubmitRequest, SubmitResponse};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,9 +19,17 @@ use tokio::time::Instant;
 pub(crate) struct SendOptions {
     pub(crate) text: String,
     pub(crate) conversation: String,
-    pub(crate) wait: Duration,
+    /// Where a new conversation works.
+    pub(crate) cwd: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) sandbox: Option<String>,
+    pub(crate) files: Vec<FileUpload>,
+    /// How long the answer is waited for; `None` is not at all.
+    pub(crate) wait: Option<Duration>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    /// Print Markdown as it came.
+    pub(crate) raw: bool,
     pub(crate) no_color: bool,
 }
 
@@ -28,24 +37,29 @@ pub(crate) struct SendOptions {
 pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new(OutputStream::Stderr, options.no_color);
     let paint = screen.paint();
-    let deadline = after(Instant::now(), options.wait);
+    let patience = options.wait.unwrap_or(SUBMIT_PATIENCE);
+    let deadline = after(Instant::now(), patience);
     let submitted = match client.expect_daemon() {
         Ok(()) => submit(client, &options, deadline, &mut screen).await,
         Err(error) => Err(error),
     };
-    let message_id = match submitted {
-        Ok(message_id) => message_id,
+    let submitted = match submitted {
+        Ok(submitted) => submitted,
         Err(error) => {
             // A call that broke off may have arrived; sending the text again would then be a second message.
-            let title = match error {
-                ClientError::Unreachable { .. } => "not known to have arrived:",
-                _ => "not sent:",
+            let title = if error.may_have_arrived() {
+                "not known to have arrived:"
+            } else {
+                "not sent:"
             };
-            let reason = error.to_string();
-            term::complain(&format!("{} {}", paint.red(title), escape(&reason)));
+            complain_titled(paint.red(title), title, &error.to_string());
             return Ok(ExitCode::FAILURE);
         }
     };
+    let message_id = submitted.message_id.clone();
+    let shown = shown_id(&message_id, screen.is_terminal());
+    let place = submitted.first || options.cwd.is_some();
+    let place = place.then(|| works_in(&submitted.cwd, &submitted.sandbox));
     let interrupted = term::interrupted();
     let asker = if options.json {
         Asker::new(client, AskMode::Show)
@@ -54,7 +68,14 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
     };
     let lines = (!options.quiet && !options.json).then(WatchLines::default);
     let mut watcher = Watcher::of_message(asker, &message_id, screen, lines);
-    watcher.note(&format!("message {message_id} is on disk"));
+    watcher.note(&format!("message {shown} is on disk"));
+    if let Some(place) = place.filter(|_| !submitted.cwd.is_empty()) {
+        watcher.note(&place);
+    }
+    if options.wait.is_none() {
+        watcher.clear();
+        return taken_in(client, &submitted, shown, &options).await;
+    }
     let followed = tokio::select! {
         followed = watcher.follow(deadline) => followed,
         () = interrupted => {
@@ -63,29 +84,56 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
         }
     };
     watcher.clear();
+    conclude(followed, &mut watcher, &message_id, &options).await
+}
+
+/// Tells how it ended, and gives the exit code.
+async fn conclude(
+    followed: Result<FollowOutcome, ClientError>,
+    watcher: &mut Watcher<'_>,
+    message_id: &str,
+    options: &SendOptions,
+) -> anyhow::Result<ExitCode> {
+    let client = watcher.client();
+    let paint = Paint::stderr(options.no_color);
+    let shown = shown_id(message_id, OutputStream::Stderr.width().is_some());
     match followed {
         Ok(FollowOutcome::StillWorking) => {
             if options.json
-                && let Ok(message) = client.message(&message_id).await
+                && let Ok(message) = client.message(message_id).await
             {
                 return print_json(&message, ExitCode::from(EXIT_LATER));
             }
-            term::complain(&format!(
-                "{} the answer is not there yet; see it later with `codex-bridge show {message_id}`",
-                paint.yellow("still working:")
-            ));
+            let open = watcher.waits_for_you().await;
+            for request in &open {
+                let title = "waiting for you:";
+                complain_titled(paint.yellow(title), title, request);
+            }
+            if open.is_empty() {
+                let title = "still working:";
+                let said = format!(
+                    "the answer is not there yet; see it later with `codex-bridge show {shown}`"
+                );
+                complain_titled(paint.yellow(title), title, &said);
+            }
             Ok(ExitCode::from(EXIT_LATER))
         }
-        Ok(FollowOutcome::Answered(message)) => report(&message, ExitCode::SUCCESS, options.json),
+        Ok(FollowOutcome::Answered(message)) => {
+            if !options.quiet && !options.json {
+                let spent = spent(client, message_id, watcher.elapsed()).await;
+                watcher.done(&spent);
+            }
+            report(&message, ExitCode::SUCCESS, options)
+        }
         Ok(FollowOutcome::Unanswered(message)) if message.state == "cancelled" => {
             let hint = "it was not answered; send it again if it is still wanted";
-            tell_reason("stopped:", &message, hint, &options, paint);
-            report(&message, ExitCode::from(EXIT_STOPPED), options.json)
+            tell_reason("stopped:", &message, hint, options, paint);
+            report(&message, ExitCode::from(EXIT_STOPPED), options)
         }
         Ok(FollowOutcome::Unanswered(message)) => {
-            let hint = format!("`codex-bridge why {message_id}` says more");
-            tell_reason("no answer:", &message, &hint, &options, paint);
-            report(&message, ExitCode::FAILURE, options.json)
+            let hint = format!("`codex-bridge why {shown}` says more");
+            tell_reason("failed:", &message, &hint, options, paint);
+            report(&message, ExitCode::FAILURE, options)
         }
         Ok(FollowOutcome::Held(message)) => {
             let (title, hint) = match (&message.hold, message.state.as_str()) {
@@ -93,32 +141,57 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
                 (None, _) => ("waiting:", message.why.next.clone()),
                 (Some(_), _) => (
                     "waiting:",
-                    format!("`codex-bridge show {message_id}` prints the answer when it is there"),
+                    format!("`codex-bridge show {shown}` prints the answer when it is there"),
                 ),
             };
-            tell_reason(title, &message, &hint, &options, paint);
-            report(&message, ExitCode::from(EXIT_LATER), options.json)
+            tell_reason(title, &message, &hint, options, paint);
+            report(&message, ExitCode::from(EXIT_LATER), options)
         }
         Err(error) => {
-            term::complain(&format!(
-                "{} {}\nmessage {message_id} was taken in; look for it with `codex-bridge show {message_id}`",
-                paint.red("lost sight of it:"),
-                escape(&error.to_string())
-            ));
+            let title = "lost sight of it:";
+            let said = format!(
+                "{error}\nmessage {shown} was taken in; look for it with `codex-bridge show {shown}`"
+            );
+            complain_titled(paint.red(title), title, &said);
             Ok(ExitCode::from(EXIT_LATER))
         }
     }
 }
 
+/// `--no-wait`: its id alone goes to stdout.
+async fn taken_in(
+    client: &ApiClient,
+    submitted: &SubmitResponse,
+    shown: &str,
+    options: &SendOptions,
+) -> anyhow::Result<ExitCode> {
+    if options.json {
+        let story = client.message(&submitted.message_id).await?;
+        return print_json(&story, ExitCode::SUCCESS);
+    }
+    if !options.quiet {
+        let said = format!(
+            "`codex-bridge watch {shown}` shows what Codex does, `codex-bridge show {shown}` its answer"
+        );
+        term::complain(&wrap(&said, OutputStream::Stderr.width()));
+    }
+    print(&submitted.message_id, ExitCode::SUCCESS)
+}
+
 /// Prints the message as JSON, or its answer if there is one.
-fn report(message: &MessageView, code: ExitCode, json: bool) -> anyhow::Result<ExitCode> {
+fn report(
+    message: &MessageView,
+    code: ExitCode,
+    options: &SendOptions,
+) -> anyhow::Result<ExitCode> {
     match &message.answer {
-        _ if json => print_json(message, code),
+        _ if options.json => print_json(message, code),
         Some(answer) => {
             for file in &answer.files {
                 term::complain(&escape(&format!("file: {}", file_words(file))));
             }
-            print(&escape(&answer.text), code)
+            let text = answer_text(&answer.text, options.raw, options.no_color);
+            print(&text, code)
         }
         None => Ok(code),
     }
@@ -135,16 +208,21 @@ fn tell_reason(
     if options.json {
         return;
     }
-    let id = &message.message_id;
+    let id = shown_id(&message.message_id, OutputStream::Stderr.width().is_some());
     let reason = match &message.hold {
         Some(hold) => &hold.failure.reason,
         None => &message.why.now,
     };
-    term::complain(&format!(
-        "{} {}\nmessage {id} is kept; {hint}",
-        paint.red(title),
-        escape(reason)
-    ));
+    let said = format!("{reason}\nmessage {id} is kept; {hint}");
+    complain_titled(paint.red(title), title, &said);
+}
+
+/// Says something under a title on stderr, folded to the terminal's width.
+fn complain_titled(painted: String, title: &str, text: &str) {
+    let text = format!("{title} {}", escape(text));
+    let text = wrap(&text, OutputStream::Stderr.width());
+    // The title is coloured after folding: colours have no width.
+    term::complain(&text.replacen(title, &painted, 1));
 }
 
 /// Submits the message; the same key makes a repetition harmless.
@@ -153,13 +231,16 @@ pub(crate) async fn submit(
     options: &SendOptions,
     deadline: Instant,
     screen: &mut Screen,
-) -> Result<String, ClientError> {
+) -> Result<SubmitResponse, ClientError> {
     let key = uuid::Uuid::new_v4().to_string();
     let request = SubmitRequest {
         text: options.text.clone(),
         conversation: Some(options.conversation.clone()),
+        cwd: options.cwd.clone(),
+        model: options.model.clone(),
+        sandbox: options.sandbox.clone(),
+        files: options.files.clone(),
     };
     let submit = async || client.submit(&request, &key).await;
-    let submitted = submit_until(Some(deadline), submit, |why| screen.warn(why)).await?;
-    Ok(submitted.message_id)
+    submit_until(Some(deadline), submit, |why| screen.warn(why)).await
 }

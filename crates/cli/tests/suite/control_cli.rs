@@ -2,7 +2,7 @@
 //! back, at a terminal and without one.
 
 use crate::scripted_api::ScriptedApi;
-use crate::terminal::{COLUMNS, Terminal};
+use crate::terminal::{COLUMNS, Terminal, plain};
 use crate::world::{Ended, Running, signal};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ async fn watch_approval_never_accepts_bare_enter() {
         "rm -rf build\\u{202e}",
         "cwd: /w",
         "declined in ",
-        "accept: it runs, once",
+        "yes: it runs, once",
     ] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
@@ -116,17 +116,6 @@ async fn watch_approval_never_accepts_bare_enter() {
     assert_eq!(wide, None, "nothing is wider than the terminal");
 }
 
-/// A line without its colours.
-fn plain(line: &str) -> String {
-    let mut text = String::new();
-    let mut parts = line.split("\u{1b}[");
-    text.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        text.push_str(part.split_once(['m', 'K']).map_or(part, |(_, rest)| rest));
-    }
-    text
-}
-
 #[tokio::test]
 async fn withdrawn_prompt_discards_typed_input() {
     let api = working();
@@ -148,7 +137,7 @@ async fn withdrawn_prompt_discards_typed_input() {
         .screen
         .wait_for("k3x9qz was declined by ada (http)")
         .await;
-    terminal.screen.wait_for("zzzzzz: a accept").await;
+    terminal.screen.wait_for("zzzzzz: y yes").await;
     terminal.types("\n");
     terminal
         .screen
@@ -209,7 +198,7 @@ async fn piped_watch_names_commands_and_resumes() {
     for words in [
         "codex-bridge approve k3x9qz",
         "codex-bridge decline k3x9qz",
-        "the stream of news ended",
+        "the daemon went away",
         "the daemon is back",
         "k3x9qz is not asked any more",
         "all done",
@@ -228,7 +217,11 @@ async fn leaving_watch_reports_work_continues() {
     signal(terminal.pid(), Signal::SIGINT);
     let (code, screen) = terminal.ended().await;
     assert_eq!(code, Some(130), "{screen}");
-    assert!(screen.contains(&format!("left; {ID} goes on")), "{screen}");
+    assert!(screen.contains("left; 0000000a goes on"), "{screen}");
+    assert!(
+        screen.contains("waiting for you: Codex asks k3x9qz"),
+        "{screen}"
+    );
     assert_eq!(api.times("POST"), 0, "nothing was decided");
 }
 

@@ -9,7 +9,7 @@ const IMPATIENT: &str = "[turn]\nbackoff_base_ms = 10\n";
 /// Sends a text whose answer never comes; gives the id of its dead letter.
 async fn dies(world: &World, conversation: &str, text: &str) -> String {
     let ended = world.run(&["send", "-c", conversation, text]).await;
-    ended.must(1, &["no answer: "]);
+    ended.must(1, &["failed: "]);
     ended.kept()
 }
 
@@ -224,7 +224,7 @@ async fn cut_message_is_buried_when_configured() {
     let daemon = world.daemon().await;
     let (send, id) = cut(&world).await;
     let ended = send.ended().await;
-    ended.must(1, &["no answer: it failed", "look before it goes on"]);
+    ended.must(1, &["failed: it failed", "look before it goes on"]);
     let story = world.json(&["show", "--json", &id]).await;
     assert_eq!(story["state"], "dead", "{story:#}");
     assert_eq!(story["attempt"], 1, "{story:#}");

@@ -26,7 +26,7 @@ async fn persistently_silent_turn_is_abandoned() {
     let daemon = world.daemon().await;
     let ended = world.run(&["send", "-c", "a", "hang:"]).await;
     let says = "given up after 3 attempts; the last one: the turn was silent for 1 s";
-    ended.must(1, &["no answer: ", says]);
+    ended.must(1, &["failed: ", says]);
     assert_eq!(world.ask("a", "echo:next").await, "next");
     assert_eq!(daemon.stop().await, Some(0));
 }

@@ -77,7 +77,7 @@ async fn empty_message_is_answered_without_turn() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-/// Threat 7: a text that looks like an option is a text, for us and for Codex.
+/// Threat 7: a text that looks like an option is a text behind `--`, for us and for Codex, and refused without it.
 #[tokio::test]
 async fn threat_7_option_like_text_stays_text() {
     let world = World::new().await;
@@ -89,15 +89,17 @@ async fn threat_7_option_like_text_stays_text() {
         "-1",
         marked.as_str(),
     ];
-    // What is an option of ours as well needs the `--` in front.
+    for text in unknown {
+        world.run(&["send", text]).await.must(2, &["unexpected"]);
+    }
+    let misspelt = world.run(&["send", "--quite"]).await;
+    misspelt.must(2, &["a similar argument exists: '--quiet'"]);
+    assert_eq!(world.model.requests(), []);
     let ours = ["--help", "-q", "--json", "-V", "--wait=1", "--"];
-    let plain = unknown.iter().map(|text| (vec!["send", text], text));
-    let behind = unknown.iter().chain(&ours);
-    let behind = behind.map(|text| (vec!["send", "--", text], text));
     let mut sent = Vec::new();
-    for (args, text) in plain.chain(behind) {
-        let ended = world.run(&args).await;
-        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+    for text in unknown.iter().chain(&ours) {
+        let ended = world.run(&["send", "--", text]).await;
+        assert_eq!(ended.code, Some(0), "{text:?}: {ended:?}");
         sent.push((*text).to_owned());
         let seen = world.model.requests();
         assert_eq!(seen.last().unwrap().users, sent, "as it was, and only once");

@@ -77,6 +77,7 @@ mod requests_lost;
 mod schedule;
 mod scripted_api;
 mod secrets;
+mod sending;
 mod service;
 mod setup;
 mod shield;

@@ -149,7 +149,7 @@ async fn c16_model_errors_retry_then_give_up() {
         ("bad", "fail:400", "the model refused the request", 1),
     ] {
         let ended = send(&world, conversation, text).await;
-        ended.must(1, &["no answer: ", says]);
+        ended.must(1, &["failed: ", says]);
         assert_eq!(ended.stdout, "", "{text}");
         let id = ended.kept();
         let shown = world.json(&["why", "--json", &id]).await;
@@ -173,7 +173,7 @@ async fn timed_out_turn_ends_its_commands() {
     let world = World::with_settings(settings).await;
     let daemon = world.daemon().await;
     let ended = send(&world, "silent", "hang:").await;
-    ended.must(1, &["no answer: ", "timed out after 1s"]);
+    ended.must(1, &["failed: ", "timed out after 1s"]);
     world.model.wait_aborted(1).await.unwrap();
     goes_on(&world, "silent", "hang:").await;
 

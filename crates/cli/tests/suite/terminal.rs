@@ -1,6 +1,7 @@
 //! A terminal with nobody but the test at it: a pseudo-terminal that the built binary runs on.
 
 use crate::world::{Lines, within};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,19 +22,28 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Runs a command with standard input, output and error on a terminal of its own.
     pub(crate) fn run(mut command: Command) -> Self {
+        command.env_remove("NO_COLOR");
+        Self::wide(command, COLUMNS)
+    }
+
+    /// The same, so many columns wide.
+    pub(crate) fn wide(mut command: Command, columns: u16) -> Self {
         let size = Winsize {
             ws_row: 40,
-            ws_col: COLUMNS,
+            ws_col: columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
         let pty = openpty(Some(&size), None).unwrap();
+        for end in [&pty.master, &pty.slave] {
+            // A process that the command leaves behind must not keep the terminal open.
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
         let end = |fd: &std::os::fd::OwnedFd| Stdio::from(fd.try_clone().unwrap());
         command
             .stdin(end(&pty.slave))
             .stdout(end(&pty.slave))
-            .stderr(end(&pty.slave))
-            .env_remove("NO_COLOR");
+            .stderr(end(&pty.slave));
         let child = command.spawn().unwrap();
         // Its own copies keep the terminal open; ours would keep its end from being seen.
         drop((command, pty.slave));
@@ -76,4 +86,13 @@ fn listen(mut master: File) -> Lines {
         }
     });
     Lines::heard(heard)
+}
+
+/// A text of a terminal without its colours and what else it only obeys.
+pub(crate) fn plain(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + part.split_once(['m', 'K']).map_or(part, |(_, rest)| rest)
+    })
 }

@@ -31,6 +31,16 @@ pub fn completed_diff(notification: &Notification) -> Option<String> {
     }
 }
 
+/// The last lines that a completed command wrote, and whether it was declined instead.
+pub fn completed_command(notification: &Notification) -> (Option<String>, bool) {
+    match notification {
+        Notification::ItemCompleted(notice) => {
+            (notice.item.output_tail(), notice.item.is_declined())
+        }
+        _other => (None, false),
+    }
+}
+
 /// The open file changes of one thread.
 #[derive(Debug, Default)]
 pub struct OpenChanges {

@@ -8,7 +8,7 @@ use super::request_text::RequestContext;
 use super::server_request::{
     CommandApproval, Elicitation, RequestKind, ServerRequest, UserInputRequest,
 };
-use super::values::CommandApprovalKind;
+use super::values::{CommandApprovalKind, CommandStatus};
 use crate::text::{MAX_HEADLINE_BYTES, one_line};
 
 /// Room for one variable part of an item's headline, leaving some for the words around it.
@@ -63,9 +63,10 @@ fn item_detail(text: &str) -> String {
 
 fn item_command(item: &CommandExecution) -> String {
     let command = item_detail(unwrap_shell(&item.command));
-    match item.exit_code {
-        Some(code) if code != 0 => format!("`{command}` (exit code {code})"),
-        Some(_) | None => format!("`{command}`"),
+    match (&item.status, item.exit_code) {
+        (CommandStatus::Declined, _) => format!("`{command}` (declined)"),
+        (_, Some(code)) if code != 0 => format!("`{command}` (exit code {code})"),
+        _ => format!("`{command}`"),
     }
 }
 

@@ -97,6 +97,11 @@ impl UserMessage {
     }
 }
 
+/// Most lines that are kept of what a command wrote.
+const OUTPUT_MAX_LINES: usize = 20;
+/// Most bytes of them.
+const OUTPUT_MAX_BYTES: usize = 8 * 1024;
+
 /// One part of a user message; only text parts have a text.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct UserContent {
@@ -268,6 +273,36 @@ impl Item {
         matches!(self, Self::Other(item) if item.kind == "agentMessage")
     }
 
+    /// The last lines that a command wrote, at most [`OUTPUT_MAX_BYTES`]. Only whole lines: a secret that is cut in two is
+    /// not known as one.
+    pub fn output_tail(&self) -> Option<String> {
+        let Self::CommandExecution(item) = self else {
+            return None;
+        };
+        let all = item.aggregated_output.as_deref()?.trim_end();
+        let mut room = OUTPUT_MAX_BYTES;
+        let mut lines: Vec<&str> = all
+            .lines()
+            .rev()
+            .take(OUTPUT_MAX_LINES)
+            .map_while(|line| {
+                room = room.checked_sub(line.len().saturating_add(1))?;
+                Some(line)
+            })
+            .collect();
+        lines.reverse();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// Whether a command or change was declined before it ran.
+    pub fn is_declined(&self) -> bool {
+        match self {
+            Self::CommandExecution(item) => item.status == CommandStatus::Declined,
+            Self::FileChange(item) => item.status == PatchStatus::Declined,
+            _other => false,
+        }
+    }
+
     /// True when the item may have touched the world. A kind we do not know counts as an effect;
     /// a command or change that was declined before it ran does not.
     pub fn is_effect(&self) -> bool {
@@ -307,6 +342,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn output_tail_keeps_whole_lines() {
+        let tail = |output: &str| {
+            let item = json!({"type": "commandExecution", "id": "x", "command": "ls", "cwd": "/",
+                "status": "completed", "exitCode": 0, "aggregatedOutput": output});
+            Item::from_value(&item).output_tail()
+        };
+        assert_eq!(tail("a\nb\n\n").as_deref(), Some("a\nb"));
+        assert_eq!(tail(""), None);
+        let many = "x\n".repeat(OUTPUT_MAX_LINES * 2);
+        assert_eq!(
+            tail(&many).map(|kept| kept.lines().count()),
+            Some(OUTPUT_MAX_LINES)
+        );
+        let long = format!("{}\nend", "x".repeat(OUTPUT_MAX_BYTES));
+        assert_eq!(tail(&long).as_deref(), Some("end"), "no half of a line");
+    }
 
     #[test]
     fn reads_what_the_binary_sends() {

@@ -287,6 +287,10 @@ pub struct ItemNote {
     pub effect: bool,
     /// The diff of a file change, bounded. Shown to watchers and never stored.
     pub diff: Option<String>,
+    /// The last lines that a command wrote, bounded. Shown to watchers and never stored.
+    pub output: Option<String>,
+    /// It was declined before it ran.
+    pub declined: bool,
 }
 
 /// Identifies an approval request. JSON-RPC ids start again with every incarnation, so all fields count.

@@ -22,6 +22,10 @@ pub struct Conversation {
     pub last_turn: Option<TurnId>,
     /// Where its turns work; an absolute path kept as text.
     pub workdir: String,
+    /// The model of its turns, fixed by its first message; that of the sender's tier when absent.
+    pub model: Option<String>,
+    /// The sandbox of its turns, fixed by its first message; that of the sender's tier when absent.
+    pub sandbox: Option<Sandbox>,
     /// When its first message came.
     pub created_at: Timestamp,
 }

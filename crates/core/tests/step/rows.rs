@@ -27,6 +27,8 @@ impl Given {
             thread: Some(ThreadId::new(thread)),
             last_turn: None,
             workdir: "/w".to_owned(),
+            model: None,
+            sandbox: None,
             created_at: Timestamp(0),
         };
         Self::default()

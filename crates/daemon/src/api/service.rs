@@ -5,7 +5,6 @@ use crate::api::listeners;
 use crate::process::ids;
 use crate::redaction::RedactingAgent;
 use bridge_channel::a2a;
-use bridge_channel::local;
 use bridge_channel::molecule::{ChannelHealth, PushAnswer};
 use bridge_channel::{Activity, Arrival, Channels, Inbox, IntakeStatus, Page, PastReply};
 use bridge_core::channels;
@@ -21,8 +20,8 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
-    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, Scope, StartError,
-    Steering, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError, Steering,
+    StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
@@ -89,10 +88,6 @@ impl<L: Ledger> DaemonService<L> {
         }
     }
 
-    async fn receive(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        self.commit(self.assign(arrival)).await
-    }
-
     /// A row of a feed: its source shows it until it is taken in, so it is never refused.
     fn assign_row(&self, arrival: Arrival) -> Receive {
         let mut row = self.assign(arrival);
@@ -133,34 +128,6 @@ impl<L: Ledger> DaemonService<L> {
             body: arrival.body,
             mid_turn,
             verdict: arrival.verdict,
-        }
-    }
-}
-
-impl<L: Ledger> DaemonService<L> {
-    /// A key that was here before must mean the same message: its row has the text.
-    async fn same(
-        &self,
-        message_id: MessageId,
-        text: String,
-        key: String,
-    ) -> Result<Submitted, SubmitError> {
-        let known = message_id.clone();
-        let read = self.daemon.ledger.read(move |rows| {
-            let Some(message) = rows.message(&known)? else {
-                return Ok(true);
-            };
-            let conversation = rows.conversation(&message.conversation_id)?;
-            let same_key = conversation.is_none_or(|known| known.external_key == key);
-            Ok(same_key && message.body == text)
-        });
-        if read.await? {
-            Ok(Submitted {
-                message_id,
-                duplicate: true,
-            })
-        } else {
-            Err(SubmitError::OtherBody)
         }
     }
 }
@@ -279,25 +246,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
-        let is_owner = from.may(Scope::Admin);
-        let conversation = message.conversation.as_deref();
-        let arrival = local::arrive(message.text, conversation, key, from.name, is_owner)
-            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
-        let (text, key) = (arrival.body.clone(), arrival.conversation.clone());
-        let received = match self.admit(&arrival).await.map_err(closed)? {
-            Some(known) => Received::Duplicate(known),
-            None => self.receive(arrival).await?,
-        };
-        match received {
-            Received::New(message_id) => Ok(Submitted {
-                message_id,
-                duplicate: false,
-            }),
-            Received::Duplicate(message_id) => self.same(message_id, text, key).await,
-            Received::Full => Err(SubmitError::Full),
-            Received::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now())),
-            Received::Revoked => Err(SubmitError::Revoked),
-        }
+        self.take_local(message, key, from).await
     }
 
     fn now(&self) -> Timestamp {

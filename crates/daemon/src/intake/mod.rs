@@ -4,4 +4,5 @@ pub(crate) mod a2a_tasks;
 pub(crate) mod files;
 pub(crate) mod import;
 mod import_tasks;
+mod local;
 mod tasks;

@@ -138,6 +138,7 @@ impl Filter {
             TurnEvent::Item(mut item) => {
                 item.headline = self.text(&item.headline);
                 item.diff = item.diff.map(|diff| self.text(&diff));
+                item.output = item.output.map(|output| self.text(&output));
                 TurnEvent::Item(item)
             }
             // It comes again and again as it grows, and is counted when it is whole.

@@ -230,7 +230,8 @@ impl Settings {
         let mut instructions = STANDING_INSTRUCTIONS.to_owned();
         // Nobody takes files from a task: its directory is the caller's own.
         let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
-        if tier.sandbox.can_write() && !is_task {
+        let sandbox = conversation.sandbox.unwrap_or(tier.sandbox);
+        if sandbox.can_write() && !is_task {
             let outbox = outbox_of(&conversation.workdir, &conversation.conversation_id);
             let bytes_max = self.start.file_store.max_bytes();
             instructions.push(' ');
@@ -246,9 +247,9 @@ impl Settings {
         }
         ThreadSpec {
             workdir: conversation.workdir.clone(),
-            sandbox: tier.sandbox,
+            sandbox,
             approval_policy: tier.approval_policy,
-            model: tier.model.clone(),
+            model: conversation.model.clone().or_else(|| tier.model.clone()),
             instructions,
             reads: self.reads(tier.reads, of),
             transport: self.transport(&conversation.channel, &conversation.external_key),

@@ -5,7 +5,7 @@ use super::Settings;
 use bridge_core::port::ThreadSpec;
 use bridge_core::requester::LOCAL_OWNER;
 use bridge_core::value::{
-    Class, Conversation, ConversationId, Failure, ReadAccess, Task, TaskTerms, Tier,
+    Class, Conversation, ConversationId, Failure, ReadAccess, Sandbox, Task, TaskTerms, Tier,
 };
 use bridge_front::{NewTask, StartError};
 use std::path::{Path, PathBuf};
@@ -71,6 +71,23 @@ impl Settings {
             (_, _, Some(base)) => Path::new(base).join(cwd),
             (_, _, None) => PathBuf::from(cwd),
         }
+    }
+
+    /// The directory of a new conversation, if its first message names one; by the rules of the owner's tasks.
+    pub(crate) fn conversation_directory(
+        &self,
+        cwd: &str,
+        any: bool,
+        sandbox: Option<Sandbox>,
+    ) -> Result<String, StartError> {
+        let tier = self.tier(Tier::Owner);
+        let writes = sandbox.unwrap_or(tier.sandbox).can_write();
+        self.directory(
+            cwd,
+            Path::new(cwd),
+            any,
+            writes || tier.reads == ReadAccess::Isolated,
+        )
     }
 
     /// The directory that a caller named, by its real place.
@@ -183,7 +200,7 @@ mod tests {
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::port::Reads;
     use bridge_core::value::{
-        ApprovalPolicy, AskedDigest, BootId, ChannelId, Sandbox, TaskId, TaskStart, Timestamp,
+        ApprovalPolicy, AskedDigest, BootId, ChannelId, TaskId, TaskStart, Timestamp,
     };
 
     use std::sync::Arc;
@@ -247,6 +264,8 @@ mod tests {
             thread: None,
             last_turn: None,
             workdir: "/work".to_owned(),
+            model: None,
+            sandbox: None,
             created_at: Timestamp(0),
         }
     }

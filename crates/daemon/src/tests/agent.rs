@@ -348,6 +348,8 @@ fn command_began() -> TurnEvent {
         headline: COMMAND.to_owned(),
         effect: true,
         diff: None,
+        output: None,
+        declined: false,
     })
 }
 

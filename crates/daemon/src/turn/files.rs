@@ -210,6 +210,8 @@ mod tests {
             thread: None,
             last_turn: None,
             workdir: "/work/c1".to_owned(),
+            model: None,
+            sandbox: None,
             created_at: Timestamp(0),
         };
         let instructions = |tier| settings.thread_spec(tier, &conversation).instructions;

@@ -267,19 +267,23 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         .await;
     }
 
-    /// What begins is journaled, and what may touch the world also when it ends.
+    /// What begins is journaled, and what may touch the world or was declined also when it ends.
     async fn item(self: &Arc<Self>, message_id: &MessageId, item: ItemNote) {
         let kind = if item.completed {
             EventKind::Completed
         } else {
             EventKind::Started
         };
-        if item.effect || !item.completed {
+        if item.effect || !item.completed || item.declined {
             self.note(message_id, kind, item.headline, item.effect)
                 .await;
         }
         if let Some(diff) = item.diff {
             self.hub.publish(message_id, LiveUpdate::Diff(diff.into()));
+        }
+        if let Some(output) = item.output {
+            let output = LiveUpdate::Output(output.into());
+            self.hub.publish(message_id, output);
         }
     }
 

@@ -207,6 +207,8 @@ mod tests {
             headline: "ran a build".to_owned(),
             effect: true,
             diff: None,
+            output: None,
+            declined: false,
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `/v1/messages/{id}/events` and `/v1/tasks/{id}/events` are projections of it as server-sent events. `item` events are
 //! rows and carry a cursor as id; `state` says where a message is; `text` is what Codex is writing and `diff` what it
-//! changed in files, both lossy; `end` is the last one, with the whole message.
+//! changed in files and `output` what its commands wrote, all lossy; `end` is the last one, with the whole message.
 
 use super::extract::Who;
 use super::messages::{find_seen, view};
@@ -64,6 +64,7 @@ enum FeedEvent {
     },
     Text(MessageId, Arc<TextUpdate>),
     Diff(MessageId, Arc<str>),
+    Output(MessageId, Arc<str>),
     /// Another state than the one published before.
     State(Box<MessageView>),
     /// Every message is over; the newest one.
@@ -127,6 +128,9 @@ impl<D: BridgeService> EventFeed<D> {
                     LiveUpdate::Changed => self.stale = true,
                     LiveUpdate::Text(text) => return Some(FeedEvent::Text(message_id, text)),
                     LiveUpdate::Diff(diff) => return Some(FeedEvent::Diff(message_id, diff)),
+                    LiveUpdate::Output(output) => {
+                        return Some(FeedEvent::Output(message_id, output));
+                    }
                 },
             }
         }
@@ -226,7 +230,8 @@ pub(super) async fn message_events<D: BridgeService>(
             Some(sse("item", &EventView::from(&item))?.id(id))
         }
         FeedEvent::Text(_, text) => sse("text", &TextView::from(&*text)),
-        FeedEvent::Diff(_, diff) => sse("diff", &diff_view(&diff)),
+        FeedEvent::Diff(_, diff) => sse("diff", &text_view(&diff)),
+        FeedEvent::Output(_, output) => sse("output", &text_view(&output)),
         // `end` follows with the same view.
         FeedEvent::State(shown) if shown.is_over() => None,
         FeedEvent::State(shown) => sse("state", &shown),
@@ -257,7 +262,8 @@ pub(super) async fn task_events<D: BridgeService>(
             Some(event.id(cursor.text()))
         }
         FeedEvent::Text(message_id, text) => about("text", &message_id, &TextView::from(&*text)),
-        FeedEvent::Diff(message_id, diff) => about("diff", &message_id, &diff_view(&diff)),
+        FeedEvent::Diff(message_id, diff) => about("diff", &message_id, &text_view(&diff)),
+        FeedEvent::Output(message_id, output) => about("output", &message_id, &text_view(&output)),
         FeedEvent::State(shown) => sse("state", &shown),
         FeedEvent::End(shown) => sse("end", &shown),
     };
@@ -315,9 +321,9 @@ pub(super) fn sse(name: &str, data: &impl Serialize) -> Option<Event> {
     Some(Event::default().event(name).data(json))
 }
 
-fn diff_view(diff: &str) -> TextView {
+fn text_view(text: &str) -> TextView {
     TextView {
-        text: diff.to_owned(),
+        text: text.to_owned(),
     }
 }
 

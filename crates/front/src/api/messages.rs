@@ -40,6 +40,9 @@ pub(super) async fn submit<D: BridgeService>(
     let response = SubmitResponse {
         message_id: submitted.message_id.to_string(),
         duplicate: submitted.duplicate,
+        first: submitted.first,
+        cwd: submitted.cwd,
+        sandbox: submitted.sandbox.as_str().to_owned(),
     };
     Ok((status, Json(response)))
 }

@@ -213,12 +213,15 @@ impl Run {
                 completed,
                 headline,
                 effect,
+                output,
             } => TurnEvent::Item(ItemNote {
                 item_id,
                 completed,
                 headline,
                 effect,
                 diff: None,
+                output,
+                declined: false,
             }),
             ExecNews::Said {
                 item_id,

@@ -9,7 +9,8 @@ use crate::thread::permissions::{Permissions, ReportedPermissions};
 use crate::turn::approvals;
 use crate::turn::raw::RawLines;
 use bridge_codex::turn::{
-    ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, completed_diff, completed_text,
+    ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, completed_command, completed_diff,
+    completed_text,
 };
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
@@ -409,12 +410,15 @@ impl MailboxState {
                     self.push(TurnEvent::Text(text));
                 }
                 let completed = stage == ItemStage::Completed;
+                let (output, declined) = completed_command(notification);
                 self.push(TurnEvent::Item(ItemNote {
                     item_id,
                     completed,
                     headline,
                     effect,
                     diff: completed_diff(notification),
+                    output,
+                    declined,
                 }));
             }
             Some(TurnNews::Text) => self.unread = true,

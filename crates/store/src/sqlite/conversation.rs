@@ -8,14 +8,16 @@ use super::sql;
 use crate::page;
 use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::port::RowsError;
-use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, Timestamp, TurnId};
+use bridge_core::value::{
+    ChannelId, Conversation, ConversationId, Sandbox, ThreadId, Timestamp, TurnId,
+};
 use rusqlite::{Connection, Row, params};
 
 macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT conversation_id, channel, external_key, context, thread, last_turn, workdir, \
-             created_at FROM conversation ",
+             model, sandbox, created_at FROM conversation ",
             $tail
         )
     };
@@ -31,6 +33,8 @@ pub(super) fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
         thread: fields.maybe_id(ThreadId::new)?,
         last_turn: fields.maybe_id(TurnId::new)?,
         workdir: fields.next()?,
+        model: fields.next()?,
+        sandbox: fields.maybe_word()?,
         created_at: fields.time()?,
     })
 }
@@ -87,8 +91,9 @@ pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(
     sql::write(
         conn,
         "INSERT INTO conversation \
-         (conversation_id, channel, external_key, context, thread, last_turn, workdir, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+         (conversation_id, channel, external_key, context, thread, last_turn, workdir, model, \
+          sandbox, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             conversation.conversation_id.as_str(),
             conversation.channel.as_str(),
@@ -97,6 +102,8 @@ pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(
             conversation.thread.as_ref().map(ThreadId::as_str),
             conversation.last_turn.as_ref().map(TurnId::as_str),
             conversation.workdir,
+            conversation.model,
+            conversation.sandbox.map(Sandbox::as_str),
             conversation.created_at.0,
         ],
         || format!("new conversation {}", conversation.conversation_id),

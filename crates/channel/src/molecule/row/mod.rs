@@ -150,6 +150,8 @@ impl Letter<'_> {
             loop_limits: LoopLimits::default(),
             // `identity` does.
             former_id: None,
+            model: None,
+            sandbox: None,
         };
         match verdict {
             Verdict::Fit => {

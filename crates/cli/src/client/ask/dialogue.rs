@@ -67,10 +67,15 @@ impl Dialogue {
             } else {
                 ""
             };
-            let accept = if self.filled.is_empty() {
-                "a accept"
+            let accept = match (self.filled.is_empty(), self.is_yes_or_no()) {
+                (true, true) => "y yes",
+                (true, false) => "a accept",
+                (false, _) => "a send it",
+            };
+            let decline = if self.is_yes_or_no() {
+                "n no"
             } else {
-                "a send it"
+                "d decline"
             };
             let above = if self.filled.is_empty() {
                 Vec::new()
@@ -78,7 +83,7 @@ impl Dialogue {
                 vec![Value::Object(self.filled.clone()).to_string()]
             };
             let prompt =
-                format!("{code}: {accept}, {session}d decline, c cancel the turn, l later > ");
+                format!("{code}: {accept}, {session}{decline}, c cancel the turn, l later > ");
             return (above, prompt);
         };
         let mut above = vec![field.title.clone()];
@@ -120,6 +125,13 @@ impl Dialogue {
         }
     }
 
+    /// Whether yes and no have one meaning: this once, or not.
+    fn is_yes_or_no(&self) -> bool {
+        self.fields.is_empty()
+            && (self.request.is_tool_approval()
+                || matches!(self.request.kind.as_str(), "command" | "file_change"))
+    }
+
     fn for_session(&self) -> bool {
         self.request.is_tool_approval()
             || matches!(
@@ -150,12 +162,16 @@ impl Dialogue {
                 answers: Some(Value::Object(self.filled.clone())),
             }),
             "a" | "accept" => done("accept"),
+            "y" | "Y" | "yes" if self.is_yes_or_no() => done("accept"),
+            "n" | "N" | "no" if self.is_yes_or_no() => done("decline"),
             "s" | "session" | "acceptForSession" if self.for_session() => done("acceptForSession"),
             "d" | "decline" => done("decline"),
             "c" | "cancel" => done("cancel"),
             "l" | "later" => DialogueStep::Later,
-            "" => DialogueStep::Again("Enter alone decides nothing".to_owned()),
-            _ => DialogueStep::Again("that is none of the letters".to_owned()),
+            "" => DialogueStep::Again(
+                "Enter alone decides nothing: type one of the letters".to_owned(),
+            ),
+            _ => DialogueStep::Again("type one of the letters".to_owned()),
         }
     }
 
@@ -232,8 +248,14 @@ mod tests {
     #[test]
     fn approval_requires_explicit_key() {
         let mut talk = dialogue("command", Value::Null);
-        for line in ["", "   ", "y", "yes", "A ccept", "1", "\n"] {
+        for line in ["", "   ", "ye", "A ccept", "1", "\n", "yn"] {
             again(talk.take(line));
+        }
+        let (_, prompt) = talk.ask();
+        let keys = "y yes, s for the session, n no, c cancel the turn, l later > ";
+        assert_eq!(prompt, format!("k3x9qz: {keys}"));
+        for (line, decision) in [("y", "accept"), ("Y\n", "accept"), ("no", "decline")] {
+            assert_eq!(talk.take(line), done(decision), "{line}");
         }
         assert_eq!(talk.take(" a\r\n"), done("accept"));
         assert_eq!(talk.take("s"), done("acceptForSession"));
@@ -241,6 +263,11 @@ mod tests {
         assert_eq!(talk.take("c"), done("cancel"));
         assert_eq!(talk.take("l"), DialogueStep::Later);
         again(dialogue("elicitation", Value::Null).take("s"));
+        // More than this once would hang on it.
+        for kind in ["permissions", "elicitation"] {
+            again(dialogue(kind, Value::Null).take("y"));
+            again(dialogue(kind, Value::Null).take("n"));
+        }
     }
 
     #[test]

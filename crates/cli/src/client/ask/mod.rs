@@ -22,7 +22,7 @@ pub(crate) enum RequestFilter {
 }
 
 impl RequestFilter {
-    fn matches(&self, request: &ApprovalView) -> bool {
+    pub(crate) fn matches(&self, request: &ApprovalView) -> bool {
         match self {
             Self::All => true,
             Self::Messages(ids) => ids.contains(&request.message_id),
@@ -52,6 +52,8 @@ pub(crate) struct Asker<'a> {
     /// Requests that wait for their prompt, in order.
     waiting: Vec<String>,
     talk: Option<Dialogue>,
+    /// Decisions made here that the daemon has not told of yet.
+    own: usize,
 }
 
 impl<'a> Asker<'a> {
@@ -63,7 +65,18 @@ impl<'a> Asker<'a> {
             known: BTreeMap::new(),
             waiting: Vec::new(),
             talk: None,
+            own: 0,
         }
+    }
+
+    /// Whether the daemon now tells of a decision that was made here, and shown.
+    pub(crate) fn is_own_decision(&mut self, told: &str) -> bool {
+        let decision = ["Approved by ", "Declined by "];
+        let own = self.own > 0 && decision.iter().any(|begin| told.starts_with(begin));
+        if own {
+            self.own = self.own.saturating_sub(1);
+        }
+        own
     }
 
     /// Prompts on a terminal, shows elsewhere.
@@ -79,6 +92,11 @@ impl<'a> Asker<'a> {
     /// Whether a request is on the screen, and must be taken back when it is decided elsewhere.
     pub(crate) fn is_asking(&self) -> bool {
         !self.known.is_empty()
+    }
+
+    /// Requests that were open at the last look.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &ApprovalView> {
+        self.known.values()
     }
 
     /// Reads the open requests: shows new ones, takes back those that are decided.
@@ -218,6 +236,7 @@ impl<'a> Asker<'a> {
         match self.client.decide(&id, decision, answers).await {
             Ok(_) => {
                 self.known.remove(&id);
+                self.own = self.own.saturating_add(1);
                 let said = match decision {
                     "accept" => format!("you accepted {code}"),
                     "acceptForSession" => format!("you accepted {code} for the session"),

@@ -1,7 +1,9 @@
 //! An approval request as the API gives it, and the box it is shown in. Pure: values in, lines out.
 
-use bridge_daemon::term::{Paint, escape_line, fold, span};
+use crate::client::output::shown_id;
+use bridge_daemon::term::{Paint, cells, escape_line, fold, span};
 use bridge_front::Time;
+use bridge_host::form::form_fields;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -64,7 +66,7 @@ impl ApprovalView {
     pub(crate) fn whose(&self) -> String {
         match &self.task_id {
             Some(task) => format!("task {task}"),
-            None => format!("message {}", self.message_id),
+            None => format!("message {}", shown_id(&self.message_id, true)),
         }
     }
 
@@ -97,14 +99,14 @@ impl ApprovalView {
     fn meaning(&self) -> &'static str {
         match self.kind.as_str() {
             "command" => {
-                "accept: it runs, once; for the session: this same command is not asked about again"
+                "yes: it runs, once; for the session: this same command is not asked about again"
             }
-            "file_change" => "accept: exactly this change is written, once",
+            "file_change" => "yes: exactly this change is written, once",
             "permissions" => {
                 "accept: the rest of this turn has these permissions; for the session: the rest of the thread"
             }
             "mcp_tool" => {
-                "accept: that tool runs, once, outside of the sandbox; for the session: it is not asked about again"
+                "yes: that tool runs, once, outside of the sandbox; for the session: it is not asked about again"
             }
             "elicitation" if self.wants == "visit" => {
                 "accept: that MCP server learns that you visited the page"
@@ -133,6 +135,34 @@ impl ApprovalView {
         }
     }
 
+    /// That it is open, what it asks, and what happens when nobody answers.
+    pub(crate) fn waits_for_you(&self, now_ms: i64) -> String {
+        let code = self.handle();
+        let until = match self.deadline.ms() {
+            deadline @ 1.. => format!(
+                ", declined in {} if nobody answers",
+                span(deadline.saturating_sub(now_ms))
+            ),
+            _ => String::new(),
+        };
+        let ways = self.commands();
+        let ways: Vec<_> = ways.iter().map(|way| format!("`{way}`")).collect();
+        format!(
+            "Codex asks {code}: {}{until}; {}",
+            self.headline,
+            ways.join(" or ")
+        )
+    }
+
+    /// Whether the lines of the request say all that its headline says.
+    fn says_it_all(&self) -> bool {
+        !self.shown.is_empty()
+            && matches!(
+                self.kind.as_str(),
+                "command" | "file_change" | "permissions" | "user_input"
+            )
+    }
+
     /// The box: who asks, what exactly, until when, what an accept means, and how to answer.
     pub(crate) fn lines(
         &self,
@@ -155,9 +185,15 @@ impl ApprovalView {
             }
         };
         add(&self.title(now_ms), &|piece| paint.bold(piece));
-        add(&self.headline, &|piece| paint.bold(piece));
-        for line in self.shown.replace('\t', TAB).lines() {
-            add(line, &|piece| self.tint(line, piece, paint));
+        if !self.says_it_all() {
+            add(&self.headline, &|piece| paint.bold(piece));
+        }
+        // At a prompt, questions are asked one by one below the box.
+        let by_one = answer_by == AnswerBy::Prompt && self.kind == "user_input";
+        if !by_one || form_fields(&self.kind, &self.payload).is_empty() {
+            for line in self.shown.replace('\t', TAB).lines() {
+                add(line, &|piece| self.tint(line, piece, paint));
+            }
         }
         if !self.meaning().is_empty() {
             add(self.meaning(), &|piece| paint.dim(piece));
@@ -166,7 +202,16 @@ impl ApprovalView {
             AnswerBy::Prompt => lines.push(paint.yellow("└")),
             AnswerBy::Command => {
                 let ways = self.commands().join("  ·  ");
-                lines.push(format!("{} {}", paint.yellow("└"), escape_line(&ways)));
+                let corner = paint.yellow("└");
+                match room {
+                    Some(room) if cells(&ways) > room => {
+                        for way in self.commands() {
+                            lines.push(format!("{bar} {}", escape_line(&way)));
+                        }
+                        lines.push(corner);
+                    }
+                    Some(_) | None => lines.push(format!("{corner} {}", escape_line(&ways))),
+                }
             }
         }
         lines
@@ -257,13 +302,12 @@ mod tests {
             lines,
             [
                 "┌ For peer mallory (A2A, tier peer): Codex asks (k3x9qz), message 0199, declined in 60 s if nobody answers",
-                "│ may it change a.rs?",
                 "│ diff:",
                 "│     @@ -1 +1 @@",
                 "│     -old",
                 "│     +new\\e[2J",
                 "│ sandbox: read-only",
-                "│ accept: exactly this change is written, once",
+                "│ yes: exactly this change is written, once",
                 "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",
             ]
         );

@@ -3,22 +3,26 @@
 use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
-use crate::client::output::{EXIT_INTERRUPTED, print, print_json};
-use crate::client::screen::OutputStream;
+use crate::client::output::{EXIT_INTERRUPTED, EXIT_LATER, print, print_json};
+use crate::client::screen::{OutputStream, wrap};
 use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
+use crate::client::work::{answer_text, spent, whole_path, works_in};
 use anyhow::Context;
+use bridge_core::deadline::after;
 use bridge_daemon::term::{self, escape, escape_line};
 use bridge_front::StartArgs;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 pub(super) async fn start(
     client: &ApiClient,
     args: cli::StartTaskArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let (wait, output) = (args.wait, args.output);
+    let (wait, output, raw) = (args.wait, args.output, args.work.raw);
     client.expect_daemon()?;
     let terms = terms(args).context("not started")?;
     let envelope = match submit(client, &terms).await {
@@ -26,38 +30,66 @@ pub(super) async fn start(
         Err(error) => return Err(error.into()),
     };
     let id = text(&envelope["task"], "task_id").to_owned();
+    let task = &envelope["task"];
+    let place = works_in(text(task, "cwd"), text(task, "sandbox"));
+    let width = OutputStream::Stderr.width();
+    let say = |line: &str| term::complain(&wrap(&escape_line(line), width));
     match (wait, output.json) {
-        (true, _) => attend(client, &id, output, no_color).await,
-        (false, true) => print_json(&envelope, ExitCode::SUCCESS),
-        (false, false) => {
-            term::complain(&escape_line(&format!(
+        (Some(seconds), _) => {
+            say(&format!("→ task {id} is on disk"));
+            say(&format!("→ {place}"));
+            let attendance = Attendance {
+                deadline: after(Instant::now(), Duration::from_secs(seconds)),
+                output,
+                raw,
+                no_color,
+            };
+            attend(client, &id, attendance).await
+        }
+        (None, true) => print_json(&envelope, ExitCode::SUCCESS),
+        (None, false) => {
+            say(&format!("→ {place}"));
+            say(&format!(
                 "started; `codex-bridge watch {id}` shows it, `codex-bridge status {id}` says how it is"
-            )));
+            ));
             print(&escape_line(&id), ExitCode::SUCCESS)
         }
     }
 }
 
+/// How a task is waited for.
+struct Attendance {
+    deadline: Instant,
+    output: OutputArgs,
+    raw: bool,
+    no_color: bool,
+}
+
 fn terms(args: cli::StartTaskArgs) -> anyhow::Result<StartArgs> {
     let here = PathBuf::from(".");
     Ok(StartArgs {
-        prompt: crate::text_or_stdin(args.prompt)?,
-        cwd: Some(whole(args.cwd.as_deref().unwrap_or(&here))?),
-        model: args.model,
-        sandbox: args.sandbox,
+        prompt: with_files(crate::text_or_stdin(args.prompt)?, &args.work.file)?,
+        cwd: Some(whole_path(args.work.cwd.as_deref().unwrap_or(&here))?),
+        model: args.work.model,
+        sandbox: args.work.sandbox,
         approval_policy: args.approval_policy,
-        codex_home: args.codex_home.as_deref().map(whole).transpose()?,
+        codex_home: args.codex_home.as_deref().map(whole_path).transpose()?,
         notify_target: args.notify_target,
         key: None,
         base: None,
     })
 }
 
-/// The daemon works elsewhere: it needs the whole path.
-fn whole(path: &Path) -> anyhow::Result<String> {
-    let whole = std::path::absolute(path)?;
-    let text = whole.to_str().map(ToOwned::to_owned);
-    text.ok_or_else(|| anyhow::anyhow!("{} is not UTF-8", whole.display()))
+/// A task works among the caller's own files: it is told where they are, and nothing is copied.
+fn with_files(mut prompt: String, files: &[PathBuf]) -> anyhow::Result<String> {
+    if !files.is_empty() {
+        prompt.push_str("\n\nFiles for this task:\n");
+    }
+    for file in files {
+        std::fs::File::open(file).with_context(|| format!("the file {}", file.display()))?;
+        prompt.push_str(&format!("- {}\n", whole_path(file)?));
+    }
+    Ok(prompt)
 }
 
 /// Starts a task; gives its id.
@@ -78,18 +110,18 @@ async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientEr
 }
 
 /// Waits for the end; progress and questions go to stderr, the answer alone to stdout.
-async fn attend(
-    client: &ApiClient,
-    id: &str,
-    output: OutputArgs,
-    no_color: bool,
-) -> anyhow::Result<ExitCode> {
-    term::complain(&escape_line(&format!("→ task {id} is on disk")));
+async fn attend(client: &ApiClient, id: &str, how: Attendance) -> anyhow::Result<ExitCode> {
+    let Attendance {
+        deadline,
+        output,
+        raw,
+        no_color,
+    } = how;
     let target = WatchTarget::Task(id.to_owned());
     let interrupted = term::interrupted();
     let mut watcher = Watcher::for_people(client, target, OutputStream::Stderr, no_color);
     let ended = tokio::select! {
-        ended = watcher.until_its_end() => ended,
+        ended = timeout_at(deadline, watcher.until_its_end()) => ended,
         () = interrupted => {
             watcher.leave();
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
@@ -97,10 +129,15 @@ async fn attend(
     };
     watcher.clear();
     let message = match ended {
-        Ok(message) => message,
-        Err(error) => return Err(error.into()),
+        Ok(Ok(message)) => message,
+        Ok(Err(error)) => return Err(error.into()),
+        Err(_) => return not_yet(client, id, &mut watcher, output).await,
     };
     let code = ending(&message);
+    if message.answer.is_some() && !output.json {
+        let spent = spent(client, &message.message_id, watcher.elapsed()).await;
+        watcher.done(&spent);
+    }
     if output.json {
         return match client.task(id).await {
             Ok(envelope) => print_json(&envelope, code),
@@ -108,10 +145,40 @@ async fn attend(
         };
     }
     match &message.answer {
-        Some(answer) => print(&escape(&answer.text), code),
+        Some(answer) => print(&answer_text(&answer.text, raw, no_color), code),
         None => {
-            term::complain(&last_words(&message, term::Paint::stderr(no_color)));
+            let words = last_words(&message, term::Paint::stderr(no_color));
+            term::complain(&wrap(&words, OutputStream::Stderr.width()));
             Ok(code)
         }
     }
+}
+
+/// The time to wait is over; the task goes on.
+async fn not_yet(
+    client: &ApiClient,
+    id: &str,
+    watcher: &mut Watcher<'_>,
+    output: OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    let code = ExitCode::from(EXIT_LATER);
+    if output.json {
+        return match client.task(id).await {
+            Ok(envelope) => print_json(&envelope, code),
+            Err(error) => Err(error.into()),
+        };
+    }
+    let width = OutputStream::Stderr.width();
+    let open = watcher.waits_for_you().await;
+    for request in &open {
+        let said = format!("waiting for you: {request}");
+        term::complain(&wrap(&escape(&said), width));
+    }
+    if open.is_empty() {
+        let said = format!(
+            "still working: the answer is not there yet; `codex-bridge watch {id}` shows it"
+        );
+        term::complain(&wrap(&said, width));
+    }
+    Ok(code)
 }

@@ -172,9 +172,8 @@ codex-0123456789ab is waiting for you
 ┌ For token ci (task, tier tool): Codex asks (k3x9qz),{blank}
 │  task codex-0123456789ab, declined in 60 s if nobody{blank}
 │  answers
-│ may it run?
 │ command: git push
-│ accept: it runs, once; for the session: this same{blank}
+│ yes: it runs, once; for the session: this same{blank}
 │  command is not asked about again
 └ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz
 "

@@ -23,6 +23,8 @@ pub(crate) enum WatchEvent {
     Text { message_id: String, text: String },
     /// What Codex changed in files.
     Diff { message_id: String, text: String },
+    /// The last lines that a command wrote.
+    Output { message_id: String, text: String },
     /// It is over: the message with its answer, or with the reason why there is none.
     End(Box<MessageView>),
     /// An approval request was opened or decided.
@@ -54,6 +56,10 @@ impl WatchEvent {
                 message_id,
                 text: text(&data, "text"),
             },
+            "output" => Self::Output {
+                message_id,
+                text: text(&data, "text"),
+            },
             "state" if data["why"].is_null() => Self::Moved {
                 message_id,
                 conversation: text(&data, "conversation"),
@@ -72,8 +78,17 @@ impl WatchEvent {
         match self {
             Self::Item { event, .. } => event.kind == "request",
             Self::State(_) | Self::RequestChanged | Self::Reset | Self::End(_) => true,
-            Self::Moved { .. } | Self::Text { .. } | Self::Diff { .. } | Self::Other => false,
+            Self::Moved { .. }
+            | Self::Text { .. }
+            | Self::Diff { .. }
+            | Self::Output { .. }
+            | Self::Other => false,
         }
+    }
+
+    /// Whether Codex asks something.
+    pub(crate) fn is_request(&self) -> bool {
+        matches!(self, Self::Item { event, .. } if event.kind == "request")
     }
 
     /// The message that it is about.
@@ -82,6 +97,7 @@ impl WatchEvent {
             Self::Item { message_id, .. }
             | Self::Moved { message_id, .. }
             | Self::Diff { message_id, .. }
+            | Self::Output { message_id, .. }
             | Self::Text { message_id, .. } => Some(message_id),
             Self::State(message) | Self::End(message) => Some(&message.message_id),
             Self::RequestChanged | Self::Reset | Self::Other => None,

@@ -13,6 +13,8 @@ const ID_TAIL: usize = 6;
 
 /// Lines of a diff that are shown while Codex works; the file has the rest.
 const DIFF_MAX_LINES: usize = 200;
+/// Lines of a command's output that are shown.
+const OUTPUT_MAX_LINES: usize = 6;
 /// Narrowest column that a text is folded into.
 const ROOM_MIN: usize = 20;
 
@@ -60,6 +62,7 @@ impl WatchLines {
         width: Option<usize>,
     ) -> (Vec<String>, Option<String>) {
         let nothing = (Vec::new(), None);
+        let alone = !self.many && self.prefix.is_empty();
         match event {
             WatchEvent::Item { message_id, event } => {
                 let prefix = self.prefix(message_id);
@@ -68,15 +71,24 @@ impl WatchLines {
                     return nothing;
                 }
                 message.ordinal = event.ordinal;
-                (message.lines.event(event, &prefix, paint, width), None)
+                let lines = message.lines.event(event, &prefix, paint, width);
+                // At a terminal, what begins is the line that changes; it stays when it has ended.
+                match event.kind.as_str() {
+                    "item/started" if alone && width.is_some() => {
+                        (Vec::new(), Some(event.text.clone()))
+                    }
+                    "item/completed" if alone => (lines, Some(WORKS.to_owned())),
+                    _ => (lines, None),
+                }
             }
             WatchEvent::State(view) => {
                 self.rename(&view.message_id, &view.conversation);
                 match self.message(&view.message_id).lines.state(view) {
-                    Some(StateLine::Passing(text)) if !self.many => (Vec::new(), Some(text)),
-                    Some(StateLine::Lasting(text) | StateLine::Passing(text)) => {
-                        (vec![self.line(&view.message_id, "…", &text, paint)], None)
-                    }
+                    Some(StateLine::Passing(_)) if !self.many => (Vec::new(), Some(passing(view))),
+                    Some(StateLine::Lasting(text) | StateLine::Passing(text)) => (
+                        self.marked(&view.message_id, "…", &text, paint, width),
+                        None,
+                    ),
                     None => nothing,
                 }
             }
@@ -89,7 +101,7 @@ impl WatchLines {
                 if self.is_in(message_id, state) {
                     return nothing;
                 }
-                (vec![self.line(message_id, "…", state, paint)], None)
+                (self.marked(message_id, "…", state, paint, width), None)
             }
             WatchEvent::Text { message_id, text } if self.many => {
                 let name = &self.message(message_id).name;
@@ -100,13 +112,17 @@ impl WatchLines {
                 let prefix = self.prefix(message_id);
                 (diff_lines(text, &prefix, paint, width), None)
             }
+            WatchEvent::Output { message_id, text } => {
+                let prefix = self.prefix(message_id);
+                (output_lines(text, &prefix, paint, width), None)
+            }
             WatchEvent::End(view) if self.many => {
                 self.rename(&view.message_id, &view.conversation);
                 if self.is_in(&view.message_id, &view.state) {
                     return nothing;
                 }
-                let line = self.line(&view.message_id, "■", &ended(view), paint);
-                (vec![line], None)
+                let lines = self.marked(&view.message_id, "■", &ended(view), paint, width);
+                (lines, None)
             }
             WatchEvent::Reset => {
                 let said = "some events are too old to be shown; `codex-bridge show ID` has the whole story";
@@ -127,10 +143,16 @@ impl WatchLines {
         }
     }
 
-    /// One line about a message.
-    pub(crate) fn line(&mut self, id: &str, mark: &str, text: &str, paint: Paint) -> String {
-        let text = paint.dim(&escape_line(text));
-        format!("{}{} {text}", self.prefix(id), paint.cyan(mark))
+    /// Something about a message, folded to the width of the terminal.
+    pub(crate) fn marked(
+        &mut self,
+        id: &str,
+        mark: &str,
+        text: &str,
+        paint: Paint,
+        width: Option<usize>,
+    ) -> Vec<String> {
+        folded(&self.prefix(id), &paint.cyan(mark), text, paint, width)
     }
 
     fn prefix(&mut self, message_id: &str) -> String {
@@ -209,17 +231,12 @@ impl EventLines {
             ("request", _) => paint.yellow("?"),
             _ => paint.cyan("!"),
         };
-        let indent = cells(prefix) + 2;
-        let text = escape_line(&event.text);
-        let pieces = match width {
-            Some(width) => fold(&text, width.saturating_sub(indent + 1).max(ROOM_MIN)),
-            None => vec![text.into_owned()],
+        let text = match event.text.strip_prefix("running ") {
+            Some(command) if command.ends_with("(declined)") => format!("did not run {command}"),
+            Some(command) if event.kind == "item/completed" => format!("ran {command}"),
+            Some(_) | None => event.text.clone(),
         };
-        let line = |(at, piece): (usize, &String)| match at {
-            0 => format!("{prefix}{mark} {}", paint.dim(piece)),
-            _ => format!("{:indent$}{}", "", paint.dim(piece)),
-        };
-        pieces.iter().enumerate().map(line).collect()
+        folded(prefix, &mark, &text, paint, width)
     }
 
     /// Where the message is; nothing when it is where it was.
@@ -240,6 +257,51 @@ impl EventLines {
             StateLine::Lasting(format!("{}; {}", message.why.now, message.why.next))
         })
     }
+}
+
+/// What the line that changes says while Codex works.
+const WORKS: &str = "Codex works on it (Ctrl-C leaves, it goes on)";
+
+/// Where a message is on its way, in few words.
+fn passing(message: &MessageView) -> String {
+    match (message.state.as_str(), message.attempt) {
+        ("received" | "claimed", _) => "queued".to_owned(),
+        ("starting", _) => "getting Codex ready".to_owned(),
+        ("running", 0 | 1) => WORKS.to_owned(),
+        ("running", attempt) => format!("attempt {attempt}: {WORKS}"),
+        ("answered" | "sending", _) => "the answer is on its way".to_owned(),
+        _ => message.why.now.clone(),
+    }
+}
+
+/// A text behind its mark; what does not fit in a line goes on below its beginning.
+fn folded(prefix: &str, mark: &str, text: &str, paint: Paint, width: Option<usize>) -> Vec<String> {
+    let indent = cells(prefix) + 2;
+    let text = escape_line(text);
+    let pieces = match width {
+        Some(width) => fold(&text, width.saturating_sub(indent + 1).max(ROOM_MIN)),
+        None => vec![text.into_owned()],
+    };
+    let line = |(at, piece): (usize, &String)| match at {
+        0 => format!("{prefix}{mark} {}", paint.dim(piece)),
+        _ => format!("{:indent$}{}", "", paint.dim(piece)),
+    };
+    pieces.iter().enumerate().map(line).collect()
+}
+
+/// The last lines that a command wrote, below its own; each is cut where the terminal ends.
+fn output_lines(text: &str, prefix: &str, paint: Paint, width: Option<usize>) -> Vec<String> {
+    let indent = cells(prefix) + 2;
+    let skip = text.lines().count().saturating_sub(OUTPUT_MAX_LINES);
+    let room = width.map(|width| width.saturating_sub(indent + 3).max(ROOM_MIN));
+    let line = |line: &str| {
+        let shown = escape_line(line).replace("\\t", "    ");
+        let pieces = room.map_or_else(|| vec![shown.clone()], |room| fold(&shown, room));
+        let more = if pieces.len() > 1 { "…" } else { "" };
+        let first = pieces.first().map_or("", String::as_str);
+        format!("{:indent$}{}", "", paint.dim(&format!("│ {first}{more}")))
+    };
+    text.lines().skip(skip).map(line).collect()
 }
 
 /// What was changed in files, in the usual colours, below the line that names it.
@@ -280,7 +342,10 @@ fn diff_lines(text: &str, prefix: &str, paint: Paint, width: Option<usize>) -> V
 
 /// Headlines of commands say how they ended, if it was not well.
 fn ended_badly(text: &str) -> bool {
-    text.ends_with(')') && (text.contains(" (exit code ") || text.contains(" (failed"))
+    text.ends_with(')')
+        && (["(exit code ", "(failed", "(declined"]
+            .iter()
+            .any(|end| text.contains(&format!(" {end}"))))
 }
 
 /// How a message ended, in one line.
@@ -301,7 +366,7 @@ pub(crate) fn last_words(message: &MessageView, paint: Paint) -> String {
         None => {
             let title = match message.state.as_str() {
                 "cancelled" => "stopped:",
-                "dead" => "no answer:",
+                "dead" => "failed:",
                 _ => "waiting:",
             };
             let said = format!("{}; {}", message.why.now, message.why.next);
@@ -354,10 +419,7 @@ mod tests {
             one.lines(&item, plain, None),
             (vec!["• running `ls`".to_owned()], None)
         );
-        assert_eq!(
-            one.lines(&state, plain, None).1.unwrap(),
-            "Codex works on it"
-        );
+        assert_eq!(one.lines(&state, plain, None).1.unwrap(), WORKS);
         assert_eq!(one.lines(&state, plain, None), (vec![], None), "said once");
         assert_eq!(one.lines(&parked, plain, None).0, ["… it was cut; then"]);
         assert_eq!(one.lines(&text, plain, None).1.unwrap(), "so far");
@@ -373,7 +435,7 @@ mod tests {
             "item",
             &json!({"message_id": "0199-aaaaaa", "ordinal": 2, "attempt": 1, "kind": "item/completed", "text": "running `ls`", "at": 0}),
         );
-        assert_eq!(many.lines(&later, plain, None).0, ["main ✓ running `ls`"]);
+        assert_eq!(many.lines(&later, plain, None).0, ["main ✓ ran `ls`"]);
         let moved = read(
             "state",
             &json!({"message_id": "0199-bbbbbb", "conversation": "b", "state": "running"}),
@@ -414,11 +476,11 @@ mod tests {
         };
         for (kind, text, shown) in [
             ("item/started", "running `ls`", "a • running `ls`"),
-            ("item/completed", "running `ls`", "a ✓ running `ls`"),
+            ("item/completed", "running `ls`", "a ✓ ran `ls`"),
             (
                 "item/completed",
                 "running `false` (exit code 1)",
-                "a ✗ running `false` (exit code 1)",
+                "a ✗ ran `false` (exit code 1)",
             ),
             ("turn/retrying", "again", "a ↻ again"),
             ("request", "may it?", "a ? may it?"),

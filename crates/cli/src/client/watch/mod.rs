@@ -5,12 +5,14 @@ mod event;
 mod lines;
 
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
-use super::ask::{AskMode, Asker, RequestFilter};
+use super::ask::{ApprovalView, AskMode, Asker, RequestFilter};
 use super::find::{Target, resolve};
-use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print};
-use super::screen::{OutputStream, Screen};
+use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, shown_id};
+use super::screen::{OutputStream, Screen, TICK, wrap};
 use super::sse::SseEvent;
+use super::work::answer_text;
 use crate::cli::WatchArgs;
+use bridge_core::deadline::after;
 use bridge_daemon::term;
 use bridge_front::{MessageList, MessageView};
 pub(crate) use event::WatchEvent;
@@ -19,7 +21,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, interval_at, timeout_at};
 
 /// How long a daemon that is away is waited for.
 const AWAY_MAX: Duration = Duration::from_secs(3600);
@@ -129,7 +131,16 @@ pub(crate) async fn watch(
     if args.json {
         return Ok(ending(&message));
     }
-    print(&last_words(&message, paint), ending(&message))
+    match &message.answer {
+        Some(answer) => print(
+            &answer_text(&answer.text, false, no_color),
+            ending(&message),
+        ),
+        None => {
+            let words = wrap(&last_words(&message, paint), OutputStream::Stdout.width());
+            print(&words, ending(&message))
+        }
+    }
 }
 
 /// The exit code for how a message ended.
@@ -164,6 +175,9 @@ impl<'a> Watcher<'a> {
     ) -> Self {
         let mut watcher = Self::for_people(client, target, OutputStream::Stdout, no_color);
         watcher.asker = Asker::new(client, AskMode::Show);
+        if let Some(screen) = watcher.output.screen() {
+            screen.keep_still();
+        }
         watcher
     }
 
@@ -201,22 +215,65 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Says that the work goes on.
+    /// Says that the work goes on, and what waits for a decision meanwhile.
     pub(crate) fn leave(&mut self) {
         self.clear();
+        let width = OutputStream::Stderr.width();
         let said = match self.target.id() {
             "" => "left; everything goes on".to_owned(),
-            id => format!(
-                "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge stop {id}` stops it"
-            ),
+            id => {
+                let id = shown_id(id, width.is_some());
+                format!(
+                    "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge stop {id}` stops it"
+                )
+            }
         };
-        term::complain(&term::escape(&said));
+        let now = jiff::Timestamp::now().as_millisecond();
+        let open = self.asker.open().map(|request| {
+            let open = request.waits_for_you(now);
+            format!("waiting for you: {open}")
+        });
+        for line in std::iter::once(said).chain(open) {
+            term::complain(&wrap(&term::escape(&line), width));
+        }
+    }
+
+    /// What Codex asks in the watched work now, as far as it can be known.
+    pub(crate) async fn waits_for_you(&mut self) -> Vec<String> {
+        let now = jiff::Timestamp::now().as_millisecond();
+        let words = |request: &ApprovalView| request.waits_for_you(now);
+        match self.asker.client.open_requests().await {
+            Ok(open) => {
+                let own = open.iter().filter(|request| self.filter.matches(request));
+                own.map(words).collect()
+            }
+            Err(_) => self.asker.open().map(words).collect(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> &'a ApiClient {
+        self.asker.client
+    }
+
+    /// How long it has been watched.
+    pub(crate) fn elapsed(&mut self) -> Duration {
+        let screen = self.output.screen();
+        screen.map_or(Duration::ZERO, |screen| screen.elapsed())
+    }
+
+    /// Says that it is done, and what it took.
+    pub(crate) fn done(&mut self, spent: &str) {
+        if let Some(screen) = self.output.screen() {
+            let paint = screen.paint();
+            let line = format!("{} {}", paint.green("✓"), paint.dim(spent));
+            screen.lines(&[line]);
+        }
     }
 
     /// Removes the unfinished line.
     pub(crate) fn clear(&mut self) {
         if let Some(screen) = self.output.screen() {
-            screen.retract();
+            screen.clear();
         }
     }
 
@@ -241,8 +298,9 @@ impl<'a> Watcher<'a> {
     /// A remark of our own, unless it is quiet.
     pub(crate) fn note(&mut self, text: &str) {
         if let WatchOutput::People(lines, screen) = &mut self.output {
-            let line = lines.line(self.target.id(), "→", text, screen.paint());
-            screen.lines(&[line]);
+            let (paint, width) = (screen.paint(), screen.width());
+            let lines = lines.marked(self.target.id(), "→", text, paint, width);
+            screen.lines(&lines);
         }
     }
 
@@ -261,15 +319,38 @@ impl<'a> Watcher<'a> {
             };
             match (away, lost) {
                 (None, _) => {
-                    self.warn("the stream of news ended; going on when the daemon is back (the work is safe)");
+                    let what = match self.target {
+                        WatchTarget::Message(_) => "message",
+                        WatchTarget::Task(_) | WatchTarget::All => "work",
+                    };
+                    self.warn(&format!(
+                        "the daemon went away; waiting for it to come back (the {what} is safe)"
+                    ));
+                    self.live("waiting for the daemon");
                     pause = RETRY_MIN;
                     away = Some(Instant::now());
                 }
                 (Some(since), Some(error)) if since.elapsed() > AWAY_MAX => return Err(error),
                 (Some(_), _) => {}
             }
-            tokio::time::sleep(pause).await;
+            let _over = timeout_at(after(Instant::now(), pause), self.tick()).await;
             pause = pause.saturating_mul(2).min(RETRY_MAX);
+        }
+    }
+
+    /// Lets the clock run, for ever.
+    async fn tick(&mut self) {
+        loop {
+            tokio::time::sleep(TICK).await;
+            if let Some(screen) = self.output.screen() {
+                screen.tick();
+            }
+        }
+    }
+
+    fn live(&mut self, text: &str) {
+        if let WatchOutput::People(_, screen) = &mut self.output {
+            screen.live(text);
         }
     }
 
@@ -303,6 +384,8 @@ impl<'a> Watcher<'a> {
             self.warn("the daemon is back; going on after the last event");
         }
         self.look().await?;
+        let mut ticks = tokio::time::interval(TICK);
+        let mut looks = interval_at(after(Instant::now(), LOOK_EVERY), LOOK_EVERY);
         loop {
             let event = tokio::select! {
                 event = stream.next() => event?,
@@ -312,8 +395,14 @@ impl<'a> Watcher<'a> {
                     }
                     continue;
                 }
-                () = tokio::time::sleep(LOOK_EVERY), if self.asker.is_asking() => {
+                _ = looks.tick(), if self.asker.is_asking() => {
                     self.look().await?;
+                    continue;
+                }
+                _ = ticks.tick() => {
+                    if let Some(screen) = self.output.screen() {
+                        screen.tick();
+                    }
                     continue;
                 }
             };
@@ -343,7 +432,17 @@ impl<'a> Watcher<'a> {
             ids.insert(id.to_owned());
         }
         let event = self.with_its_end(event).await;
-        self.show(&event);
+        if event.is_request() {
+            // The box says it all; only a request that has none gets a line.
+            self.look().await?;
+        }
+        let own = match &event {
+            WatchEvent::Item { event, .. } => self.asker.is_own_decision(&event.text),
+            _ => false,
+        };
+        if !own && !(event.is_request() && self.asker.is_asking()) {
+            self.show(&event);
+        }
         match event {
             WatchEvent::End(message) if self.target != WatchTarget::All => {
                 return Ok(Some(*message));
@@ -356,7 +455,7 @@ impl<'a> Watcher<'a> {
             {
                 return Ok(Some(*message));
             }
-            event if event.may_ask() => self.look().await?,
+            event if event.may_ask() && !event.is_request() => self.look().await?,
             _ => {}
         }
         Ok(None)

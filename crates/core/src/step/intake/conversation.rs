@@ -84,6 +84,8 @@ impl Candidates {
                 thread: None,
                 last_turn: None,
                 workdir: text.workdir.clone(),
+                model: text.extras.model.clone(),
+                sandbox: text.extras.sandbox,
                 created_at: now,
             }))?;
             return Ok(text.conversation_id.clone());

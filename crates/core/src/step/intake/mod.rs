@@ -18,8 +18,8 @@ use crate::port::{AgentMessage, Change, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget};
 use crate::value::{
     Answer, AnswerSource, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
-    Failure, Hold, Life, Message, MessageId, MessageState, ReplyKind, SenderKind, Seq, StateName,
-    Tier, Timestamp,
+    Failure, Hold, Life, Message, MessageId, MessageState, ReplyKind, Sandbox, SenderKind, Seq,
+    StateName, Tier, Timestamp,
 };
 use core::cmp::Reverse;
 
@@ -56,6 +56,10 @@ pub struct Receive {
 pub struct Extras {
     /// The platform's name for the present talk; another one begins another conversation.
     pub context: Option<String>,
+    /// The model of the conversation if it is new.
+    pub model: Option<String>,
+    /// The sandbox of the conversation if it is new.
+    pub sandbox: Option<Sandbox>,
     /// Files, stored already.
     pub attachments: Vec<Attachment>,
     /// When it was said, by the platform's own clock.

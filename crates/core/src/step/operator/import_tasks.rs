@@ -152,6 +152,8 @@ fn write(
         thread: old.thread.clone().map(ThreadId::new),
         last_turn: old.turn.clone().map(TurnId::new),
         workdir: cwd.clone(),
+        model: None,
+        sandbox: None,
         created_at,
     }))?;
     let message = message_of(old, conversation_id.clone(), message_id.clone(), now);

@@ -154,6 +154,8 @@ impl Transition for Import {
                 thread: Some(one.thread),
                 last_turn: None,
                 workdir: one.workdir,
+                model: None,
+                sandbox: None,
                 created_at: now,
             }))?;
         }

@@ -314,7 +314,7 @@ impl TaskPublisher {
     ) -> Result<(), A2aError> {
         let text = match live {
             LiveUpdate::Changed => return self.refresh(service).await,
-            LiveUpdate::Diff(_) => return Ok(()),
+            LiveUpdate::Diff(_) | LiveUpdate::Output(_) => return Ok(()),
             LiveUpdate::Text(text) => text,
         };
         let mut state = self.state.lock().await;
