@@ -40,12 +40,14 @@ pub fn conversation_prefix(caller: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requester::LOCAL_OWNER;
 
     #[test]
     fn f4_only_our_channels_have_tokens() {
         let token = |channel: &str, sender| token_of(&ChannelId::new(channel), sender).is_some();
         assert!(OF_TOKENS.into_iter().all(|channel| token(channel, "ci")));
         assert!(!token("molecule:w", "ci"));
+        assert!(!token(LOCAL, "user ada"));
         assert!(!token(LOCAL, LOCAL_OWNER) && !token(A2A, ANONYMOUS));
     }
 }
