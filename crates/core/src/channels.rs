@@ -47,6 +47,7 @@ mod tests {
         let token = |channel: &str, sender| token_of(&ChannelId::new(channel), sender).is_some();
         assert!(OF_TOKENS.into_iter().all(|channel| token(channel, "ci")));
         assert!(!token("molecule:w", "ci"));
+        assert!(!token(LOCAL, "user ada"));
         assert!(!token(LOCAL, LOCAL_OWNER) && !token(A2A, ANONYMOUS));
     }
 }

@@ -217,7 +217,7 @@ fn request(method: &Method, path: &str, address: u32) -> axum::http::request::Bu
     let peer = ConnectionPeer {
         address: Some(std::net::Ipv4Addr::from_bits(0x0a00_0000 + address).into()),
         process: None,
-        user: None,
+        ..ConnectionPeer::default()
     };
     Request::builder()
         .method(method.clone())
