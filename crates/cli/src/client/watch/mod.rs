@@ -440,7 +440,8 @@ impl<'a> Watcher<'a> {
             WatchEvent::Item { event, .. } => self.asker.is_own_decision(&event.text),
             _ => false,
         };
-        if !own && !(event.is_request() && self.asker.is_asking()) {
+        let in_box = event.is_request() && self.asker.is_asking();
+        if !own && !in_box {
             self.show(&event);
         }
         match event {
