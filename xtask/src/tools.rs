@@ -46,7 +46,7 @@ pub const FOR_COUNTING: &[Package] = &[Package {
 ///
 /// # Errors
 ///
-/// See [`install::Error`].
+/// See [`install::InstallError`].
 pub fn codex(root: &Path) -> anyhow::Result<PathBuf> {
     let version: Version = PINNED.parse()?;
     let path = install::install(&tools(root), &version, &[], &mut |line| eprintln!("{line}"))?;

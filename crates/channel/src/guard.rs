@@ -1,4 +1,5 @@
-//! Addresses that somebody else named: whoever may name one must not get this machine to call its own neighbours.
+//! The guard against server-side request forgery: a caller who names an address must not make this machine call its own
+//! network.
 //!
 //! https only, names are resolved by us, every address they stand for is looked at, and the connection goes to exactly
 //! those. Origins that the operator listed go before all that. What is sent there is the caller's business.
@@ -71,7 +72,7 @@ impl Lookup for SystemLookup {
 
 /// Says where we go when somebody else names the address, and makes the clients that go there.
 #[derive(Clone)]
-pub struct Guard {
+pub struct AddressGuard {
     allowed: Arc<[Url]>,
     resolver: Arc<Public>,
     /// For names that anybody may give.
@@ -80,7 +81,7 @@ pub struct Guard {
     trusting: Arc<OnceLock<Client>>,
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for AddressGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let allowed = self.allowed.iter().map(Url::as_str);
         f.debug_list().entries(allowed).finish()
@@ -104,7 +105,7 @@ fn nothing_hidden(url: &Url) -> bool {
         && url.host_str().is_some()
 }
 
-impl Guard {
+impl AddressGuard {
     /// A guard with the origins that it lets through.
     #[must_use]
     pub fn new(allowed: Vec<Url>) -> Self {
@@ -146,7 +147,7 @@ impl Guard {
         }
     }
 
-    /// The client that may call an address which [`Guard::check`] let through.
+    /// The client that may call an address which [`AddressGuard::check`] let through.
     pub fn client(&self, url: &Url) -> Result<&Client, reqwest::Error> {
         let (kept, builder) = if self.exempts(url) {
             (&self.trusting, client())
@@ -321,7 +322,7 @@ mod tests {
 
     #[test]
     fn threat_17_guard_recognizes_every_address_form() {
-        let guard = Guard::new(Vec::new());
+        let guard = AddressGuard::new(Vec::new());
         for written in [
             "https://127.0.0.1/x",
             "https://2130706433/",
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn threat_17_an_origin_is_exempt_exactly() {
         let allowed = check_origin("http://127.0.0.1:9000").unwrap();
-        let guard = Guard::new(vec![allowed]);
+        let guard = AddressGuard::new(vec![allowed]);
         assert!(guard.check("http://127.0.0.1:9000/hook?x=1").is_ok());
         assert!(guard.check("http://2130706433:9000/hook").is_ok());
         for other in [
@@ -399,7 +400,7 @@ mod tests {
             vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
             vec![public],
         ];
-        let guard = Guard::with_lookup(Vec::new(), Arc::new(Script(answers.into())));
+        let guard = AddressGuard::with_lookup(Vec::new(), Arc::new(Script(answers.into())));
         let first = guard.resolver.resolve("rebind.example".parse().unwrap());
         assert_eq!(first.await.unwrap().count(), 1);
         let url = guard

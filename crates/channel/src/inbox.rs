@@ -8,16 +8,10 @@ use bridge_core::step::{Extras, Received, Verdict};
 use bridge_core::value::{ChannelId, ExternalId, SenderKind, Tier};
 use std::future::Future;
 
-/// Takes custody of what a source shows. The daemon implements it; sources call it.
+/// Stores what a source shows. The daemon implements it; sources call it.
 pub trait Inbox: Send + Sync + 'static {
-    /// On disk when it says so; until then the platform must keep it.
-    fn take_in(
-        &self,
-        arrival: Arrival,
-    ) -> impl Future<Output = Result<Received, LedgerError>> + Send;
-
-    /// Takes in a page and how far the source was read, together. From the first row on for which there is no room
-    /// nothing is taken, and the source stays where it was.
+    /// Stores a page and how far the source was read, together; until it returns the platform must keep them. From the
+    /// first row on for which there is no room nothing is taken, and the source stays where it was.
     fn take_page(
         &self,
         page: Page,
@@ -37,6 +31,15 @@ pub trait Inbox: Send + Sync + 'static {
         external_id: &ExternalId,
     ) -> impl Future<Output = Result<IntakeStatus, LedgerError>> + Send;
 
+    /// The replies to a message that is over; none while it goes on.
+    fn replies(
+        &self,
+        _channel: &ChannelId,
+        _external_id: &ExternalId,
+    ) -> impl Future<Output = Result<Option<Vec<PastReply>>, LedgerError>> + Send {
+        async { Ok(None) }
+    }
+
     /// What the channel's turns do now.
     fn activity(&self, channel: &ChannelId) -> impl Future<Output = Activity> + Send;
 }
@@ -53,6 +56,14 @@ pub enum IntakeStatus {
     },
     /// Too much waits already.
     Full,
+}
+
+/// A reply to a message that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastReply {
+    pub text: String,
+    /// The platform's proof that it took it, where there is one.
+    pub receipt: Option<String>,
 }
 
 /// A text that passed the checks, in the core's words.
@@ -89,7 +100,7 @@ pub struct Page {
     pub position: Option<String>,
 }
 
-/// What a channel's turns do now, for whoever looks at the agent from the platform.
+/// What a channel's turns do now, as the platform shows it beside the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Turns in flight.

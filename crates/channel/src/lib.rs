@@ -7,10 +7,9 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod a2a;
-mod fault;
 pub mod files;
 pub mod guard;
-mod hook;
+mod guarded_post;
 mod http;
 mod inbox;
 pub mod local;
@@ -18,7 +17,17 @@ pub mod molecule;
 pub mod notify;
 mod poll;
 mod router;
+mod secret;
 pub mod task;
 
-pub use inbox::{Activity, Arrival, Inbox, IntakeStatus, Page, Refusal};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use guarded_post::Delivery;
+pub use inbox::{Activity, Arrival, Inbox, IntakeStatus, Page, PastReply, Refusal};
 pub use router::Channels;
+pub use secret::Secret;
+
+/// Locks a mutex, also after another holder panicked: the data stays usable, and a panic must not spread.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

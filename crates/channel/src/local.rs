@@ -41,9 +41,9 @@ fn held(holder: &str, name: &str) -> String {
     format!("{HOLDER}{holder}/{name}")
 }
 
-/// Checks a text at the inbox. `key` is the sender's own id for it, so that sending it twice makes one message. Whoever is
-/// not the owner holds a token, and has conversations and keys of their own: they can neither speak in the owner's nor find
-/// out the owner's keys.
+/// Checks a text at the inbox. `key` is the sender's own id for it, so that sending it twice makes one message. A
+/// token holder who is not the owner has conversations and keys of their own, and can neither write into the owner's
+/// conversations nor find out the owner's keys.
 pub fn arrive(
     text: String,
     conversation: Option<&str>,
@@ -69,7 +69,7 @@ pub fn arrive(
         tier: if is_owner { Tier::Owner } else { Tier::Tool },
         verdict: Verdict::Fit,
         extras: Extras {
-            // Whoever holds a token for sending does not hold one for deciding.
+            // A token for sending does not allow deciding.
             command: is_owner.then(|| Command::read_word(&text)).flatten(),
             ..Extras::default()
         },

@@ -15,7 +15,7 @@ pub struct Channels {
 }
 
 /// Where a reply goes.
-enum Way<'a> {
+enum ReplyRoute<'a> {
     Local,
     Molecule(&'a Molecule),
     /// It was configured when the message came, and is not any more.
@@ -23,12 +23,12 @@ enum Way<'a> {
 }
 
 impl Channels {
-    fn way(&self, channel: &ChannelId) -> Way<'_> {
+    fn route(&self, channel: &ChannelId) -> ReplyRoute<'_> {
         let molecule = || self.molecule.iter().find(|own| own.channel() == channel);
         match channel.as_str() {
             // Answers to tasks are read where they were started, those to other agents as their tasks.
-            local::CHANNEL | task::CHANNEL | a2a::CHANNEL => Way::Local,
-            _ => molecule().map_or(Way::Gone, Way::Molecule),
+            local::CHANNEL | task::CHANNEL | a2a::CHANNEL => ReplyRoute::Local,
+            _ => molecule().map_or(ReplyRoute::Gone, ReplyRoute::Molecule),
         }
     }
 
@@ -51,11 +51,11 @@ fn gone(message: &Message) -> SinkFault {
 
 impl Sink for Channels {
     fn traits(&self, message: &Message) -> SinkTraits {
-        match self.way(&message.channel) {
-            Way::Local => LocalSink.traits(message),
-            Way::Molecule(molecule) => molecule.traits(message),
+        match self.route(&message.channel) {
+            ReplyRoute::Local => LocalSink.traits(message),
+            ReplyRoute::Molecule(molecule) => molecule.traits(message),
             // Nothing is known of it, so nothing may be sent twice; a send fails before it begins.
-            Way::Gone => SinkTraits {
+            ReplyRoute::Gone => SinkTraits {
                 class: SinkClass::Probeable,
                 max_chars: None,
             },
@@ -63,10 +63,10 @@ impl Sink for Channels {
     }
 
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        match self.way(&message.channel) {
-            Way::Local => LocalSink.send(message, reply).await,
-            Way::Molecule(molecule) => molecule.send(message, reply).await,
-            Way::Gone => Err(gone(message)),
+        match self.route(&message.channel) {
+            ReplyRoute::Local => LocalSink.send(message, reply).await,
+            ReplyRoute::Molecule(molecule) => molecule.send(message, reply).await,
+            ReplyRoute::Gone => Err(gone(message)),
         }
     }
 
@@ -76,17 +76,17 @@ impl Sink for Channels {
         reply: &Reply,
         twins: &[Twin],
     ) -> Result<Probe, SinkFault> {
-        match self.way(&message.channel) {
-            Way::Local => LocalSink.probe(message, reply, twins).await,
-            Way::Molecule(molecule) => molecule.probe(message, reply, twins).await,
-            Way::Gone => Err(gone(message)),
+        match self.route(&message.channel) {
+            ReplyRoute::Local => LocalSink.probe(message, reply, twins).await,
+            ReplyRoute::Molecule(molecule) => molecule.probe(message, reply, twins).await,
+            ReplyRoute::Gone => Err(gone(message)),
         }
     }
 
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
-        match self.way(&message.channel) {
-            Way::Molecule(molecule) => molecule.hint(message, text).await,
-            Way::Local | Way::Gone => Ok(()),
+        match self.route(&message.channel) {
+            ReplyRoute::Molecule(molecule) => molecule.hint(message, text).await,
+            ReplyRoute::Local | ReplyRoute::Gone => Ok(()),
         }
     }
 }

@@ -20,7 +20,7 @@ pub fn arrive(
         channel: ChannelId::new(CHANNEL),
         conversation: task_id.to_string(),
         external_id,
-        // Whoever starts a task waits for it.
+        // The caller that starts a task waits for its answer.
         kind: SenderKind::Person,
         sender,
         tier: Tier::Tool,

@@ -7,7 +7,7 @@ use crate::client;
 use anyhow::Context;
 use bridge_core::value::Timestamp;
 use bridge_daemon::config::{ConfigError, Environment};
-use bridge_daemon::key::{KeyPlace, NotHere};
+use bridge_daemon::ledger_key::{KeyLocation, KeyNotFound};
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape, escape_line};
 use bridge_store::sqlite::{self, Backup, Existing, Recovered, RecoveryNotice, RecoveryReport};
@@ -39,7 +39,7 @@ pub(crate) fn backup(
             "messages": made.messages,
             "schema_version": made.version,
             "key": {
-                "path": key.as_ref().ok().map(KeyPlace::path),
+                "path": key.as_ref().ok().map(KeyLocation::path),
                 "found": backed_up.key_is_here().is_ok(),
                 "signer": signer.map(|signer| signer.to_string()),
             },
@@ -53,12 +53,12 @@ struct BackedUp {
     /// Whose key signed its record.
     signer: Option<AuditPublicKey>,
     /// Where the key should be, or why that is unknown.
-    key: Result<KeyPlace, ConfigError>,
+    key: Result<KeyLocation, ConfigError>,
 }
 
 impl BackedUp {
-    fn key_is_here(&self) -> Result<&Path, NotHere> {
-        let unknown = |error: &ConfigError| NotHere {
+    fn key_is_here(&self) -> Result<&Path, KeyNotFound> {
+        let unknown = |error: &ConfigError| KeyNotFound {
             signer: self.signer,
             why: error.to_string(),
         };
@@ -142,7 +142,7 @@ fn try_recover(
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let from = args.from.as_deref();
     let place = match &args.key_file {
-        Some(path) => KeyPlace::named(path),
+        Some(path) => KeyLocation::named(path),
         None => common.find_key(environment, &state)?,
     };
     let mut made = None;

@@ -5,8 +5,8 @@ use crate::cli::CallArgs;
 use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED};
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
-    AgentAnswer, AgentCall, AgentCallError, AgentClient, AgentFile, AgentQuestion, AgentTaskState,
-    AnswerWait, CallProgress, FileLocation, Trust,
+    AgentAnswer, AgentCallError, AgentClient, AgentFile, AgentQuestion, AgentTaskState, AnswerWait,
+    CallProgress, FileLocation, RemoteCall, Trust,
 };
 use bridge_daemon::term::{self, Paint, escape, escape_line};
 use serde_json::{Value, json};
@@ -85,14 +85,14 @@ async fn begin(
     args: CallArgs,
     text: String,
     show: &CallOutput,
-) -> Result<AgentCall, AgentCallError> {
+) -> Result<RemoteCall, AgentCallError> {
     let client = AgentClient::new(&args.url, &trust(args.allow_private), args.token_file)?;
     let peer = client.look_up().await?;
     show.line("→", peer.name());
     let mut question = AgentQuestion::new(text, Uuid::now_v7().to_string());
     question.context = args.context;
     question.task = args.task;
-    Ok(AgentCall::new(peer, question))
+    Ok(RemoteCall::new(peer, question))
 }
 
 /// What a person sees meanwhile.
@@ -123,7 +123,7 @@ impl CallOutput {
     }
 }
 
-fn goes_on(ask: &AgentCall, why: &str) {
+fn goes_on(ask: &RemoteCall, why: &str) {
     let known = match ask.task() {
         Some(task) => format!("task {task} goes on there"),
         None => "the agent may have received it".to_owned(),

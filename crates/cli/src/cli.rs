@@ -10,7 +10,7 @@ pub(crate) use control::{
 use crate::audit::AuditArgs;
 use crate::policy::PolicyCommand;
 use bridge_daemon::config::{ConfigError, Environment};
-use bridge_daemon::key::KeyPlace;
+use bridge_daemon::ledger_key::KeyLocation;
 use bridge_daemon::state::StateDir;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -93,9 +93,9 @@ impl Common {
         &self,
         environment: &Environment,
         state: &StateDir,
-    ) -> Result<KeyPlace, ConfigError> {
+    ) -> Result<KeyLocation, ConfigError> {
         let (file, state_dir) = (self.config.as_deref(), self.state_dir.as_deref());
-        KeyPlace::find(file, state_dir, environment, state)
+        KeyLocation::find(file, state_dir, environment, state)
     }
 }
 
@@ -196,6 +196,12 @@ pub(crate) struct RunArgs {
     /// Serve the HTTP API over TCP as well, for holders of a token; port 0 picks a free one [default: $CODEX_BRIDGE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
+    /// Use platforms on plain http, where anyone on the way can read the token [default: $CODEX_BRIDGE_ALLOW_HTTP]
+    #[arg(long)]
+    pub(crate) allow_http: bool,
+    /// Work in the directory that it was started in, as `codex-channel-molecule` did
+    #[arg(long, hide = true)]
+    pub(crate) work_here: bool,
     /// On SIGTERM, leave Codex working behind its socket for the next daemon
     #[arg(long)]
     pub(crate) handover: bool,

@@ -10,7 +10,9 @@ mod client;
 mod completion;
 mod doctor;
 mod help;
+mod legacy;
 mod mcp;
+mod old_names;
 mod permissions;
 mod policy;
 mod schemas;
@@ -39,7 +41,8 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let matches = help::command().get_matches();
+    let arguments = old_names::translate(legacy::arguments(std::env::args_os()));
+    let matches = help::command().get_matches_from(arguments);
     let Cli { command, common } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
@@ -240,8 +243,7 @@ fn complain(error: &str) -> ExitCode {
 /// The hidden command `keeper`; the work is in `bridge_host`.
 fn keep(args: KeeperArgs) -> ExitCode {
     let mut codex = args.codex.into_iter();
-    let (Some(transport), Some(binary)) = (Transport::from_word(&args.transport), codex.next())
-    else {
+    let (Ok(transport), Some(binary)) = (args.transport.parse::<Transport>(), codex.next()) else {
         eprintln!("keeper: unknown transport {}", args.transport);
         return ExitCode::FAILURE;
     };

@@ -21,6 +21,7 @@ fn tables() -> String {
     let mut page = String::new();
     let _fits = writeln!(page, "## Calls by scope\n");
     of_access(&mut page, &routes, Access::Public, "no token");
+    of_access(&mut page, &routes, Access::Platform, "a platform's secret");
     for scope in Scope::ALL {
         let title = format!("`{}`", scope.as_str());
         of_access(&mut page, &routes, Access::Scope(scope), &title);
@@ -59,6 +60,9 @@ fn of_access(page: &mut String, routes: &[RouteEntry], access: Access, title: &s
 fn means(access: Access) -> &'static str {
     match access {
         Access::Public => "whether the daemon lives, and who it says it is",
+        Access::Platform => {
+            "hands over messages of a workspace with `molecule.delivery = \"push\"`; what they may do is decided by who wrote them"
+        }
         Access::Scope(Scope::Read) => "sees everything that is in the ledger, of all senders",
         Access::Scope(Scope::Send) => {
             "lets Codex work in the tier `tool`, in conversations of its own; with `admin` in the tier `owner`"
@@ -91,7 +95,7 @@ fn left(trace: Trace) -> String {
     }
 }
 
-/// The acts of MCP tools; whoever opens `/mcp` needs `read` beside it.
+/// The acts of MCP tools; opening `/mcp` needs `read` beside it.
 fn acts(page: &mut String, scope: Scope) {
     let acts = every_act().filter(|act| act.scope() == scope);
     let names: Vec<&str> = acts.map(|act| name(&act)).collect();

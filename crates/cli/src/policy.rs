@@ -5,7 +5,9 @@
 use crate::cli::{Common, OutputArgs};
 use anyhow::anyhow;
 use bridge_channel::{local, task};
-use bridge_core::rules::{Case, Effect, RuleDecision, RuleEvaluation, accept_means, quote};
+use bridge_core::rules::{
+    Case, Effect, McpTool, RuleDecision, RuleEvaluation, accept_means, quote,
+};
 use bridge_core::show;
 use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
 use bridge_daemon::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
@@ -21,7 +23,7 @@ const CANVAS: &str = "canvas";
 pub(crate) enum PolicyCommand {
     /// Say what would happen to a command, a change of files or a question: allowed, asked or denied, and by which rule
     #[command(
-        after_help = "Exit codes: 0 it was explained, whatever would happen; 1 the configuration can't be used, or there is no such channel\n\nExamples:\n  codex-bridge policy explain --tier tool -- git push --force\n  codex-bridge policy explain --channel molecule:3132147e --sender canvas -- 'make && git push'\n  codex-bridge policy explain --tier owner --kind file-change --path /srv/work/.git/config"
+        after_help = "Exit codes: 0 it was explained, whatever would happen; 1 the configuration can't be used, or there is no such channel\n\nExamples:\n  codex-bridge policy explain --tier tool -- git push --force\n  codex-bridge policy explain --channel molecule:3132147e --sender canvas -- 'make && git push'\n  codex-bridge policy explain --tier owner --kind file-change --path /srv/work/.git/config\n  codex-bridge policy explain --tier owner --server molecule --tool delegate_task"
     )]
     Explain(ExplainArgs),
 }
@@ -37,12 +39,18 @@ pub(crate) struct ExplainArgs {
     /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin` [default there: you]
     #[arg(long, value_name = "WHO", requires = "channel")]
     sender: Option<String>,
-    /// What is asked [default: command, or file-change where only paths are given]
+    /// What is asked [default: command, file-change where only paths are given, mcp-tool where a server is]
     #[arg(long, value_enum)]
     kind: Option<KindKey>,
     /// A file that would be changed or opened
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
+    /// An MCP server, by its name in Codex's configuration
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["path", "command"])]
+    server: Option<String>,
+    /// The tool of that server that would run
+    #[arg(long, value_name = "NAME", requires = "server")]
+    tool: Option<String>,
     /// Where the command runs and relative paths begin
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
@@ -92,6 +100,8 @@ struct Explained {
     command: Option<String>,
     cwd: Option<String>,
     paths: Vec<String>,
+    server: Option<String>,
+    tool: Option<String>,
     sandbox: &'static str,
     approval_policy: &'static str,
     /// When Codex asks such a thing at all.
@@ -124,11 +134,15 @@ fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
     };
     let kind = match (args.kind, args.command.is_empty(), args.path.is_empty()) {
         (Some(kind), ..) => kind.kind(),
+        (None, ..) if args.server.is_some() => RequestKind::McpTool,
         (None, true, false) => RequestKind::FileChange,
         (None, ..) => RequestKind::Command,
     };
     if kind == RequestKind::Command && args.command.is_empty() {
         return Err("name the command behind `--`, or another --kind".to_owned());
+    }
+    if (kind == RequestKind::McpTool) != args.server.is_some() {
+        return Err("--kind mcp-tool and --server go together".to_owned());
     }
     let effect = Effect {
         command: match args.command.as_slice() {
@@ -139,6 +153,12 @@ fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
         cwd: args.cwd,
         paths: args.path,
         escalated: args.escalated,
+        mcp_tool: args.server.map(|server| {
+            Box::new(McpTool {
+                server,
+                tool: args.tool,
+            })
+        }),
         beyond: None,
     };
     let case = Case {
@@ -158,6 +178,10 @@ fn explained(
     judged: RuleEvaluation,
 ) -> Explained {
     let (sandbox, policy) = power(config, tier);
+    let (server, tool) = match effect.mcp_tool.map(|asked| *asked) {
+        Some(McpTool { server, tool }) => (Some(server), tool),
+        None => (None, None),
+    };
     Explained {
         ruling: judged.ruling.as_str(),
         who: (judged.ruling == RuleDecision::Ask).then(|| judged.who.as_str()),
@@ -172,6 +196,8 @@ fn explained(
         command: effect.command,
         cwd: effect.cwd,
         paths: effect.paths,
+        server,
+        tool,
         deadline_secs: config.approvals.deadline_secs,
     }
 }
@@ -219,6 +245,12 @@ fn asked(kind: &RequestKind, policy: ApprovalPolicy) -> &'static str {
             "whenever the model has a question, under every approval policy"
         }
         (RequestKind::ToolCall | RequestKind::Other(_), _) => "this is not asked",
+        (RequestKind::McpTool, ApprovalPolicy::Never) => {
+            "never under this approval policy: Codex refuses tools that are not marked as read-only"
+        }
+        (RequestKind::McpTool, _) => {
+            "for every tool that its server does not mark as read-only; isolated turns have no MCP servers at all"
+        }
         (_, ApprovalPolicy::Never) => {
             "never under this approval policy: what the sandbox forbids fails"
         }
@@ -258,6 +290,12 @@ fn in_words(said: &Explained) -> String {
     }
     for path in &said.paths {
         say("path", show::effect_line(path));
+    }
+    if let Some(server) = &said.server {
+        say("MCP server", show::effect_line(server));
+    }
+    if let Some(tool) = &said.tool {
+        say("tool", show::effect_line(tool));
     }
     say(
         "sandbox",

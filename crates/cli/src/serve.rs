@@ -1,6 +1,7 @@
 //! `run`: the daemon in the foreground, its log on stderr, its end by signal; and what every process with a daemon does.
 
 use crate::cli::{Common, RunArgs};
+use anyhow::Context;
 use bridge_daemon::Notifier;
 use bridge_daemon::config::Environment;
 use bridge_daemon::{ConfigSource, Ready, RunOptions, Stop, run as run_daemon};
@@ -34,7 +35,12 @@ pub(crate) async fn run(
 }
 
 async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> anyhow::Result<()> {
+    let environment = match args.allow_http {
+        true => environment.allowing_http(),
+        false => environment,
+    };
     let state_dir = environment.state_dir(common.state_dir.as_deref())?;
+    let started_in = args.work_here.then(std::env::current_dir).transpose();
     let source = ConfigSource {
         file: common.config.clone(),
         environment: environment.clone(),
@@ -42,6 +48,7 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
         codex_bin: args.codex.codex_bin,
         workdir: args.workdir.workdir,
         listen: args.listen,
+        started_in: started_in.context("find the directory that this was started in")?,
     };
     let loaded = source.load()?;
     let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);

@@ -1,7 +1,7 @@
 //! One connection to Codex without the connection: pending requests, their deadlines, and what
 //! comes in, sorted.
 //!
-//! The async host owns sockets and waiters; it writes the texts this module returns and hands in
+//! The async host owns sockets and waiters; it writes the texts this module returns and passes in
 //! the texts it reads. Folding notifications into a turn belongs to [`crate::turn`].
 
 use std::collections::BTreeMap;

@@ -55,7 +55,7 @@ pub enum TurnNews {
         /// It may touch the world: journal this before anything else.
         effect: bool,
     },
-    /// More of the message being written: [`TurnFold::writing`] has all of it, for whoever wants to read it now. What
+    /// More of the message being written: [`TurnFold::writing`] has all of it so far. What
     /// it is when it ends is in the item's own news: [`completed_text`].
     Text,
     /// A model call failed and is tried again. Not a failure.

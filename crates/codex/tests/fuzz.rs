@@ -186,7 +186,7 @@ fn bent_golden_lines_never_panic() {
         }
         for round in 0..ROUNDS {
             let seed = (index as u64 + 1) * 1_000_003 + round;
-            let _told = TellSeed(seed);
+            let _seed = TellSeed(seed);
             let mut random = Random(seed);
             let mut bent = message.clone();
             for _ in 0..=random.below(3) {
@@ -209,7 +209,7 @@ fn bent_bytes_never_panic() {
         let mut fold = fold_for(message);
         for round in 0..ROUNDS / 4 {
             let seed = (index as u64 + 1) * 7_000_003 + round;
-            let _told = TellSeed(seed);
+            let _seed = TellSeed(seed);
             let mut random = Random(seed);
             let mut bytes = message.to_string().into_bytes();
             bend_bytes(&mut bytes, &mut random);

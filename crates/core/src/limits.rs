@@ -100,7 +100,7 @@ pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
 /// Finished rows that one pruning transaction removes, so that the ledger is never held for long.
 pub const PRUNE_BATCH: u32 = 200;
 
-/// First wait before a turn is tried again; doubles each time, with full jitter.
+/// First wait before a turn is tried again; doubles each time; half of it is jitter.
 pub const TURN_BACKOFF_BASE_MS: i64 = 2_000;
 /// Longest wait between two tries of a turn.
 pub const TURN_BACKOFF_MAX_MS: i64 = 15 * 60_000;
@@ -139,6 +139,11 @@ pub const PUSHES_PER_OWNER_MAX: u32 = 1_000;
 pub const EVENTS_PER_MESSAGE_MAX: u32 = 500;
 /// Longest text of one item-level event.
 pub const EVENT_TEXT_MAX_CHARS: usize = 500;
+
+/// Tasks of the older tool that are taken over, the newest ones: one transaction writes them.
+pub const IMPORTED_TASKS_MAX: usize = 1_000;
+/// Events of such a task, the newest ones: as many as the older tool showed.
+pub const IMPORTED_EVENTS_PER_TASK_MAX: usize = 20;
 
 /// Longest reason stored with a failure.
 pub const REASON_MAX_CHARS: usize = 2_000;

@@ -108,7 +108,7 @@ fn marked(who: &str, message: &Message) -> String {
         message.message_id.as_str().replace('-', "_")
     );
     let sender = clip(&one_line(&message.sender), SENDER_MAX_CHARS);
-    let named = match message.their_id() {
+    let named = match message.sender_message_id() {
         Some(id) => format!(", message {id}"),
         None => String::new(),
     };
@@ -154,7 +154,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Whether a text that Codex kept is what a turn was given, where no client id says so. A recap may stand before it, and
-/// the reason of a cut that is told with a message changes with every cut.
+/// the reason of a cut that is sent with a message changes with every cut.
 #[must_use]
 pub fn is_same_text(kept: &str, text: &str) -> bool {
     let message = |text: &str| Some(text.rsplit_once(MESSAGE_MARK)?.1.to_owned());

@@ -39,7 +39,7 @@ pub fn may_see_paths(message: &Message) -> bool {
 
 /// A text of the bridge for the sender of a message. Where our files are is for the owner alone.
 #[must_use]
-pub fn told(message: &Message, text: &str) -> String {
+pub fn for_sender(message: &Message, text: &str) -> String {
     if may_see_paths(message) {
         text.to_owned()
     } else {
@@ -60,6 +60,7 @@ pub fn subject(message: &Message, request: &Request) -> String {
         RequestKind::Permissions => "whether the turn may have more permissions",
         RequestKind::UserInput => "a question to the user",
         RequestKind::Elicitation => "a form of an MCP server",
+        RequestKind::McpTool => "whether a tool of an MCP server may run",
         RequestKind::ToolCall | RequestKind::Other(_) => "whether a tool may be used",
     }
     .to_owned()

@@ -3,15 +3,13 @@
 //! The first rule that matches counts; without one the sender's tier does. Nothing in a message changes a rule. What
 //! lets through must fit as a whole, what holds back need only be in it somewhere.
 
-mod place;
 mod shell;
 #[cfg(test)]
 mod tests;
 
-pub use place::Place;
 pub use shell::{Prefix, quote};
 
-use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
+use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier, words};
 
 /// What Codex wants to do, in facts that rules look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,9 +22,20 @@ pub struct Effect {
     pub paths: Vec<String>,
     /// Whether Codex says that it wants out of the sandbox.
     pub escalated: bool,
+    /// The tool of an MCP server that would run.
+    pub mcp_tool: Option<Box<McpTool>>,
     /// What an accept would give beside command and paths (the network, input to a running command); no rule allows
     /// that unseen.
     pub beyond: Option<String>,
+}
+
+/// A tool of an MCP server, by the names that Codex gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpTool {
+    /// The server's name in Codex's configuration.
+    pub server: String,
+    /// `None` where Codex does not say it in a form that can be read for certain.
+    pub tool: Option<String>,
 }
 
 /// One approval request, as rules see it.
@@ -56,15 +65,63 @@ pub enum RuleDecision {
     Deny,
 }
 
-impl RuleDecision {
-    /// The word in the configuration.
+words!(RuleDecision {
+    Allow => "allow",
+    Ask => "ask",
+    Deny => "deny",
+});
+
+/// A file or directory that a rule names, with everything below it: absolute, without `.` and `..`, compared by whole
+/// components. The disk is never looked at, so a link in a directory that a rule lets through leads where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    parts: Vec<String>,
+}
+
+impl Place {
+    /// Reads an absolute path.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
+    pub fn parse(path: &str) -> Option<Self> {
+        Self::seen_from(path, None)
+    }
+
+    /// Reads a path; a relative one is taken from `cwd`.
+    #[must_use]
+    pub fn seen_from(path: &str, cwd: Option<&str>) -> Option<Self> {
+        let whole = match (path.starts_with('/'), cwd) {
+            (true, _) => path.to_owned(),
+            (false, Some(cwd)) if cwd.starts_with('/') => format!("{cwd}/{path}"),
+            (false, _) => return None,
+        };
+        if path.is_empty() || whole.contains('\0') {
+            return None;
         }
+        let mut parts: Vec<String> = Vec::new();
+        for part in whole.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    parts.pop();
+                }
+                part => parts.push(part.to_owned()),
+            }
+        }
+        Some(Self { parts })
+    }
+
+    /// Whether `other` is this place or below it.
+    fn holds(&self, other: &Self) -> bool {
+        other.parts.starts_with(&self.parts)
+    }
+
+    /// The same, as a file system that knows no case would see it.
+    fn may_hold(&self, other: &Self) -> bool {
+        other.parts.len() >= self.parts.len()
+            && self
+                .parts
+                .iter()
+                .zip(&other.parts)
+                .all(|(ours, theirs)| ours.to_lowercase() == theirs.to_lowercase())
     }
 }
 
@@ -81,6 +138,10 @@ pub struct Rule {
     pub commands: Vec<Prefix>,
     /// Files and directories.
     pub places: Vec<Place>,
+    /// MCP servers, by their names in Codex's configuration.
+    pub servers: Vec<String>,
+    /// Tools of MCP servers.
+    pub tools: Vec<String>,
     /// What happens.
     pub then: RuleDecision,
     /// Who decides where somebody must; the tier's own answer when absent.
@@ -161,23 +222,46 @@ impl Rule {
             RuleDecision::Allow => {
                 is_approval(case.kind)
                     && case.effect.beyond.is_none()
+                    // These run outside of every sandbox, so an `allow` of everything else is none of theirs.
+                    && (*case.kind != RequestKind::McpTool || !self.servers.is_empty())
                     && (case.tier != Tier::Peer || self.even_peers)
             }
         }
     }
 
     fn fits(&self, case: Case<'_>) -> bool {
-        let free = self.commands.is_empty() && self.places.is_empty();
+        let names_tools = !(self.servers.is_empty() && self.tools.is_empty());
+        let free = self.commands.is_empty() && self.places.is_empty() && !names_tools;
         match case.kind {
+            RequestKind::McpTool if names_tools => self.fits_tool(case.effect.mcp_tool.as_deref()),
             RequestKind::Command if self.commands.is_empty() => free,
             RequestKind::Command => self.fits_command(case.effect.command.as_deref()),
             RequestKind::FileChange | RequestKind::Permissions if self.places.is_empty() => free,
             RequestKind::FileChange | RequestKind::Permissions => self.fits_paths(case),
-            RequestKind::UserInput
+            RequestKind::McpTool
+            | RequestKind::UserInput
             | RequestKind::Elicitation
             | RequestKind::ToolCall
             | RequestKind::Other(_) => free,
         }
+    }
+
+    fn fits_tool(&self, asked: Option<&McpTool>) -> bool {
+        // What Codex does not tell may be any tool.
+        let Some(asked) = asked else {
+            return !self.loosens();
+        };
+        let named = |names: &[String], name: &str| match self.loosens() {
+            true => names.iter().any(|known| known == name),
+            false => names.iter().any(|known| known.eq_ignore_ascii_case(name)),
+        };
+        let server = self.servers.is_empty() || named(&self.servers, &asked.server);
+        let tool = match &asked.tool {
+            _ if self.tools.is_empty() => true,
+            Some(tool) => named(&self.tools, tool),
+            None => !self.loosens(),
+        };
+        server && tool
     }
 
     fn fits_command(&self, line: Option<&str>) -> bool {
@@ -229,7 +313,10 @@ impl Rule {
 #[must_use]
 pub fn is_approval(kind: &RequestKind) -> bool {
     match kind {
-        RequestKind::Command | RequestKind::FileChange | RequestKind::Permissions => true,
+        RequestKind::Command
+        | RequestKind::FileChange
+        | RequestKind::Permissions
+        | RequestKind::McpTool => true,
         RequestKind::UserInput
         | RequestKind::Elicitation
         | RequestKind::ToolCall
@@ -262,7 +349,8 @@ fn unanswerable(kind: &RequestKind) -> Option<String> {
         | RequestKind::FileChange
         | RequestKind::Permissions
         | RequestKind::UserInput
-        | RequestKind::Elicitation => None,
+        | RequestKind::Elicitation
+        | RequestKind::McpTool => None,
     }
 }
 
@@ -295,6 +383,9 @@ pub fn accept_means(
         RequestKind::Permissions => "commands of this turn get these rights beside their sandbox",
         RequestKind::UserInput => "Codex is told the answer; it gets no rights by it",
         RequestKind::Elicitation => "the MCP server that asks gets what is filled in",
+        RequestKind::McpTool => {
+            "the tool runs where its MCP server runs, outside of every sandbox and with that server's logins"
+        }
         RequestKind::ToolCall | RequestKind::Other(_) => "nothing: it can't be accepted",
     }
 }

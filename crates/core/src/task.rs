@@ -144,7 +144,7 @@ impl TaskSnapshot {
         present(&self.messages)
     }
 
-    /// What its owner is told about its state.
+    /// What its owner is shown about its state.
     #[must_use]
     pub fn now(&self) -> Stand {
         let state = self.state();
@@ -196,7 +196,7 @@ impl TaskSnapshot {
             return Some(asked.why());
         }
         let present = self.present()?;
-        let told = |reason: &str| requester::told(&present.message, reason);
+        let shown = |reason: &str| requester::for_sender(&present.message, reason);
         let answer = || {
             let answer = present.answer.as_ref()?;
             let (outcome, text) = outcome::read(&answer.text);
@@ -205,18 +205,18 @@ impl TaskSnapshot {
         };
         match &present.message.life.state {
             MessageState::Received { hold } | MessageState::Unclear { hold } => {
-                hold.as_ref().map(reason).map(told)
+                hold.as_ref().map(reason).map(shown)
             }
             MessageState::Claimed
             | MessageState::Starting
             | MessageState::Running { .. }
             | MessageState::Steered { .. } => None,
             MessageState::Parked { reason, .. } | MessageState::Cancelled { reason } => {
-                Some(told(reason))
+                Some(shown(reason))
             }
             MessageState::Answered | MessageState::Sending | MessageState::Done => answer(),
             MessageState::Dead { .. } if present.answer.is_some() => answer(),
-            MessageState::Dead { reason } => Some(told(reason)),
+            MessageState::Dead { reason } => Some(shown(reason)),
         }
     }
 }

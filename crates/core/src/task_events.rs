@@ -104,12 +104,12 @@ impl Timeline {
             first = false;
         }
         dated.sort_by_key(|(at, _)| *at);
-        let mut told: Vec<_> = dated
+        let mut events: Vec<_> = dated
             .into_iter()
             .map(|(_, task_event)| task_event)
             .collect();
-        told.extend(self.present(&told));
-        told
+        events.extend(self.present(&events));
+        events
     }
 
     fn of_message(&self, one: &TaskMessage, first: bool, to: &mut Vec<(Timestamp, TaskEvent)>) {
@@ -129,7 +129,7 @@ impl Timeline {
     }
 
     /// How it stands, unless that was the last thing to tell.
-    fn present(&self, told: &[TaskEvent]) -> Option<TaskEvent> {
+    fn present(&self, events: &[TaskEvent]) -> Option<TaskEvent> {
         let last = self.view.messages.last()?;
         let state = self.view.now().state;
         let stands = What::Stands(state);
@@ -138,7 +138,7 @@ impl Timeline {
             let name = format!("{}/{}", asked.request_id, state.as_str());
             return Some(task_event(&asked.message_id, &name, stands));
         }
-        let before = told
+        let before = events
             .iter()
             .rev()
             .find_map(|task_event| match &task_event.what {
@@ -150,7 +150,7 @@ impl Timeline {
     }
 }
 
-/// What is to be told behind a mark.
+/// The event behind a mark.
 #[must_use]
 pub fn behind<'t>(task_events: &'t [TaskEvent], mark: Option<&str>) -> Option<&'t TaskEvent> {
     let Some(mark) = mark else {

@@ -1,4 +1,4 @@
-//! What people are told about a message: where it is, whom or what it waits for, and what happens next.
+//! What people are shown about a message: where it is, whom or what it waits for, and what happens next.
 //!
 //! Every state has a sentence; a state without an owner and a next step would be a bug.
 
@@ -192,11 +192,11 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
         MessageState::Unclear { hold } => unclear(message, hold.as_ref(), now),
         MessageState::Steered { leader } => (
             match &message.life.failure {
-                Some(unknown) => format!(
+                Some(unknown) if unknown.class == Class::Ambiguous => format!(
                     "its text was given to the running turn of message {leader}, which may not have received it: {}; later messages wait behind it",
                     unknown.reason
                 ),
-                None => format!("its text was given to the running turn of message {leader}"),
+                _ => format!("its text was given to the running turn of message {leader}"),
             },
             format!(
                 "it is answered together with {leader}; if that turn did not receive it, it gets its own"

@@ -3,13 +3,13 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-mod act;
+mod actions;
 mod api;
 pub mod config;
 mod delivery;
 pub mod failpoint;
 mod intake;
-pub mod key;
+pub mod ledger_key;
 mod process;
 mod redaction;
 mod run;

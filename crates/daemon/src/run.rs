@@ -5,24 +5,24 @@ use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
-use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::config::{Config, Environment, Loaded, ProtectedPaths, Workspace};
 use crate::delivery::notify_targets::NotifySettings;
 use crate::intake::import::ImportTarget;
-use crate::key::KeyPlace;
+use crate::ledger_key::KeyLocation;
 use crate::process::clock;
 use crate::process::counted::Counted;
 use crate::process::service_manager::Notifier;
 use crate::redaction::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
-use crate::settings::Settings;
+use crate::settings::{Settings, StartSettings};
 use crate::state::{Lock, StateDir};
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
-use bridge_channel::molecule::{Molecule, Origin};
+use bridge_channel::molecule::Molecule;
 use bridge_channel::notify::Webhook;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::Secret;
+use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
 use bridge_host::process::tree;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
@@ -56,21 +56,23 @@ pub struct RunOptions {
     pub molecule: Vec<Workspace>,
     /// Where the legacy program may have kept its sessions.
     pub sessions: Vec<PathBuf>,
+    /// Databases of the older tool whose tasks are taken over.
+    pub old_tasks: Vec<PathBuf>,
     /// Where `codex` is looked for when the configuration names none.
     pub search_path: Option<OsString>,
     /// The environment that Codex gets.
     pub codex_env: Vec<(OsString, OsString)>,
     /// A key to log Codex in with, should it have no login.
-    pub api_key: Option<Secret>,
+    pub api_key: Option<ApiKey>,
     /// Leave Codex running behind its socket for the next daemon.
     pub handover: bool,
     /// What no shielded turn may read.
     pub hidden: Vec<PathBuf>,
     /// What a directory that turns write in must not hold.
-    pub places: Places,
+    pub protected_paths: ProtectedPaths,
     /// What no text may carry to people.
     pub(crate) secret_registry: SecretRegistry,
-    /// Whoever supervises this process.
+    /// Reports to the service manager.
     pub notifier: Notifier,
     /// How the configuration is read again.
     pub source: Option<ConfigSource>,
@@ -83,7 +85,7 @@ impl RunOptions {
     pub fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
         Self {
             hidden: vec![state_dir.clone()],
-            places: Places::default(),
+            protected_paths: ProtectedPaths::default(),
             state_dir,
             secret_registry: SecretRegistry::new(environment.secrets(&config)),
             search_path: environment.path().map(ToOwned::to_owned),
@@ -94,6 +96,7 @@ impl RunOptions {
             notifier: Notifier::default(),
             molecule: Vec::new(),
             sessions: Vec::new(),
+            old_tasks: Vec::new(),
             source: None,
             credentials: None,
         }
@@ -102,17 +105,19 @@ impl RunOptions {
     /// The same for a whole configuration, which also knows what lies where.
     pub fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
         let hidden = loaded.hidden();
-        let places = loaded.places().clone();
+        let protected_paths = loaded.protected_paths().clone();
         // A task may run under any of them.
         let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
         let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
         let logins: Vec<_> = logins.into_iter().map(registry::codex_logins).collect();
         let sessions = environment.old_state_dirs(&state_dir);
+        let old_tasks = environment.old_task_files(&loaded.config);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
-        options.places = places;
+        options.protected_paths = protected_paths;
         options.molecule = loaded.molecule;
         options.sessions = sessions;
+        options.old_tasks = old_tasks;
         options.credentials = environment.credentials_dir().map(ToOwned::to_owned);
         options.hidden.extend(options.credentials.clone());
         logins
@@ -286,11 +291,7 @@ async fn start(
     let boot_id = bridge_host::process::boot_id()?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
-    let exec_channels = options
-        .molecule
-        .iter()
-        .zip(&channels.molecule)
-        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
+    let exec_channels = exec_channels(options, &channels);
     for molecule in channels.molecule.clone() {
         molecule.keep_files_in(file_store.clone());
         secret_registry.add(Box::new(move || tokens(&molecule)));
@@ -302,17 +303,25 @@ async fn start(
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
-    let listeners = Listeners::bind(&state, &options.config.http).await?;
+    let push_urls = options.molecule.iter().filter_map(Workspace::push_url);
+    let push_urls: Vec<&str> = push_urls.collect();
+    let listeners = Listeners::bind(&state, &options.config.http, &push_urls).await?;
     if listeners.address().is_some() {
         listeners::suggest_owner_token(ledger.inner()).await;
     }
     let secret_registry = Arc::new(secret_registry);
-    let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
-        .with_secrets(&secret_registry)
-        .with_hidden_paths(&options.hidden)
-        .with_places(options.places.clone())
-        .with_notify(notify)
-        .with_exec_channels(exec_channels.map(|(_, molecule)| molecule.channel().clone()));
+    let hidden = options.hidden.iter().map(|path| path.display().to_string());
+    let start = StartSettings {
+        boot_id,
+        work_root: state.work(),
+        file_store,
+        secret_registry: Arc::clone(&secret_registry),
+        protected_paths: options.protected_paths.clone(),
+        notify,
+        exec_channels,
+        hidden: hidden.collect(),
+    };
+    let settings = Settings::new(&options.config, Arc::new(start));
     let agent = RedactingAgent::new(agent, secret_registry);
     let daemon: Arc<CodexDaemon<Counted<SqliteLedger>>> =
         Daemon::new(ledger, agent, channels, settings);
@@ -329,6 +338,7 @@ async fn start(
     let listeners = listeners.open(service.clone());
     let targets: Vec<_> = options.molecule.iter().map(import_target).collect();
     daemon.import_sessions(&options.sessions, &targets).await?;
+    daemon.import_tasks(&options.old_tasks).await?;
     for molecule in &daemon.sink.molecule {
         molecule.recall(&service).await?;
     }
@@ -369,7 +379,7 @@ fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
 
 fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {
     let configured = options.config.daemon.key_file.as_deref();
-    let place = KeyPlace::of(configured, options.credentials.as_deref(), state);
+    let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
     let key = place.load_or_create()?;
     if key.age() == KeyAge::New {
         tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");
@@ -396,7 +406,7 @@ fn tokens(molecule: &Molecule) -> Vec<String> {
 fn import_target(workspace: &Workspace) -> ImportTarget {
     ImportTarget {
         workspace: workspace.settings.workspace.clone(),
-        canvas_tier: workspace.settings.origins.tier(Origin::Canvas),
+        origins: workspace.settings.origins.clone(),
     }
 }
 
@@ -408,6 +418,15 @@ fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
     Ok(Channels {
         molecule: molecule.collect::<Result<_, _>>()?,
     })
+}
+
+/// The channels whose turns run over `codex exec`.
+fn exec_channels(options: &RunOptions, channels: &Channels) -> Vec<String> {
+    let workspaces = options.molecule.iter().zip(&channels.molecule);
+    workspaces
+        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec)
+        .map(|(_, molecule)| molecule.channel().to_string())
+        .collect()
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
@@ -438,7 +457,7 @@ async fn check_ledger(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
     );
 }
 
-fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
+fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::BinaryError> {
     let explicit = options.config.codex.bin.as_deref();
     let vars = binary::Vars {
         path: options.search_path.as_deref(),

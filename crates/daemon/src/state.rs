@@ -2,9 +2,9 @@
 //!
 //! Nothing is created, opened or believed in a directory that others could have prepared for us.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,6 +70,7 @@ impl StateDir {
                 path: root.to_owned(),
                 source,
             })?;
+        close_to_others(root);
         let root = check(root)?;
         let state = Self { root };
         for directory in [state.work(), state.files(), state.run_dir()] {
@@ -239,6 +240,50 @@ fn fits(path: &Path, tail: usize) -> bool {
     path.as_os_str().len() + tail <= SOCKET_PATH_MAX
 }
 
+/// Takes from others what they may do in a directory of ours: the legacy program left its own for everybody to read. One
+/// in which others may have put something stays as it is, for [`check`] to refuse.
+fn close_to_others(path: &Path) {
+    let flags = nix::fcntl::OFlag::O_DIRECTORY | nix::fcntl::OFlag::O_NOFOLLOW;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path);
+    let Ok(directory) = opened else {
+        return;
+    };
+    let closed = directory.metadata().is_ok_and(|found| {
+        found.uid() == nix::unistd::getuid().as_raw()
+            && found.mode() & 0o077 != 0
+            && is_filled_by_us(path, &found)
+            && directory
+                .set_permissions(Permissions::from_mode(0o700))
+                .is_ok()
+    });
+    if closed {
+        tracing::warn!(
+            path = %path.display(),
+            "others could look into the state directory; its mode is 700 now"
+        );
+    }
+}
+
+/// Whether nobody else can have put anything into a directory of ours. A group of our own, as many systems give every
+/// user, may write: what its other members wrote belongs to them.
+fn is_filled_by_us(path: &Path, found: &Metadata) -> bool {
+    let mode = found.mode();
+    if mode & 0o022 == 0 {
+        return true;
+    }
+    let own_group = found.gid() == nix::unistd::getgid().as_raw();
+    let is_ours = |entry: io::Result<DirEntry>| {
+        let written = entry.and_then(|entry| std::fs::symlink_metadata(entry.path()));
+        written.is_ok_and(|written| written.uid() == found.uid())
+    };
+    mode & 0o002 == 0
+        && own_group
+        && std::fs::read_dir(path).is_ok_and(|mut entries| entries.all(is_ours))
+}
+
 /// Ours, private, and not a link that somebody else could turn.
 fn check(path: &Path) -> Result<PathBuf, StateError> {
     let unfit = |why: String| StateError::Unfit {
@@ -290,7 +335,6 @@ fn replaceable(path: &Path) -> Option<&Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn mode(path: &Path, mode: u32) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -301,7 +345,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = dir.path().join("open");
         std::fs::create_dir(&open).unwrap();
-        mode(&open, 0o755);
+        mode(&open, 0o757);
         let error = StateDir::prepare(&open).unwrap_err().to_string();
         assert!(error.contains("chmod 700"), "{error}");
         let link = dir.path().join("link");
@@ -312,6 +356,20 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(StateDir::prepare(&file).is_err());
+    }
+
+    #[test]
+    fn threat_15_closes_own_readable_dir() {
+        let dir = tempfile::tempdir().unwrap();
+        for open in [0o755, 0o750, 0o711, 0o775] {
+            let root = dir.path().join(format!("{open:o}"));
+            std::fs::create_dir(&root).unwrap();
+            std::fs::write(root.join("sessions.json"), "{}").unwrap();
+            mode(&root, open);
+            StateDir::prepare(&root).unwrap();
+            let closed = std::fs::metadata(&root).unwrap().mode() & 0o7777;
+            assert_eq!(closed, 0o700, "{open:o}");
+        }
     }
 
     #[test]

@@ -3,16 +3,17 @@
 //! Where stderr is the journal, lines carry their priority as the journal reads it, and no time and no colours: it
 //! has its own.
 
-mod fields;
-
-use fields::EscapedFields;
+use crate::term::escape_line;
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
+use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::{FilterFn, filter_fn};
 use tracing_subscriber::fmt::format::{Compact, Format, Full, Writer};
 use tracing_subscriber::fmt::{
@@ -21,6 +22,9 @@ use tracing_subscriber::fmt::{
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
+
+/// Deepest chain of causes that is written; an error could name itself as its cause.
+const CAUSES_MAX: usize = 16;
 
 /// Changes what the log lets through.
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
@@ -150,6 +154,74 @@ fn priority(level: Level) -> u8 {
     }
 }
 
+/// Writes fields as `tracing-subscriber` does, with everything but our own colours escaped.
+#[derive(Debug)]
+struct EscapedFields;
+
+impl<'writer> FormatFields<'writer> for EscapedFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut visitor = EscapedVisitor {
+            writer,
+            is_first: true,
+            result: Ok(()),
+        };
+        fields.record(&mut visitor);
+        visitor.result
+    }
+}
+
+struct EscapedVisitor<'writer> {
+    writer: Writer<'writer>,
+    is_first: bool,
+    result: fmt::Result,
+}
+
+impl EscapedVisitor<'_> {
+    fn write(&mut self, field: &Field, text: &str) {
+        if self.result.is_ok() {
+            self.result = self.try_write(field.name(), text);
+        }
+    }
+
+    fn try_write(&mut self, name: &str, text: &str) -> fmt::Result {
+        if !self.is_first {
+            self.writer.write_char(' ')?;
+        }
+        self.is_first = false;
+        let name = name.strip_prefix("r#").unwrap_or(name);
+        match (name, self.writer.has_ansi_escapes()) {
+            ("message", _) => {}
+            (name, true) => write!(self.writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?,
+            (name, false) => write!(self.writer, "{name}=")?,
+        }
+        self.writer.write_str(&escape_line(text))
+    }
+}
+
+impl Visit for EscapedVisitor<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.write(field, value),
+            _ => self.write(field, &format!("{value:?}")),
+        }
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let mut text = value.to_string();
+        let mut cause = value.source();
+        for _ in 0..CAUSES_MAX {
+            let Some(error) = cause else { break };
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        self.write(field, &text);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.write(field, &format!("{value:?}"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,9 +230,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -173,7 +245,7 @@ mod tests {
 
     #[test]
     fn journal_format_has_priorities_only() {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         let log = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())
@@ -193,7 +265,7 @@ mod tests {
 
     /// What the log makes of these events.
     fn logged(ansi: bool, events: impl FnOnce()) -> String {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         let log = log_to(EnvFilter::new("trace"), move || writer.clone())
             .with_ansi(ansi)
@@ -244,7 +316,7 @@ mod tests {
 
     #[test]
     fn filter_cannot_enable_rmcp_request_logs() {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         let log = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())

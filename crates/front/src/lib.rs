@@ -1,7 +1,7 @@
-//! What others call: the HTTP API on `api.sock` for the local owner, and on TCP for holders of tokens.
+//! The servers: HTTP API, MCP and A2A, on `api.sock` for the local owner and on TCP for holders of tokens.
 //!
-//! Fronts read the ledger and hand what comes in to the [`BridgeService`]; they never decide about a message and never
-//! talk to Codex. JSON forms live here and nowhere else.
+//! Fronts read the ledger and pass requests to the [`BridgeService`]; they never decide about a message and never talk to
+//! Codex. JSON forms of the API live here and nowhere else.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -13,6 +13,8 @@ pub mod mcp;
 mod message_view;
 mod service;
 mod time;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
 pub use api::conversations::{
@@ -41,7 +43,12 @@ pub use message_view::{
 };
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
-    Notified, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
-    TaskBegun,
+    Notified, PlatformAnswer, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun,
 };
 pub use time::Time;
+
+/// Locks a mutex, also after a panic of another holder: what these mutexes guard is whole after each statement.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

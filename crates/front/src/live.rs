@@ -1,12 +1,16 @@
 //! Live updates of messages inside the daemon. Lossy by design: rows are the truth, an update only says "read them".
 
+use crate::lock;
+use bridge_core::deadline::after;
 use bridge_core::port::TextUpdate;
 use bridge_core::value::MessageId;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::broadcast;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// Updates buffered per subscription; a slower subscriber loses the oldest and reads the rows.
 const BEHIND_MAX: usize = 64;
@@ -80,7 +84,7 @@ impl Hub {
         if let LiveUpdate::Text(text) = &live {
             self.keep_text(message_id, text);
         }
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = lock(&self.watched);
         if let Some(sender) = watched.get(message_id) {
             // No receiver is left while a subscription is being dropped, which then removes the entry.
             let _unwatched = sender.send(live);
@@ -88,7 +92,7 @@ impl Hub {
     }
 
     fn keep_text(&self, message_id: &MessageId, text: &Arc<TextUpdate>) {
-        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = lock(&self.texts);
         if texts.len() < WATCHED_MAX || texts.contains_key(message_id) {
             texts.insert(message_id.clone(), Arc::clone(text));
         }
@@ -97,20 +101,20 @@ impl Hub {
     /// The newest text in the running turn of a message.
     #[must_use]
     pub fn current_text(&self, message_id: &MessageId) -> Option<Arc<TextUpdate>> {
-        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = lock(&self.texts);
         texts.get(message_id).cloned()
     }
 
     /// Forgets the text of a turn that is not followed any more.
     pub fn clear_text(&self, message_id: &MessageId) {
-        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = lock(&self.texts);
         texts.remove(message_id);
     }
 
     /// Subscribes to one message. `None` if too many messages have subscriptions.
     #[must_use]
     pub fn watch(&self, message_id: &MessageId) -> Option<LiveSubscription> {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = lock(&self.watched);
         if watched.len() >= WATCHED_MAX && !watched.contains_key(message_id) {
             return None;
         }
@@ -138,6 +142,14 @@ impl LiveSubscription {
             }
         }
     }
+}
+
+/// Ticks at which rows are read without an update. An interval, not a sleep: a steady flow of live output must not keep
+/// rows from being read.
+pub(crate) fn polls(every: Duration) -> Interval {
+    let mut polls = interval_at(after(Instant::now(), every), every);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    polls
 }
 
 /// Subscriptions to a changing set of messages.
@@ -203,11 +215,7 @@ impl MessageUpdates {
 impl Drop for LiveSubscription {
     fn drop(&mut self) {
         self.updates = None;
-        let mut watched = self
-            .hub
-            .watched
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut watched = lock(&self.hub.watched);
         if watched
             .get(&self.message_id)
             .is_some_and(|sender| sender.receiver_count() == 0)

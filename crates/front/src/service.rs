@@ -1,7 +1,7 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
 use crate::{Caller, HealthView, Hub, ReloadView, SubmitRequest};
-use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::port::{Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
 };
@@ -10,6 +10,9 @@ use bridge_core::value::{
     Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, MessageId, RequestDecision,
     RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId, TaskInput, Timestamp,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::future::Future;
 use std::time::Duration;
 
@@ -18,6 +21,15 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     type Ledger: Ledger;
 
     fn ledger(&self) -> &Self::Ledger;
+
+    /// Reads a consistent snapshot of the ledger.
+    fn read<V, F>(&self, query: F) -> impl Future<Output = Result<V, LedgerError>> + Send
+    where
+        V: Send + 'static,
+        F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static,
+    {
+        self.ledger().read(query)
+    }
 
     /// Live updates of messages.
     fn hub(&self) -> &Hub;
@@ -28,8 +40,8 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         transition: T,
     ) -> impl Future<Output = Result<T::Outcome, LedgerError>> + Send;
 
-    /// Takes a text in; when this resolves, it is on disk. `key` is the sender's own id for it. What it may do and whose
-    /// names it may use comes from the caller alone.
+    /// Stores a message; it is on disk when this resolves. `key` is the sender's idempotency key. The caller decides what it
+    /// may do.
     fn submit(
         &self,
         message: SubmitRequest,
@@ -96,8 +108,8 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         by: &str,
     ) -> impl Future<Output = Result<Steering, LedgerError>> + Send;
 
-    /// Sends the notification of a task that is over, once, also one that was given up before. It is waited for a
-    /// while, and goes on when the caller does not.
+    /// Sends the notification of a finished task once, also one that was given up before. Waits for a while; the send goes
+    /// on when the caller disconnects.
     fn notify_task(
         &self,
         task_id: &TaskId,
@@ -113,13 +125,13 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         input: NewTaskInput,
     ) -> impl Future<Output = Result<InputAccepted, SubmitError>> + Send;
 
-    /// Answers a question of Codex with a word of a task's owner, by the right that the owner has now.
+    /// Answers a question of Codex for the owner of a task, with the rights that the owner has now.
     fn answer_task(
         &self,
         answer: NewAnswer,
     ) -> impl Future<Output = Result<TaskAnswered, LedgerError>> + Send;
 
-    /// What a caller said before under this key: a message, or an answer in this task.
+    /// The input that a caller sent before under this key: a message, or an answer in this task.
     fn repeated_input(
         &self,
         from: &Caller,
@@ -127,7 +139,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         key: &str,
     ) -> impl Future<Output = Result<Option<TaskInput>, LedgerError>> + Send;
 
-    /// Where the talk is kept that a caller calls so: its channel, and its key there.
+    /// The channel and conversation key of a caller's context.
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String);
 
     /// Stores a push configuration of `by`, the owner of a task.
@@ -137,7 +149,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         by: &str,
     ) -> impl Future<Output = Result<PushPut, LedgerError>> + Send;
 
-    /// Forgets one; `false` when `by` has no such task. One that is not there is fine.
+    /// Deletes a push configuration; `false` if `by` has no such task. Idempotent.
     fn drop_push(
         &self,
         task_id: &TaskId,
@@ -148,8 +160,31 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Reads a file that a row names.
     fn read_file(&self, file: &Attachment) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 
+    /// The channel of the platform that calls us with this secret.
+    fn platform(&self, _secret: &str) -> Option<ChannelId> {
+        None
+    }
+
+    /// Answers a call of the platform of this channel, which may take as long as a turn.
+    fn platform_call(
+        &self,
+        _channel: &str,
+        _call: Value,
+    ) -> impl Future<Output = PlatformAnswer> + Send {
+        async { PlatformAnswer::NotNow("no platform calls this daemon".to_owned()) }
+    }
+
     /// Health of the daemon.
     fn health(&self) -> impl Future<Output = HealthView> + Send;
+}
+
+/// Answer to a call of a platform.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlatformAnswer {
+    /// JSON, as the platform's protocol has it.
+    Said(Value),
+    /// Nothing can be said yet; the platform should call again.
+    NotNow(String),
 }
 
 /// The messages to stop.
@@ -191,10 +226,12 @@ pub struct NewTask {
     /// The caller's idempotency key.
     pub key: Option<String>,
     pub starter: String,
-    /// Whether the caller may name any directory, or only those below the configured roots.
-    pub any_directory: bool,
-    /// Whether the caller counts as owner, which decides what its commands may read.
+    /// Whether the caller counts as owner: one may name any directory, others only those below the configured roots,
+    /// and it decides what its commands may read.
     pub by_owner: bool,
+    /// Where the caller's program works: relative paths begin there, and a task of the owner works there if nothing
+    /// else is said.
+    pub base: Option<String>,
 }
 
 /// A started task.
@@ -302,56 +339,51 @@ impl SubmitError {
     }
 }
 
-/// What another agent said, checked for its form.
+/// A message of another agent, with its form checked.
 #[derive(Clone, Debug)]
 pub struct NewTaskInput {
-    /// Who says it: what it may do comes from this alone.
+    /// The sender; decides what the message may do.
     pub from: Caller,
-    /// The talk it belongs to; a new one when absent.
+    /// Its context; a new one if absent.
     pub context: Option<String>,
-    /// The task it goes on with; a new one when absent.
+    /// The task it continues; a new one if absent.
     pub task_id: Option<TaskId>,
-    /// The sender's own id for it. It never tells two apart.
+    /// The sender's message id. Not unique.
     pub client_message_id: String,
-    /// The sender's key, where it wants repeats to be known again.
+    /// The sender's idempotency key.
     pub key: Option<String>,
     /// The text for Codex.
     pub text: String,
-    /// Files that came with it.
     pub files: Vec<NewFile>,
-    /// How many agents answered each other before it, as far as they say so.
+    /// Agents that answered each other before it, as claimed by the sender.
     pub hops: u32,
-    /// What was said, in the front's stored form.
+    /// The message in the front's stored form.
     pub original: String,
     /// The same without its parts, for a message that a guard refuses.
     pub brief: String,
 }
 
-/// What another agent says to a question of Codex in its task.
+/// The answer of another agent to a question of Codex in its task.
 #[derive(Clone)]
 pub struct NewAnswer {
-    /// Who says it: what it may decide comes from this alone.
+    /// The sender; decides what it may answer.
     pub from: Caller,
-    /// In which task.
     pub task_id: TaskId,
-    /// The conversation of that.
     pub conversation_id: ConversationId,
-    /// The question.
     pub request_id: RequestId,
-    /// Yes or no.
     pub decision: RequestDecision,
-    /// What Codex is told, as JSON.
+    /// The answers for Codex, as JSON.
     pub answers: Option<String>,
-    /// The sender's own id for it. It never tells two apart.
+    /// The sender's message id. Not unique.
     pub client_message_id: String,
-    /// The sender's key, where it wants repeats to be known again.
+    /// The sender's idempotency key.
     pub key: Option<String>,
-    /// What was said, in the front's stored form.
+    /// The message in the front's stored form.
     pub original: String,
 }
 
 impl std::fmt::Debug for NewAnswer {
-    /// Without what was said: it may be a secret.
+    /// Omits the answers, which may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewAnswer")
             .field("from", &self.from)
@@ -365,11 +397,10 @@ impl std::fmt::Debug for NewAnswer {
 /// A file that came with a message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewFile {
-    /// Its name, a label.
+    /// A label, not a path.
     pub name: Option<String>,
-    /// Its type, as its sender says.
+    /// As claimed by the sender.
     pub media_type: Option<String>,
-    /// What is in it.
     pub bytes: Vec<u8>,
 }
 
@@ -382,20 +413,15 @@ impl std::fmt::Debug for NewFile {
     }
 }
 
-/// Who we say we are to other agents, from the configuration.
+/// This agent's profile for other agents, from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct A2aProfile {
-    /// Whether we speak A2A at all.
     pub enabled: bool,
-    /// Our name.
     pub name: String,
-    /// What we are good for.
     pub description: String,
-    /// Where we are reached, such as `https://bridge.example`; what the caller called when absent.
+    /// Public URL, such as `https://bridge.example`; the one that the caller used if absent.
     pub url: Option<String>,
-    /// Who may call.
     pub auth: A2aAuth,
-    /// What we can do.
     pub skills: Vec<A2aSkill>,
 }
 
@@ -419,38 +445,36 @@ impl Default for A2aProfile {
     }
 }
 
-/// Who may call over A2A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How agents say who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum A2aAuth {
-    /// Holders of a token.
+    /// By a token of their own, made with `peers add`.
+    #[default]
     Tokens,
-    /// Everybody on this machine: for conformance kits.
+    /// Not at all: whoever reaches it is the peer `anonymous`. For conformance kits, and only on this machine.
     None,
 }
 
-/// One thing we can do.
+/// A skill on the agent card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct A2aSkill {
-    /// Unique.
     pub id: String,
-    /// For people.
     pub name: String,
-    /// For people and agents.
     pub description: String,
-    /// Words to find it by.
     pub tags: Vec<String>,
-    /// What one might ask.
+    /// Example prompts.
     pub examples: Vec<String>,
 }
 
-/// What became of a push configuration.
+/// Result of storing a push configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushPut {
     /// It is on disk.
     Put,
     /// There is no such task of this owner.
     Unknown,
-    /// It can't be; nothing was stored.
+    /// Not accepted; nothing was stored.
     Refused {
         /// Why, for its owner.
         why: String,

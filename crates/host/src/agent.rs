@@ -168,7 +168,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let images = turn.images.iter().cloned();
         input.extend(images.map(|path| UserInput::LocalImage { path }));
         let started = connection
-            .call::<TurnStart>(TurnStartParams::new(thread.clone(), client_id, input))
+            .call::<TurnStart>(TurnStartParams {
+                thread_id: thread.clone(),
+                input,
+                client_id,
+            })
             .await
             .map_err(|error| of_call(&error, CallEffect::StartsTurn))
             .inspect_err(|error| {
@@ -309,7 +313,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             thread_id: steer.thread.clone(),
             expected_turn_id: steer.turn_id.clone(),
             input: vec![UserInput::text(steer.text.clone())],
-            client_id: Some(steer.client_id.clone()),
+            client_id: steer.client_id.clone(),
         };
         match session.connection.call::<TurnSteer>(params).await {
             Ok(_) => Ok(Steered::Taken),

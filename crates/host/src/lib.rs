@@ -22,12 +22,19 @@ pub mod sandbox;
 mod thread;
 mod turn;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use agent::CodexAgent;
 pub use app_server::homes::HOMES_MAX;
 pub use app_server::{CodexHealth, HostOptions, NewThreads, TransportChoice};
 pub use bridge_codex::version;
-pub use bridge_codex::wire::account::Secret;
+pub use bridge_codex::wire::account::ApiKey;
 pub use keeper::launch::LaunchOptions;
 pub use process::notify_command::{NotifyProgram, NotifyProgramError};
 pub use turn::CodexStream;
 pub use turn::answer::answer_error;
+
+/// Locks a mutex, also after another holder panicked: the data stays usable, and a panic must not spread.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -239,7 +239,8 @@ CREATE TABLE event (
     ordinal    INTEGER NOT NULL,
     attempt    INTEGER NOT NULL,
     kind       TEXT NOT NULL CHECK (kind = 'item/started' OR kind = 'item/completed' OR kind = 'turn/retrying'
-                             OR kind = 'request' OR kind = 'bridge'),
+                             OR kind = 'request' OR kind = 'bridge' OR kind = 'protocol/raw'
+                             OR kind = 'codex/stderr' OR kind = 'imported'),
     text       TEXT NOT NULL,
     at         INTEGER NOT NULL,
     PRIMARY KEY (message_id, ordinal)

@@ -7,9 +7,11 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod key;
+mod old_tasks;
 pub mod sqlite;
 
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
+pub use old_tasks::{OldTasksError, read_old_tasks};
 pub use sqlite::{OpenError, Options, SqliteLedger};
 
 use bridge_core::limits::PAGE_MAX;

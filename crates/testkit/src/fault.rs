@@ -1,4 +1,4 @@
-//! A ledger that misbehaves when it is told to: at the n-th call it fails, commits and says that it failed, waits,
+//! A ledger that misbehaves on request: at the n-th call it fails, commits and says that it failed, waits,
 //! or never comes back. For tests and the simulation, over any ledger; nothing that ships uses it.
 
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};

@@ -363,7 +363,7 @@ mod tests {
             line(ms, &words)
         };
         let lines = [
-            line(10, "at=\"heard\""),
+            line(10, "at=\"woken\""),
             line(20, "at=\"page\" rows=1"),
             commit(30, "receive_page"),
             commit(40, "claim"),

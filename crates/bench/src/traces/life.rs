@@ -106,7 +106,7 @@ impl<'a> Line<'a> {
             |name| self.moment == "commit" && field(self.text, "transition") == Some(name);
         match moment {
             Moment::Stored | Moment::Seen => false,
-            Moment::Heard => self.moment == "heard",
+            Moment::Heard => self.moment == "woken",
             Moment::Page => self.moment == "page" && field(self.text, "rows") != Some("0"),
             Moment::Received => commits("receive_page"),
             Moment::Claimed => self.moment == "claimed",
@@ -206,7 +206,7 @@ mod tests {
 
     fn lines() -> Vec<String> {
         vec![
-            format!("{} at=\"heard\" channel=molecule:a", at(100)),
+            format!("{} at=\"woken\" channel=molecule:a", at(100)),
             format!("{} at=\"page\" channel=molecule:a rows=0", at(150)),
             format!("{} at=\"page\" channel=molecule:a rows=1", at(200)),
             format!(

@@ -1,8 +1,9 @@
-//! Push notifications of A2A: one POST to the address that an agent gave, with what it wants to know us by. What is
-//! said, when, and how often it is tried is the core's and the daemon's business.
+//! Push notifications of A2A: one POST to the address that an agent gave, with the token and credentials that it asked for.
+//!
+//! What is sent, when, and how often it is tried is decided in the core and the daemon.
 
-use crate::guard::Guard;
-use crate::hook::Hook;
+use crate::guard::AddressGuard;
+use crate::guarded_post::{Delivery, GuardedPost};
 use bridge_core::value::{Class, Failure};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
@@ -19,7 +20,7 @@ const SECRET_MAX_CHARS: usize = 4_096;
 /// Calls the receivers of push notifications.
 #[derive(Clone, Debug)]
 pub struct Pusher {
-    hook: Hook,
+    post: GuardedPost,
 }
 
 /// Where a push goes, and what shows there that it is ours.
@@ -41,37 +42,31 @@ impl fmt::Debug for Receiver<'_> {
     }
 }
 
-/// One piece of news.
-#[derive(Clone, Copy, Debug)]
-pub struct Pushed<'a> {
-    /// The same for every try of one notification.
-    pub id: &'a str,
-    pub body: &'a str,
-}
-
 impl Pusher {
     /// Pushes behind a guard.
     #[must_use]
-    pub fn new(guard: Guard) -> Self {
+    pub fn new(guard: AddressGuard) -> Self {
         Self {
-            hook: Hook::new(guard, "the receiver of push notifications").patient(),
+            post: GuardedPost::new(guard, "the receiver of push notifications").patient(),
         }
     }
 
     /// Why a receiver can't be one; asked when it is named, and again at every call.
     pub fn check(&self, to: Receiver<'_>) -> Result<(), String> {
-        self.hook.check(to.url)?;
+        self.post.check(to.url)?;
         proofs(to).map(drop)
     }
 
-    /// Tells a receiver once.
-    pub async fn deliver(&self, to: Receiver<'_>, news: Pushed<'_>) -> Result<(), Failure> {
+    /// Calls a receiver once.
+    pub async fn deliver(&self, to: Receiver<'_>, delivery: Delivery<'_>) -> Result<(), Failure> {
         let mut headers = proofs(to).map_err(|reason| Failure::new(Class::Permanent, reason))?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        let id = HeaderValue::from_str(news.id)
+        let id = HeaderValue::from_str(delivery.id)
             .map_err(|error| Failure::new(Class::Bug, format!("a push's id: {error}")))?;
         headers.insert(ID, id);
-        self.hook.post(to.url, headers, news.body.to_owned()).await
+        self.post
+            .post(to.url, headers, delivery.body.to_owned())
+            .await
     }
 }
 

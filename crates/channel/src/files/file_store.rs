@@ -7,6 +7,7 @@ use super::media_type::media_type;
 use super::name::Names;
 use super::pending::{Pending, PendingCopies};
 use super::{MESSAGE_MAX_BYTES, MESSAGE_MAX_FILES};
+use crate::locked;
 use bridge_core::value::Attachment;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -14,7 +15,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
@@ -136,7 +137,7 @@ impl FileStore {
 
     /// Removes a copy, unless it was written again meanwhile.
     pub fn sweep(&self, path: &Path, now: SystemTime) -> io::Result<bool> {
-        let _held = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = locked(&self.pending);
         let swept = path.starts_with(&self.root) && is_old(path, now);
         if swept {
             fs::remove_file(path)?;
@@ -240,7 +241,7 @@ impl Draft {
         let shelf = place.parent().unwrap_or(&self.file_store.root);
         make_directory(shelf)?;
         let pending = Arc::clone(&self.file_store.pending);
-        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = locked(&pending);
         let existed = fs::symlink_metadata(place).is_ok();
         fs::rename(&self.path, place)?;
         pending.add(place, existed, copies);

@@ -27,7 +27,7 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
 #[derive(Debug)]
 pub(super) struct HeldDirectory(OwnedFd);
 
-/// What entry_kind under a name.
+/// What is under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     /// An ordinary file.
@@ -76,7 +76,7 @@ impl HeldDirectory {
         self.below(name)?.ok_or_else(|| not_ours(name))
     }
 
-    /// What entry_kind under a name, itself and not what it points to.
+    /// What is under a name, itself and not what it points to.
     pub(super) fn look(&self, name: impl AsRef<OsStr>) -> io::Result<Option<EntryKind>> {
         let name = component(&name)?;
         match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {

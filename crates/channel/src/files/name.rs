@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_14_equal_names_are_told_apart() {
+    fn threat_14_equal_names_stay_distinct() {
         let mut names = Names::default();
         assert_eq!(names.give("a.txt"), "a.txt");
         assert_eq!(names.give("x/A.TXT"), "A (2).TXT");

@@ -4,11 +4,11 @@
 //! the first of the messages that brought it at the same time, and all of them were refused.
 
 use super::FileStore;
+use crate::locked;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 /// The copies of all messages that are not in the ledger yet, by path.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Pending {
     /// A copy gets its name; `existed` if another one had it.
     pub(super) fn add(&mut self, path: &Path, existed: bool, of: Option<&mut PendingCopies>) {
         let Some(of) = of else {
-            // Whoever brought it does not say what becomes of it, so that it stays.
+            // This caller never reports a refusal, so the copy stays.
             if let Some(copy) = self.0.get_mut(path) {
                 copy.removable = false;
             }
@@ -85,11 +85,7 @@ impl PendingCopies {
     }
 
     fn release(&mut self, refused: bool) -> io::Result<()> {
-        let mut pending = self
-            .file_store
-            .pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut pending = locked(&self.file_store.pending);
         let mut result = Ok(());
         for path in std::mem::take(&mut self.paths) {
             if pending.release(&path, refused)

@@ -1,16 +1,18 @@
 //! Calls to the platform: who we are in the headers, a deadline for each, capped answers, no redirects, no proxy.
-//! What a failure means for a message is `fault`'s business.
+//! What a failure means for a message is in `failure`.
 
 use crate::http::{
     ANSWER_MAX_BYTES, HttpError, accept, body, client, is_json, parse, plain_client, root_cause,
 };
-use crate::molecule::token::{Secret, Token, TokenError};
+use crate::molecule::token::{TokenError, WorkspaceToken};
 use crate::molecule::wire::{
-    FeedPage, Heartbeat, NewAck, NewAttachment, NewBubble, NewMessage, Row, Stamp,
+    FeedPage, Heartbeat, NewAttachment, NewBubble, NewMessage, Registered, Row, Stamp,
 };
 use crate::molecule::{OpenError, Settings};
+use crate::secret::Secret;
 use reqwest::header::{AUTHORIZATION, HeaderValue, ORIGIN};
 use reqwest::{Client as Http, Method, RequestBuilder, Response, Url};
+use serde_json::json;
 use serde_json::value::RawValue;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -93,7 +95,7 @@ const LOCALHOST: &str = "localhost";
 
 /// Which rows of the feed are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Feed {
+pub(crate) struct FeedQuery {
     /// After this row, oldest first.
     pub(crate) since_id: Option<String>,
     /// Before this time, newest first.
@@ -113,7 +115,7 @@ pub(crate) struct Client {
     own: HeaderValue,
     org: Option<HeaderValue>,
     workspace: Arc<str>,
-    token: Arc<Token>,
+    token: Arc<WorkspaceToken>,
 }
 
 impl Client {
@@ -149,13 +151,13 @@ impl Client {
                 .map(|org| header(org, "the organisation id"))
                 .transpose()?,
             workspace: workspace.into(),
-            token: Arc::new(Token::open(settings.token.clone())?),
+            token: Arc::new(WorkspaceToken::open(settings.token.clone())?),
             base,
         })
     }
 
     /// One page of the feed.
-    pub(crate) async fn feed(&self, feed: &Feed, limit: usize) -> Result<FeedPage, HttpError> {
+    pub(crate) async fn feed(&self, feed: &FeedQuery, limit: usize) -> Result<FeedPage, HttpError> {
         let response = accept(self.feed_call(feed, limit)).await?;
         let date = Stamp::of_date(response.headers());
         let bytes = body(response, PAGE_MAX_BYTES).await?;
@@ -167,7 +169,7 @@ impl Client {
     }
 
     /// The first row of a page, as far as it can be known when it is longer than a page may be.
-    pub(crate) async fn feed_head(&self, feed: &Feed) -> Result<Row, HttpError> {
+    pub(crate) async fn feed_head(&self, feed: &FeedQuery) -> Result<Row, HttpError> {
         let mut response = accept(self.feed_call(feed, 1)).await?;
         let mut head = Vec::new();
         while head.len() < HEAD_BYTES {
@@ -180,7 +182,7 @@ impl Client {
         Ok(Row::of_head(&head))
     }
 
-    fn feed_call(&self, feed: &Feed, limit: usize) -> RequestBuilder {
+    fn feed_call(&self, feed: &FeedQuery, limit: usize) -> RequestBuilder {
         let mut url = self.own_path(&["activity"]);
         {
             let mut query = url.query_pairs_mut();
@@ -204,10 +206,9 @@ impl Client {
 
     /// Tells the platform which rows it may forget.
     pub(crate) async fn acknowledge(&self, seq: i64) -> Result<(), HttpError> {
-        let call = self
-            .post(&["activity", "ack"])
-            .json(&NewAck { acked_seq: seq });
-        taken(call.timeout(CALL_DEADLINE)).await
+        let call = self.post(&["activity", "ack"]);
+        let call = call.json(&json!({ "acked_seq": seq }));
+        taken(call.timeout(CALL_DEADLINE)).await.map(drop)
     }
 
     /// Shows a bubble on the canvas.
@@ -221,10 +222,10 @@ impl Client {
             attachments,
         };
         let call = self.post(&["notify"]).json(&bubble);
-        taken(call.timeout(NOTIFY_DEADLINE)).await
+        taken(call.timeout(NOTIFY_DEADLINE)).await.map(drop)
     }
 
-    /// Hands a message to a peer.
+    /// Sends a message to a peer.
     pub(crate) async fn message(
         &self,
         peer: &str,
@@ -233,18 +234,20 @@ impl Client {
         let call = self
             .post_to(&["workspaces", peer, "a2a"])
             .json(&message.json());
-        taken(call.timeout(PEER_DEADLINE)).await
+        taken(call.timeout(PEER_DEADLINE)).await.map(drop)
     }
 
     /// Says that we are here.
-    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), HttpError> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<Registered, HttpError> {
         let call = self.post_to(&["registry", "heartbeat"]).json(beat);
-        taken(call.timeout(CALL_DEADLINE)).await
+        let bytes = taken(call.timeout(CALL_DEADLINE)).await?;
+        // It was heard, whatever it says beside that.
+        Ok(parse(&bytes).unwrap_or_default())
     }
 
     /// What the platform says of our workspace. It needs no token, so it is the one that knows of a removal.
     pub(crate) async fn workspace(&self) -> Result<(), HttpError> {
-        taken(self.get(&[]).timeout(CALL_DEADLINE)).await
+        taken(self.get(&[]).timeout(CALL_DEADLINE)).await.map(drop)
     }
 
     /// Opens the stream of events; the caller watches the time.
@@ -313,7 +316,7 @@ impl Client {
 }
 
 /// Makes a call whose answer only has to be the platform's own: JSON.
-async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
+async fn taken(call: RequestBuilder) -> Result<Vec<u8>, HttpError> {
     let response = accept(call).await?;
     if !is_json(&response) {
         let said = "it is no JSON, so somebody in front of the platform may have spoken";
@@ -321,8 +324,8 @@ async fn taken(call: RequestBuilder) -> Result<(), HttpError> {
     }
     // A peer's own answer may be long; it was taken all the same.
     match body(response, ANSWER_MAX_BYTES).await {
-        Ok(_) | Err(HttpError::TooLong(_)) => Ok(()),
-        Err(error) => Err(error),
+        Err(HttpError::TooLong(_)) => Ok(Vec::new()),
+        read => read,
     }
 }
 

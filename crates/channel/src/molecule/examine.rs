@@ -3,7 +3,7 @@
 
 use crate::http::{HttpError, accept, body, parse};
 use crate::molecule::Molecule;
-use crate::molecule::client::{Feed, PAGE_ROWS};
+use crate::molecule::client::{FeedQuery, PAGE_ROWS};
 use crate::molecule::row::origin::is_marked;
 use crate::molecule::wire::{Stamp, WorkspaceView};
 use crate::poll::now;
@@ -91,7 +91,7 @@ impl Molecule {
     }
 
     async fn marks(&self) -> Marks {
-        let page = self.0.client.feed(&Feed::default(), PAGE_ROWS).await;
+        let page = self.0.client.feed(&FeedQuery::default(), PAGE_ROWS).await;
         let rows = page.map(|page| page.rows).unwrap_or_default();
         let marked: Vec<bool> = rows.iter().filter_map(is_marked).collect();
         // Unmarked rows prove only the oldest editions: a newer one has them from `/a2a/inbound` too.
@@ -106,9 +106,9 @@ impl Molecule {
     /// Asked after the platform has described the workspace, which it can't while its database is away: so a refused
     /// token is a wrong one, and no heartbeat need be sent to know it.
     async fn feed_refused(&self) -> Option<String> {
-        let feed = Feed {
+        let feed = FeedQuery {
             since_secs: Some(1),
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         match self.0.client.feed(&feed, 1).await {
             Ok(_) => None,

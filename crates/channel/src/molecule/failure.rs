@@ -3,7 +3,7 @@
 //! An answer that is not JSON did not come from the platform: something in front of it did not know where to send us,
 //! and the message is not to blame.
 
-use crate::fault::{self, Operation};
+use crate::http::{self, Operation};
 use crate::http::{ErrorResponse, HttpError};
 use crate::poll::now;
 use bridge_core::port::SinkFault;
@@ -18,7 +18,7 @@ const MOVED: &str = "; redirects are not followed: check the platform's address"
 
 /// A failed call in the core's words.
 pub(crate) fn failure(operation: Operation, error: &HttpError) -> Failure {
-    fault::failure(operation, error, |refused| class_of(operation, refused))
+    http::failure(operation, error, |refused| class_of(operation, refused))
 }
 
 pub(crate) fn fault(operation: Operation, error: &HttpError) -> SinkFault {
@@ -35,14 +35,14 @@ fn class_of(operation: Operation, refused: &ErrorResponse) -> (Class, &'static s
             (Class::Config, ROUTE)
         }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            (fault::of_status(operation, refused, now()), "")
+            (http::of_status(operation, refused, now()), "")
         }
         status if status.is_client_error() && !refused.json => (Class::Config, ROUTE),
         StatusCode::INTERNAL_SERVER_ERROR if asked_nobody(refused) => (Class::Transient, ""),
         StatusCode::SERVICE_UNAVAILABLE if operation == Operation::Send && put_off(refused) => {
-            (fault::capacity(refused, now()), "")
+            (http::capacity(refused, now()), "")
         }
-        _ => (fault::of_status(operation, refused, now()), ""),
+        _ => (http::of_status(operation, refused, now()), ""),
     }
 }
 

@@ -11,15 +11,16 @@
 //! | else | else | | the database is away |
 
 use crate::http::HttpError;
+use crate::locked;
 use crate::molecule::Molecule;
-use crate::molecule::client::Feed;
+use crate::molecule::client::FeedQuery;
 use crate::molecule::wire::{Heartbeat, Removed};
 use crate::poll::now;
 use bridge_core::deadline::after;
 use bridge_core::limits::clip;
 use bridge_core::value::{ChannelId, Timestamp};
 use reqwest::StatusCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -76,12 +77,12 @@ impl Health {
     }
 
     pub(crate) fn get(&self) -> ChannelHealth {
-        self.lock().clone()
+        locked(&self.0).clone()
     }
 
     /// Says what is true now; a change of state is logged once.
     pub(crate) fn set(&self, state: ChannelState, detail: &str) {
-        let mut health = self.lock();
+        let mut health = locked(&self.0);
         let moved = health.state != state;
         if !moved && health.detail == detail {
             return;
@@ -95,10 +96,6 @@ impl Health {
         drop(health);
         let (state, detail) = (state.as_str(), detail.escape_debug().to_string());
         tracing::info!(%channel, state, detail, "the channel's state");
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, ChannelHealth> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -165,17 +162,17 @@ impl Molecule {
                 unreadable.map_or_else(|| self.wrong_token(), TokenRefusal::Token)
             }
             // The database may have come back since the feed was refused.
-            Ok(()) if described && self.feed_is_refused().await => {
+            Ok(_) if described && self.feed_is_refused().await => {
                 unreadable.map_or_else(|| self.revoked_token(), TokenRefusal::Token)
             }
-            Ok(()) | Err(_) => TokenRefusal::Outage,
+            Ok(_) | Err(_) => TokenRefusal::Outage,
         }
     }
 
     async fn feed_is_refused(&self) -> bool {
-        let feed = Feed {
+        let feed = FeedQuery {
             since_secs: Some(1),
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         let asked = self.0.client.feed(&feed, 1).await;
         asked.is_err_and(|error| error.status() == Some(StatusCode::UNAUTHORIZED))

@@ -3,8 +3,8 @@
 //! In: `feed` reads the activity feed and stores how far it was read, `row` makes a message of a row and says who wrote
 //! it, `files` fetches the files that it names. Out: `reply` answers on the canvas, to peers and to social channels.
 //! Both: `client` (the calls), `wire` (their forms), `failure` (what a failed one means), `token`. Beside: `presence` shows
-//! that we are there, `health` how the channel is, `examine` looks for `doctor`. What the platform really does: ADR 0022,
-//! 0023, 0056, 0057.
+//! that we are there, `push` answers the platform's calls, `health` says how the channel is, `examine` looks for `doctor`.
+//! What the platform really does: ADR 0022, 0023, 0056, 0057, 0065.
 
 mod client;
 mod examine;
@@ -15,6 +15,7 @@ mod files;
 pub mod fuzz;
 mod health;
 mod presence;
+mod push;
 mod reply;
 mod row;
 mod token;
@@ -23,18 +24,22 @@ mod wire;
 pub use client::{Reach, UrlError, check_url};
 pub use examine::{Examined, ExaminedWorkspace, Marks};
 pub use health::{ChannelHealth, ChannelState};
-pub use row::origin::{Origin, Origins};
-pub use token::{Secret, TokenError, TokenSource};
+pub use push::{Delivery, PushAnswer, receipt};
+pub use row::origin::{AgentTier, Origin, Origins};
+pub use token::{TokenError, TokenSource};
 
 use crate::files::FileStore;
+use crate::locked;
+use crate::secret::Secret;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::ChannelId;
 use client::Client;
 use feed::cursor::Edition;
 use health::Health;
+use push::Pushes;
 use reply::Contexts;
 use reply::bubble::{Bubbles, Clocks};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -73,6 +78,8 @@ pub struct Settings {
     pub max_reply_chars: usize,
     /// The name on the agent card.
     pub name: Option<String>,
+    /// How messages reach us.
+    pub delivery: Delivery,
     /// What follows a reply to a peer whose outcome is not known, on a platform that shows a repeated one twice.
     pub on_unknown: OnUnknown,
 }
@@ -95,7 +102,7 @@ pub enum OpenError {
     Url(UrlError),
     /// The token would travel in the clear.
     #[error(
-        "the platform's address is plain http to another machine, where anyone on the way can read the token: use https, or set allow_http = true for this workspace if that network is yours alone"
+        "the platform's address is plain http to another machine, where anyone on the way can read the token: use https; if that network is yours alone, start with --allow-http or CODEX_BRIDGE_ALLOW_HTTP=1, or set allow_http = true for this workspace"
     )]
     NotSecret,
     /// There is no token.
@@ -125,6 +132,7 @@ struct ChannelInner {
     clocks: Clocks,
     bubbles: Bubbles,
     contexts: Contexts,
+    pushes: Pushes,
     /// Where files are kept; without it none are fetched.
     file_store: OnceLock<FileStore>,
 }
@@ -148,6 +156,7 @@ impl Molecule {
             clocks: Clocks::default(),
             bubbles: Bubbles::default(),
             contexts: Contexts::default(),
+            pushes: Pushes::default(),
             file_store: OnceLock::new(),
         })))
     }
@@ -173,23 +182,17 @@ impl Molecule {
     /// Values that must not be in a reply.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
-        self.0.client.secrets()
+        let mut secrets = self.0.client.secrets();
+        secrets.extend(self.0.pushes.secrets());
+        secrets
     }
 
     fn edition(&self) -> Edition {
-        *self
-            .0
-            .edition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.0.edition)
     }
 
     /// Notes what kind of platform this is.
     fn learn(&self, edition: Edition) {
-        *self
-            .0
-            .edition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = edition;
+        *locked(&self.0.edition) = edition;
     }
 }

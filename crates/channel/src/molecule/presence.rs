@@ -1,5 +1,5 @@
 //! Presence: the platform shows a workspace as online only while its agent says that it is there, however much it
-//! reads and writes. So we sign on as an agent that polls, say every 20 s that we are there and what Codex does, at once
+//! reads and writes. So we sign on, say every 20 s that we are there and what Codex does, at once
 //! when that changes, and go on while turns run, however long.
 //!
 //! It proves nothing about the feed: the platform takes heartbeats for a workspace that was removed. How the channel
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How often the platform hears of us; it believes in us for 90 s, newer ones for 180 s.
+/// Time between two heartbeats; the platform counts us as online for 90 s after one, newer ones for 180 s.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 /// Shortest time between two heartbeats: they share 600 calls a minute with everything else.
 const BEAT_GAP: Duration = Duration::from_secs(2);
@@ -184,15 +184,18 @@ impl Molecule {
         }
     }
 
-    /// Signs on as an agent that polls.
+    /// Signs on, as an agent that polls or as one that is called.
     async fn sign_on(&self) -> Result<(), Unsaid> {
         let view = self.view().await?;
         let client = &self.0.client;
         let agent = NewAgent {
             id: client.workspace_id(),
-            url: "",
+            url: self.push_url().unwrap_or_default(),
             agent_card: card(self.0.settings.name.as_deref(), view),
-            delivery_mode: "poll",
+            delivery_mode: match self.push_url() {
+                None => "poll",
+                Some(_) => "push",
+            },
         };
         let call = client.post_to(&["registry", "register"]).json(&agent);
         let registered: Registered = read(call.timeout(CALL_DEADLINE), VIEW_MAX_BYTES).await?;
@@ -203,8 +206,21 @@ impl Molecule {
                 "the platform offered a new token, which it does for a workspace without any: it is not used; take one from the canvas, Tokens tab"
             );
         }
-        tracing::info!(channel = %self.channel(), "signed on at the platform");
+        match self.push_url() {
+            None => tracing::info!(channel = %self.channel(), "signed on at the platform"),
+            Some(url) => {
+                tracing::info!(channel = %self.channel(), url, "signed on at the platform, which calls us there");
+            }
+        }
+        self.learn_secret(&registered);
         Ok(())
+    }
+
+    /// Takes over the secret that the platform calls us with; who only polls has no use for it.
+    fn learn_secret(&self, registered: &Registered) {
+        if let (Some(_), Some(secret)) = (self.push_url(), &registered.platform_inbound_secret) {
+            self.0.pushes.learn_secret(secret.expose());
+        }
     }
 
     async fn view(&self) -> Result<WorkspaceView, Unsaid> {
@@ -220,7 +236,9 @@ impl Molecule {
             current_task: Some(activity.current.as_deref().unwrap_or_default()),
             ..Heartbeat::default()
         };
-        Ok(self.0.client.heartbeat(&beat).await?)
+        let heard = self.0.client.heartbeat(&beat).await?;
+        self.learn_secret(&heard);
+        Ok(())
     }
 
     /// A line may hold what a command was given; what is a secret of ours is not shown.
@@ -294,17 +312,23 @@ impl Molecule {
     }
 }
 
+impl SignOn {
+    fn new(wanted: bool, now: Instant) -> Self {
+        Self {
+            wanted,
+            not_before: now,
+            backoff: Backoff::default(),
+            complained: false,
+        }
+    }
+}
+
 impl Presence {
     fn new(now: Instant) -> Self {
         Self {
             began: now,
             voice: Voice::New,
-            sign_on: SignOn {
-                wanted: true,
-                not_before: now,
-                backoff: Backoff::default(),
-                complained: false,
-            },
+            sign_on: SignOn::new(true, now),
             reported: None,
             beat_due: now,
             not_before: now,
@@ -323,12 +347,7 @@ impl Presence {
     }
 
     fn signed_on(&mut self, now: Instant) {
-        self.sign_on = SignOn {
-            wanted: false,
-            not_before: now,
-            backoff: Backoff::default(),
-            complained: false,
-        };
+        self.sign_on = SignOn::new(false, now);
         self.check_due = after(now, CHECK_EVERY);
     }
 
@@ -361,16 +380,8 @@ impl Presence {
 
 /// What the platform asked for, if it asked us to wait.
 fn retry_after(error: &HttpError) -> Option<Duration> {
-    match error {
-        HttpError::Status(refused) => {
-            let seconds = u64::try_from(refused.retry_after?).unwrap_or(0);
-            Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
-        }
-        HttpError::Unreached(_)
-        | HttpError::Broken(_)
-        | HttpError::Unreadable(_)
-        | HttpError::TooLong(_) => None,
-    }
+    let seconds = u64::try_from(error.response()?.retry_after?).unwrap_or(0);
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
 /// The agent card: what the platform has already, with the operator's name on it.

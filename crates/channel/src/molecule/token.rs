@@ -2,41 +2,17 @@
 //!
 //! The platform revokes the old token the moment a new one is made, so a refused token is read again from its file.
 
+use crate::locked;
+use crate::secret::{Secret, SecretFile, bearer};
 use reqwest::header::HeaderValue;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The longest token; real ones have 43 characters.
 const TOKEN_MAX_BYTES: u64 = 4_096;
 /// How many tokens that were replaced are still kept out of replies.
 const OLD_TOKENS_MAX: usize = 8;
-
-/// A value that must not be printed. It goes into the header of a call and nowhere else.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides a value.
-    #[must_use]
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value, for a header or for finding it in a text that must not hold it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(***)")
-    }
-}
 
 /// Where a workspace's token comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +48,7 @@ pub enum TokenError {
 }
 
 /// The token as it is now.
-pub(crate) struct Token {
+pub(crate) struct WorkspaceToken {
     source: TokenSource,
     known: Mutex<KnownToken>,
 }
@@ -84,15 +60,15 @@ struct KnownToken {
     old: Vec<Secret>,
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for WorkspaceToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token")
+        f.debug_struct("WorkspaceToken")
             .field("source", &self.source)
             .finish_non_exhaustive()
     }
 }
 
-impl Token {
+impl WorkspaceToken {
     pub(crate) fn open(source: TokenSource) -> Result<Self, TokenError> {
         let (value, header) = look(&source)?;
         let known = KnownToken {
@@ -108,13 +84,13 @@ impl Token {
 
     /// The `Authorization` header.
     pub(crate) fn header(&self) -> HeaderValue {
-        self.lock().header.clone()
+        locked(&self.known).header.clone()
     }
 
     /// Looks at the source again; `true` when it holds another token now.
     pub(crate) fn look_again(&self) -> Result<bool, TokenError> {
         let (value, header) = look(&self.source)?;
-        let mut known = self.lock();
+        let mut known = locked(&self.known);
         if known.value == value {
             return Ok(false);
         }
@@ -129,7 +105,7 @@ impl Token {
 
     /// Every value that must not be in a reply.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
-        let known = self.lock();
+        let known = locked(&self.known);
         let now = std::iter::once(&known.value);
         now.chain(&known.old).cloned().collect()
     }
@@ -137,10 +113,6 @@ impl Token {
     /// Where a new one should be put, for people.
     pub(crate) fn place(&self) -> String {
         place(&self.source)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, KnownToken> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,9 +139,7 @@ fn look(source: &TokenSource) -> Result<(Secret, HeaderValue), TokenError> {
     if !token.chars().all(|c| c.is_ascii_graphic()) {
         return Err(unfit("it holds characters that no token has"));
     }
-    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| unfit("it can't be sent in a header"))?;
-    header.set_sensitive(true);
+    let header = bearer(token).map_err(|_| unfit("it can't be sent in a header"))?;
     Ok((Secret::new(token), header))
 }
 
@@ -178,16 +148,8 @@ fn read_file(path: &Path) -> Result<String, TokenError> {
         path: path.display().to_string(),
         why,
     };
-    let failed = |error: std::io::Error| unreadable(error.to_string());
-    // Asked first: opening a pipe would wait for its writer.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(unreadable("it is no file".to_owned()));
-    }
-    let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(TOKEN_MAX_BYTES + 1)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
+    let file = SecretFile::read(path, TOKEN_MAX_BYTES);
+    let text = file.map_err(|error| unreadable(error.to_string()))?.text;
     match u64::try_from(text.len()) {
         Ok(length) if length <= TOKEN_MAX_BYTES => Ok(text),
         Ok(_) | Err(_) => Err(unreadable("it is too long for a token".to_owned())),
@@ -201,7 +163,7 @@ mod tests {
     #[test]
     fn a_token_never_shows() {
         let source = TokenSource::Value(Secret::new("canary-1"));
-        let token = Token::open(source.clone()).unwrap();
+        let token = WorkspaceToken::open(source.clone()).unwrap();
         let shown = format!("{source:?} {token:?} {:?}", token.header());
         assert!(!shown.contains("canary-1"), "{shown}");
         assert_eq!(token.header().to_str().unwrap(), "Bearer canary-1");
@@ -212,7 +174,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "one\n").unwrap();
-        let token = Token::open(TokenSource::File(path.clone())).unwrap();
+        let token = WorkspaceToken::open(TokenSource::File(path.clone())).unwrap();
         assert_eq!(token.look_again(), Ok(false));
         std::fs::write(&path, " two ").unwrap();
         assert_eq!(token.look_again(), Ok(true));
@@ -229,9 +191,9 @@ mod tests {
         let path = dir.path().join("token");
         for bad in ["", " \n", "two words", "caf\u{e9}", &"x".repeat(5_000)] {
             std::fs::write(&path, bad).unwrap();
-            let error = Token::open(TokenSource::File(path.clone())).unwrap_err();
+            let error = WorkspaceToken::open(TokenSource::File(path.clone())).unwrap_err();
             assert!(bad.trim().is_empty() || !error.to_string().contains(bad));
         }
-        assert!(Token::open(TokenSource::File(dir.path().to_owned())).is_err());
+        assert!(WorkspaceToken::open(TokenSource::File(dir.path().to_owned())).is_err());
     }
 }

@@ -3,6 +3,7 @@
 //! A page's rows are kept as raw text, and a row's fields too: a row that is nested too deep or holds an impossible
 //! number spoils itself alone. What a row means is `row`'s business.
 
+use crate::secret::Secret;
 use bridge_core::value::Timestamp;
 use reqwest::header::{DATE, HeaderMap};
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -251,18 +252,20 @@ pub(crate) struct Heartbeat<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct NewAgent<'a> {
     pub(crate) id: &'a str,
-    /// None: the platform is polled, it can't call us.
+    /// Where the platform calls us; empty for an agent that polls.
     pub(crate) url: &'a str,
     pub(crate) agent_card: Value,
     pub(crate) delivery_mode: &'a str,
 }
 
-/// What the platform answers to that; its secrets are not read.
+/// What the platform answers to that, and to a heartbeat.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Registered {
     /// A token, for a workspace without any.
     pub(crate) auth_token: Option<IgnoredAny>,
+    /// What it calls us with, where it does.
+    pub(crate) platform_inbound_secret: Option<Secret>,
 }
 
 /// What the platform says of a workspace.
@@ -272,12 +275,6 @@ pub(crate) struct WorkspaceView {
     pub(crate) status: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) agent_card: Option<Value>,
-}
-
-/// An ack on its way out.
-#[derive(Debug, Serialize)]
-pub(crate) struct NewAck {
-    pub(crate) acked_seq: i64,
 }
 
 /// What the platform says of a workspace that was removed.

@@ -209,7 +209,7 @@ async fn p3_one_bad_row_harms_no_other() {
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let deep: serde_json::Value = serde_json::from_str(&deep).unwrap();
     platform.canvas_says(&own, "first").unwrap();
-    // Each with what is wrong with it, and whether its writer can be told; one is meant for somebody else.
+    // Each with what is wrong with it, and whether its writer gets an answer; one is meant for somebody else.
     let rows = [
         (json!({"request_body": 7}), Some(("it has no parts", true))),
         (
@@ -251,11 +251,15 @@ async fn p3_one_bad_row_harms_no_other() {
     assert_eq!(dead.len(), letters.len(), "{dead:?}");
     for (arrival, (id, why, tell)) in dead.iter().zip(&letters) {
         assert_eq!(arrival.external_id.as_str(), id);
-        let Verdict::Unfit { reason, tell: told } = &arrival.verdict else {
+        let Verdict::Unfit {
+            reason,
+            tell: answered,
+        } = &arrival.verdict
+        else {
             panic!("{arrival:?}");
         };
         assert!(reason.contains(why), "{reason} for {why}");
-        assert_eq!(told, tell, "{reason}");
+        assert_eq!(answered, tell, "{reason}");
     }
 }
 
@@ -319,7 +323,7 @@ async fn context_and_hops_arrive_with_message() {
     assert_eq!(arrivals[0].extras.hops, 4);
 }
 
-/// An answer that is no page is no empty page: it is told, nothing moves, and it is asked for again.
+/// An answer that is no page is no empty page: it is reported, the cursor stays, and the page is fetched again.
 #[tokio::test]
 async fn p3_invalid_page_moves_no_cursor() {
     let (platform, own) = platform(Edition::New).await;

@@ -306,7 +306,7 @@ async fn stop_and_other_conversations_pass_delayed_file() {
     assert_eq!(texts, ["/stop", "aside", "second", "third", "/new"]);
 }
 
-/// The feed is heard, and this one file is refused as if the token were wrong.
+/// The feed is readable, and this one file is refused as if the token were wrong.
 #[tokio::test]
 async fn unauthorized_file_does_not_stop_feed() {
     let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;

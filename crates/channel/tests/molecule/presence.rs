@@ -1,10 +1,11 @@
 //! Presence against the platform in a box: what it shows of an agent while turns run, the platform fails, and the
 //! daemon stops.
 
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings, TokenSource,
+    Delivery, FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Settings, TokenSource,
 };
-use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
+use bridge_channel::{Activity, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{ChannelId, ExternalId, Tier};
@@ -34,10 +35,6 @@ fn closed<T>() -> Result<T, LedgerError> {
 }
 
 impl Inbox for BridgeService {
-    async fn take_in(&self, _: Arrival) -> Result<Received, LedgerError> {
-        closed()
-    }
-
     async fn take_page(&self, _: Page) -> Result<Vec<Received>, LedgerError> {
         closed()
     }
@@ -88,6 +85,7 @@ impl Stage {
             wake: false,
             max_reply_chars: MAX_REPLY_CHARS,
             name: Some("Codex".to_owned()),
+            delivery: Delivery::Poll,
             on_unknown: OnUnknown::Hold,
         };
         let channel = Molecule::open(settings).unwrap();

@@ -131,7 +131,7 @@ async fn p8_forbidden_recipient_fails_permanently() {
 }
 
 /// The older platform shows a repeated message twice, so one whose outcome is not known is given up. A database that is
-/// away leaves no doubt.
+/// away leaves nothing unclear.
 #[tokio::test]
 async fn peer_reply_waits_for_database() {
     let (platform, own) = platform(Edition::Seed).await;

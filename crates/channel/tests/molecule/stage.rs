@@ -1,7 +1,8 @@
 //! A platform, the channel that speaks to it, and a tray in place of the ledger.
 
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
+    ChannelState, Delivery, FirstStart, Molecule, Origin, Origins, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -43,6 +44,7 @@ pub(crate) fn settings(platform: &MoleculePlatform, own: &Workspace) -> Settings
         wake: false,
         max_reply_chars: 16_000,
         name: None,
+        delivery: Delivery::Poll,
         on_unknown: OnUnknown::Hold,
     }
 }
@@ -130,13 +132,6 @@ fn put(held: &mut Held, arrival: Arrival) -> Received {
 }
 
 impl Inbox for Tray {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        let mut received = None;
-        self.0
-            .send_modify(|held| received = Some(put(held, arrival)));
-        Ok(received.unwrap())
-    }
-
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         let mut received = Vec::new();
         self.0.send_modify(|held| {

@@ -30,6 +30,7 @@ pub(crate) enum ControlCommand {
     )]
     Decline(DecideArgs),
     /// Send the notifications of finished tasks that were not sent yet
+    #[command(alias = "notify_completed")]
     NotifyCompleted(NotifyArgs),
     /// Watch Codex work, and answer what it asks right there
     Watch(WatchArgs),
@@ -79,7 +80,8 @@ pub(crate) struct StartTaskArgs {
     /// Another CODEX_HOME, one that `codex.homes` of the configuration lists
     #[arg(long, value_name = "DIR")]
     pub(crate) codex_home: Option<PathBuf>,
-    /// Who is told when it is finished: `local`, `webhook:URL`, `molecule:WORKSPACE` or `command:NAME`
+    /// Who is told when it is finished: `local` (whoever asks with `notify-completed`, once), `webhook:URL`,
+    /// `molecule:WORKSPACE`, `command:NAME`, or a scheme that `notify.schemes` maps
     #[arg(long, value_name = "TARGET")]
     pub(crate) notify_target: Option<String>,
     /// Wait for the answer, show what Codex does, and answer what it asks
@@ -93,7 +95,7 @@ pub(crate) struct StartTaskArgs {
 #[command(after_help = "Example: codex-bridge list --limit 5")]
 pub(crate) struct ListArgs {
     /// How many
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=200))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,

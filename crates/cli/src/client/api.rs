@@ -84,17 +84,7 @@ impl ClientError {
 
     /// Whether the same call may work when the daemon is back.
     pub(crate) fn may_pass(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } | Self::NotNow(_) => true,
-            Self::State(_)
-            | Self::Refused(_)
-            | Self::NotAnId(_)
-            | Self::NotFound(_)
-            | Self::Several { .. }
-            | Self::NotAName(_)
-            | Self::NoPeer(_)
-            | Self::Unreadable(_) => false,
-        }
+        matches!(self, Self::Unreachable { .. } | Self::NotNow(_))
     }
 }
 

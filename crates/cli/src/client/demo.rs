@@ -69,7 +69,7 @@ impl DemoClient for ApiDemoClient {
 
     async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>> {
         let target = WatchTarget::Task(task_id.to_owned());
-        let mut watcher = Watcher::who_reads(&self.api, target, self.no_color);
+        let mut watcher = Watcher::without_prompt(&self.api, target, self.no_color);
         let ended = watcher.until_its_end().await?;
         Ok(ended.answer.map(|answer| answer.text))
     }

@@ -4,7 +4,8 @@
 use super::report::{Check, DoctorReport, Topic};
 use bridge_channel::molecule::{Examined, Marks, Molecule, Origin};
 use bridge_core::value::Tier;
-use bridge_daemon::config::{A2aAuthKey, Config, Workspace};
+use bridge_daemon::config::{Config, Workspace};
+use bridge_front::A2aAuth;
 
 /// Largest clock difference without a warning: the daemon trusts the platform's own times.
 const SKEW_MAX_MS: i64 = 60_000;
@@ -101,10 +102,10 @@ pub(super) fn check_a2a(config: &Config) -> Option<Check> {
         None => format!("http://{listen}"),
     };
     Some(match config.a2a.auth {
-        A2aAuthKey::Tokens => topic.ok(format!(
+        A2aAuth::Tokens => topic.ok(format!(
             "agents with a token call {base}/a2a while the daemon runs; `codex-bridge peers add NAME` makes one"
         )),
-        A2aAuthKey::None => {
+        A2aAuth::None => {
             let detail =
                 format!("every program on this machine may call {base}/a2a without a token");
             let fix = "take a2a.auth out of the configuration, unless a conformance kit needs it";

@@ -4,7 +4,7 @@ use super::report::{Check, DoctorReport, Topic};
 use crate::audit::{signed, verdict};
 use bridge_core::value::AuditFound;
 use bridge_daemon::config::Environment;
-use bridge_daemon::key::{KeyPlace, NotHere};
+use bridge_daemon::ledger_key::{KeyLocation, KeyNotFound};
 use bridge_daemon::state::StateDir;
 use bridge_store::LedgerKey;
 use bridge_store::key::KeyError;
@@ -52,7 +52,7 @@ pub(super) fn prepare(
     report.add(disk(state.root()));
     report.add(daemon(state.holder()));
     report.add(ledger(&state.ledger()));
-    let place = KeyPlace::of(key_file, environment.credentials_dir(), &state);
+    let place = KeyLocation::of(key_file, environment.credentials_dir(), &state);
     let loaded = place.load();
     report.add(key(&state.ledger(), &place, &loaded));
     report.add(record(&state.ledger(), loaded.ok().as_ref()));
@@ -141,14 +141,14 @@ fn ledger(path: &Path) -> Check {
 }
 
 /// Whether the ledger's key is there, and can read what is encrypted.
-fn key(ledger: &Path, place: &KeyPlace, loaded: &Result<LedgerKey, KeyError>) -> Check {
+fn key(ledger: &Path, place: &KeyLocation, loaded: &Result<LedgerKey, KeyError>) -> Check {
     let topic = Topic("key", "key of the ledger");
     let shown = place.path().display();
     let signer = match audit_signer(ledger) {
         Ok(signer) => signer,
         Err(error) => return topic.of_error(&error),
     };
-    let not_here = |why| topic.warn(NotHere { signer, why }.to_string(), NOT_HERE_FIX);
+    let not_here = |why| topic.warn(KeyNotFound { signer, why }.to_string(), NOT_HERE_FIX);
     let key = match loaded {
         Ok(key) => key,
         Err(KeyError::Missing { .. }) if signer.is_none() => {

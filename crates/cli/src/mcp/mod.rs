@@ -3,6 +3,7 @@
 //! A proxy to the daemon of the state directory; where none runs, it runs one for its own lifetime.
 
 mod daemon;
+mod directory;
 mod proxy;
 
 use crate::cli::{Common, McpArgs};
@@ -35,6 +36,7 @@ pub(crate) async fn run(
         codex_bin: args.codex_bin,
         workdir: None,
         listen: None,
+        started_in: None,
         environment,
     };
     let daemon = Arc::new(DaemonHandle::new(source, stop.clone()));

@@ -1,9 +1,10 @@
 //! Forwards what needs tasks to the daemon's `/mcp`, each request by itself, and outlives the daemon where that is safe.
 
 use super::daemon::DaemonHandle;
+use super::directory;
 use crate::client::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 use bridge_core::deadline::after;
-use bridge_front::mcp::{Backend, CallTraits, refused};
+use bridge_front::mcp::{Backend, CallTraits, DIRECTORY_META, refused};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ErrorCode,
     ListResourcesResult, ProgressNotificationParam, ReadResourceRequestParams,
@@ -46,7 +47,10 @@ impl Backend for Proxy {
     ) -> Result<CallToolResponse, ErrorData> {
         let traits = CallTraits::of(&request);
         let params = json!({"name": request.name, "arguments": request.arguments});
-        let call = ForwardedCall::new("tools/call", Some(&request.name), params, traits);
+        let mut call = ForwardedCall::new("tools/call", Some(&request.name), params, traits);
+        if traits.starts {
+            call.directory = directory::of(&context.peer).await;
+        }
         match self.forward::<CallToolResult>(call, &context).await {
             Ok(result) => Ok(result.into()),
             Err(ForwardError::Refused(error)) => Err(error),
@@ -82,6 +86,7 @@ impl Backend for Proxy {
 
 const READ: CallTraits = CallTraits {
     repeatable: true,
+    starts: false,
     wait: None,
 };
 
@@ -91,6 +96,8 @@ struct ForwardedCall<'a> {
     name: Option<&'a str>,
     params: Value,
     traits: CallTraits,
+    /// Where the client works, for a task that is started.
+    directory: Option<String>,
 }
 
 impl<'a> ForwardedCall<'a> {
@@ -100,6 +107,7 @@ impl<'a> ForwardedCall<'a> {
             name,
             params,
             traits,
+            directory: None,
         }
     }
 
@@ -175,6 +183,10 @@ async fn ask(
     let mut meta = context.meta.clone();
     meta.set_protocol_version(MCP_VERSION);
     meta.set_client_capabilities(ClientCapabilities::default());
+    if let Some(directory) = &call.directory {
+        let meta = &mut meta.0.0;
+        meta.insert(DIRECTORY_META.to_owned(), json!(directory));
+    }
     let mut params = call.params.clone();
     params["_meta"] = json!(meta);
     let request =

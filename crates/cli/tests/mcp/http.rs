@@ -1,6 +1,6 @@
 //! Streamable HTTP on the daemon's TCP door: what a token's scopes let its holder do, and whose session is whose.
 
-use crate::rig::Client;
+use crate::rig::{Client, TestClient};
 use crate::world::{Daemon, World, within};
 use rmcp::ServiceExt;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -54,7 +54,11 @@ impl Served {
         let config =
             StreamableHttpClientTransportConfig::with_uri(self.url.as_str()).auth_header(token);
         let transport = StreamableHttpClientTransport::from_config(config);
-        Client(within("the handshake", ().serve(transport)).await.unwrap())
+        Client(
+            within("the handshake", TestClient::default().serve(transport))
+                .await
+                .unwrap(),
+        )
     }
 
     /// One raw request; its status and its head.

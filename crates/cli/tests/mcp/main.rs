@@ -9,6 +9,7 @@
 mod ancestor;
 mod conformance;
 mod daemon;
+mod hermes;
 mod http;
 mod inspector;
 mod kit;

@@ -1,15 +1,43 @@
 //! A client of the official SDK, and the stdio server that it starts.
+#![expect(deprecated, reason = "clients of older revisions offer roots")]
 
 use crate::world::{Lines, World, within};
-use rmcp::model::{CallToolRequestParams, CallToolResult};
-use rmcp::service::RunningService;
-use rmcp::{RoleClient, ServiceExt};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientConfig, ListRootsResult, Root, RootsCapabilities,
+};
+use rmcp::service::{RequestContext, RunningService};
+use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::Child;
 
 /// A client, whichever way it is connected.
-pub(crate) struct Client(pub(crate) RunningService<RoleClient, ()>);
+pub(crate) struct Client(pub(crate) RunningService<RoleClient, TestClient>);
+
+/// A client with these roots; it offers none if there are none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TestClient {
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+impl ClientHandler for TestClient {
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        let uri = |path: &PathBuf| Root::new(format!("file://{}", path.display()));
+        Ok(ListRootsResult::new(self.roots.iter().map(uri).collect()))
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let mut info = ClientConfig::default();
+        if !self.roots.is_empty() {
+            info.capabilities.roots = Some(RootsCapabilities::default());
+        }
+        info
+    }
+}
 
 /// `codex-bridge mcp` and the client that started it.
 pub(crate) struct Mcp {
@@ -20,12 +48,18 @@ pub(crate) struct Mcp {
 
 impl Mcp {
     pub(crate) async fn start(world: &World) -> Self {
+        Self::start_in(world, world.path(), TestClient::default()).await
+    }
+
+    /// The same, started in this directory by this client.
+    pub(crate) async fn start_in(world: &World, directory: &Path, client: TestClient) -> Self {
         let mut command = world.command(&["mcp"]);
+        command.current_dir(directory);
         command.stdin(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let log = Lines::of(child.stderr.take().unwrap());
-        let client = within("the handshake", ().serve((stdout, stdin)))
+        let client = within("the handshake", client.serve((stdout, stdin)))
             .await
             .unwrap();
         Self {

@@ -164,3 +164,28 @@ async fn mid_turn_message_queues_or_steers() {
         assert_eq!(daemon.stop().await, Some(0));
     }
 }
+
+/// Callers that name no context and expect memory have it where the operator says so, each peer its own.
+#[tokio::test]
+async fn default_context_per_peer_remembers() {
+    for (keys, memory) in [("", 1), ("[a2a]\ndefault_context = 'per-peer'\n", 2)] {
+        let world = World::with_settings(&format!("{SERVED}{keys}")).await;
+        let daemon = world.daemon().await;
+        let (ann, bob) = (
+            Agent::new(&world, "ann").await,
+            Agent::new(&world, "bob").await,
+        );
+        let first = ann.send(said("1", "first echo:one", &json!({}))).await;
+        bob.send(said("1", "of bob echo:two", &json!({}))).await;
+        let second = ann.send(said("2", "second echo:three", &json!({}))).await;
+        assert_eq!(answers(&second), ["three"]);
+        assert_eq!(world.shown_with("second").len(), memory, "{keys}");
+        let one_context = first["contextId"] == second["contextId"];
+        assert_eq!(one_context, memory == 2, "{first:#} {second:#}");
+        // A context that is named is another one.
+        let named = said("3", "third echo:four", &json!({"contextId": "c"}));
+        ann.send(named).await;
+        assert_eq!(world.shown_with("third").len(), 1, "{keys}");
+        assert_eq!(daemon.stop().await, Some(0));
+    }
+}

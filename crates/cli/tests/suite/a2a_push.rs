@@ -134,10 +134,10 @@ async fn p15_receiver_catches_up_after_outage() {
 #[tokio::test]
 async fn p15_push_survives_crash_around_intent() {
     for (n, point) in [
-        "delivery_begin.before#2",
-        "delivery_begin.after#3",
-        "delivery_end.before#2",
-        "delivery_end.after#3",
+        "notify_begin.before#2",
+        "notify_begin.after#3",
+        "notify_end.before#2",
+        "notify_end.after#3",
     ]
     .into_iter()
     .enumerate()

@@ -101,6 +101,8 @@ pub(crate) async fn end(mut stream: CodexStream) -> TurnEnd {
                 TurnEvent::Lost { why } => panic!("{why}"),
                 TurnEvent::Named { .. }
                 | TurnEvent::Alive
+                | TurnEvent::Raw(_)
+                | TurnEvent::Stderr(_)
                 | TurnEvent::Item(_)
                 | TurnEvent::Text(_)
                 | TurnEvent::Retrying { .. }

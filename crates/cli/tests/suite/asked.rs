@@ -162,6 +162,8 @@ impl Turn {
                     over @ (TurnEvent::Ended(_) | TurnEvent::Lost { .. }) => panic!("{over:?}"),
                     TurnEvent::Named { .. }
                     | TurnEvent::Alive
+                    | TurnEvent::Raw(_)
+                    | TurnEvent::Stderr(_)
                     | TurnEvent::Item(_)
                     | TurnEvent::Text(_)
                     | TurnEvent::Retrying { .. }

@@ -260,6 +260,19 @@ async fn check(api: &ScriptedApi, cases: &[Case<'_>]) {
     }
 }
 
+/// A task may have several messages, of which the first ones are over.
+#[tokio::test]
+async fn task_watch_outlives_finished_message() {
+    let api = working();
+    let mut over = message("done", "it was answered", Some("the first answer"));
+    over["worth_waiting"] = json!(false);
+    api.says("state", &over);
+    ends(&api);
+    let ended = run(&api, &["watch", "codex-0123456789ab"]).await;
+    assert_eq!(ended.stdout, "all done\n", "{ended:?}");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 fn working_task() -> Value {
     let task = json!({"task_id": "codex-0123456789ab", "status": "working", "prompt_summary": "do it", "pending_requests": []});
     json!({"success": true, "task": task})

@@ -190,7 +190,7 @@ async fn nonzero_exit_code_surfaces_in_reply() {
     assert!(told[0].contains("boom: no such luck"), "{told:?}");
     chat.says("slow");
     let told = chat.bubbles(2).await;
-    assert!(told[1].contains("timed out after 8s"), "{told:?}");
+    assert!(told[1].contains("timed out after 8s (exit=-1)"), "{told:?}");
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(chat.texts().len(), 2);
     assert_eq!(chat.world.processes(), []);

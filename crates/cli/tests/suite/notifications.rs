@@ -176,9 +176,9 @@ async fn webhook_retry_reuses_its_id_after_crash() {
 #[tokio::test]
 async fn a_notification_survives_deaths_around_its_intent() {
     for point in [
-        "delivery_begin.before",
-        "delivery_begin.after",
-        "delivery_end.before",
+        "notify_begin.before",
+        "notify_begin.after",
+        "notify_end.before",
     ] {
         let (world, listener, target) = hooked("").await;
         let mut command = world.command(&["run"]);
@@ -190,7 +190,7 @@ async fn a_notification_survives_deaths_around_its_intent() {
             json!({"prompt": "echo:done", "notify_target": target}),
         )
         .await;
-        if point == "delivery_end.before" {
+        if point == "notify_end.before" {
             called(&listener).await.answer("200 OK").await;
         }
         within(point, doomed.ended()).await;
@@ -267,6 +267,49 @@ async fn notify_command_receives_task_on_stdin() {
         !env.contains("MY_SECRET") && !env.contains("CODEX_"),
         "{env}"
     );
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// What follows the scheme is data: it is on standard input and in no argument.
+#[tokio::test]
+async fn other_senders_are_mapped_by_scheme() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("told");
+    let script = format!(
+        "cat >> {}; echo \"$@\" > {}.args",
+        file.display(),
+        file.display()
+    );
+    let command = format!(
+        "[[notify.command]]\nname = \"send\"\nargv = [\"/bin/sh\", \"-c\", {script:?}]\n[notify.schemes]\nfeishu = \"command:send\"\n"
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let secret = place.path().join("secret");
+    std::fs::write(&secret, format!("whsec_{}\n", STANDARD.encode(KEY))).unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = format!(
+        "[notify]\nwebhook_secret_file = {secret:?}\nallow_origins = [{origin:?}]\n{command}telegram = \"webhook:{origin}/t\"\n"
+    );
+    let world = World::with_settings(&settings).await;
+    let daemon = world.daemon().await;
+    let target = |target: &str| json!({"prompt": "echo:done", "notify_target": target});
+    let id = start(&world, target("feishu:oc_1 $(id)")).await;
+    notified(&world, &id, "sent").await;
+    let told: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(told["scheme"], "feishu", "{told:#}");
+    assert_eq!(told["address"], "oc_1 $(id)", "{told:#}");
+    assert!(told["text"].as_str().unwrap().contains(&id), "{told:#}");
+    let args = std::fs::read_to_string(format!("{}.args", file.display())).unwrap();
+    assert_eq!(args.trim(), "", "nothing is an argument");
+    let id = start(&world, target("telegram:-100123")).await;
+    let call = called(&listener).await;
+    check_signature(&call);
+    let told: Value = serde_json::from_str(&call.body).unwrap();
+    assert_eq!(told["address"], "-100123", "{told:#}");
+    assert!(told["text"].as_str().unwrap().contains(&id), "{told:#}");
+    call.answer("200 OK").await;
+    notified(&world, &id, "sent").await;
     assert_eq!(daemon.stop().await, Some(0));
 }
 

@@ -114,7 +114,7 @@ async fn threat_15_unsafe_state_directory_is_rejected() {
     let world = World::new().await;
     let at = |name: &str| world.path().join(name);
     std::fs::create_dir(at("open")).unwrap();
-    chmod(&at("open"), 0o750);
+    chmod(&at("open"), 0o757);
     std::fs::create_dir(at("real")).unwrap();
     chmod(&at("real"), 0o700);
     std::os::unix::fs::symlink(at("real"), at("link")).unwrap();

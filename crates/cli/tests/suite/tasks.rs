@@ -148,7 +148,7 @@ async fn task_start_rejects_invalid_arguments() {
         ),
         (
             json!({"prompt": "x", "notify_target": "feishu:1"}),
-            "unknown notify target",
+            "set the key `notify.schemes.feishu`",
         ),
         (
             json!({"prompt": "x", "notify_target": "command:none"}),
@@ -383,8 +383,11 @@ async fn task_approval_is_answered_by_code() {
         let path = format!("/v1/tasks/{id}/respond");
         let (status, said) = post(&world, &path, json!({"request_id": "nope"})).await;
         assert_eq!(status, 404);
-        let words = format!("No pending Codex request 'nope' for task {id}.");
-        assert_eq!(said["detail"], json!(words));
+        let code = asked["code"].as_str().unwrap();
+        let words =
+            format!("No pending Codex request 'nope' for task {id}. Codex waits for '{code}'");
+        let detail = said["detail"].as_str().unwrap();
+        assert!(detail.starts_with(&words), "{detail}");
         let body = json!({"request_id": asked["code"], "decision": decision});
         let (status, said) = post(&world, &path, body).await;
         assert_eq!(status, 200, "{said:#}");

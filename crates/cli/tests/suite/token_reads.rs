@@ -145,6 +145,26 @@ async fn f1_token_tasks_read_no_secret() {
     daemon.stop().await;
 }
 
+#[tokio::test]
+async fn owner_token_may_name_any_directory() {
+    let place = outside_every_sandbox();
+    let (world, daemon) = world("").await;
+    let args = json!({"prompt": "shell:pwd ;; echo:done", "cwd": place.path()});
+    let boss = Holder::new(&world, "boss", "read,control,admin").await;
+    let ended = boss.start(&world, &args).await;
+    assert_eq!(ended["answer"], "done", "{ended:#}");
+    assert_eq!(ended["cwd"], json!(place.path().canonicalize().unwrap()));
+    let agent = Holder::new(&world, "agent", "read,control").await;
+    let (status, refused) = agent.post("/v1/tasks", &args).await;
+    assert_eq!(status, 403, "{refused}");
+    let why = refused["detail"].as_str().unwrap();
+    assert!(why.contains("the key `tasks.roots`"), "{why}");
+    let home = json!({"prompt": "x", "cwd": "~", "sandbox": "workspace-write"});
+    let (status, refused) = boss.post("/v1/tasks", &home).await;
+    assert_eq!(status, 422, "what the local owner may not have: {refused}");
+    daemon.stop().await;
+}
+
 /// What is looked for above would have been found.
 #[tokio::test]
 async fn f1_accepting_operators_give_the_disk_away() {

@@ -165,14 +165,14 @@ fn written(fold: &mut TurnFold, item: &str, text: &str) -> TextUpdate {
 fn text_reports_extent_and_phase() {
     let message = |text: &str| json!({"item": {"type": "agentMessage", "id": "b", "text": text, "phase": "commentary"}});
     let mut fold = fold();
-    let told = |fold: &mut TurnFold, item: &str, text: &str| {
+    let update = |fold: &mut TurnFold, item: &str, text: &str| {
         let spoken = written(fold, item, text);
         (spoken.extent, spoken.phase, spoken.text)
     };
-    let joined = told(&mut fold, "a", "tial");
+    let joined = update(&mut fold, "a", "tial");
     assert_eq!(joined, (Extent::Middle, Phase::Unmarked, "tial".to_owned()));
     fold.apply(&notice("item/started", message("")));
-    let begun = told(&mut fold, "b", "I look");
+    let begun = update(&mut fold, "b", "I look");
     let aside = Phase::Commentary;
     assert_eq!(begun, (Extent::Head, aside, "I look".to_owned()));
     let ended = notice("item/completed", message("I look first"));

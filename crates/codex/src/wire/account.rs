@@ -5,20 +5,20 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A value that must not be printed. It is written to Codex and nowhere else.
+/// An API key. It is written to Codex and never printed.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct ApiKey(String);
 
-impl Secret {
+impl ApiKey {
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(***)")
+        f.write_str("ApiKey(***)")
     }
 }
 
@@ -49,7 +49,6 @@ impl AccountReadResponse {
 pub struct Account {
     /// `apiKey`, `chatgpt`, …
     pub r#type: String,
-    pub email: Option<String>,
     pub plan_type: Option<String>,
 }
 
@@ -61,7 +60,7 @@ pub struct Account {
     rename_all_fields = "camelCase"
 )]
 pub enum LoginStartParams {
-    ApiKey { api_key: Secret },
+    ApiKey { api_key: ApiKey },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -99,11 +98,8 @@ pub struct ThreadTokenUsage {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimits {
-    pub limit_id: Option<String>,
     pub primary: Option<RateLimitWindow>,
     pub secondary: Option<RateLimitWindow>,
-    /// Set when a limit is the reason why calls fail; Codex's word for which one.
-    pub rate_limit_reached_type: Option<String>,
 }
 
 impl RateLimits {
@@ -125,7 +121,6 @@ pub struct RateLimitWindow {
     pub used_percent: i64,
     /// Unix seconds.
     pub resets_at: Option<i64>,
-    pub window_duration_mins: Option<i64>,
 }
 
 #[cfg(test)]
@@ -136,7 +131,7 @@ mod tests {
     #[test]
     fn the_key_is_written_but_never_printed() {
         let params = LoginStartParams::ApiKey {
-            api_key: Secret::new("sk-very-secret"),
+            api_key: ApiKey::new("sk-very-secret"),
         };
         assert!(!format!("{params:?}").contains("sk-"));
         assert_eq!(

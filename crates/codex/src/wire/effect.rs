@@ -5,10 +5,11 @@
 
 use super::item::FileUpdate;
 use super::server_request::{
-    CommandApproval, FileChangeApproval, PermissionsApproval, RequestKind, ServerRequest,
+    CommandApproval, Elicitation, FileChangeApproval, PermissionsApproval, RequestKind,
+    ServerRequest,
 };
 use super::values::CommandApprovalKind;
-use bridge_core::rules::Effect;
+use bridge_core::rules::{Effect, McpTool};
 use serde_json::Value;
 
 /// The facts of a question; `changes` are the files of the item that it is about.
@@ -17,6 +18,7 @@ pub fn effect(request: &ServerRequest, changes: Option<&[FileUpdate]>) -> Effect
         RequestKind::Command(asked) => command(asked),
         RequestKind::FileChange(asked) => files(asked, changes.unwrap_or_default()),
         RequestKind::Permissions(asked) => permissions(asked),
+        RequestKind::Elicitation(asked) if asked.tool_approval().is_some() => mcp_tool(asked),
         RequestKind::LegacyExec(_)
         | RequestKind::LegacyPatch(_)
         | RequestKind::UserInput(_)
@@ -94,6 +96,27 @@ fn permissions(asked: &PermissionsApproval) -> Effect {
     }
 }
 
+fn mcp_tool(asked: &Elicitation) -> Effect {
+    Effect {
+        mcp_tool: Some(Box::new(McpTool {
+            server: asked.server_name.clone(),
+            tool: tool_name(asked).map(str::to_owned),
+        })),
+        ..Effect::default()
+    }
+}
+
+/// The tool's name is nowhere but in the sentence that Codex 0.166 makes of it. Whatever else stands there is no name,
+/// and neither is one that could end the quotes: a server chooses the names of its tools.
+fn tool_name(asked: &Elicitation) -> Option<&str> {
+    let server = &asked.server_name;
+    let before = format!("Allow the {server} MCP server to run tool \"");
+    let name = asked.message.as_deref()?.strip_prefix(&before)?;
+    let name = name.strip_suffix("\"?")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
+    (!name.is_empty() && name.chars().all(plain)).then_some(name)
+}
+
 /// The paths that are asked for; `None` when there is anything else than plain paths.
 fn places(file_system: &Value) -> Option<Vec<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -165,6 +188,37 @@ mod tests {
                 .beyond
                 .is_some()
         );
+    }
+
+    #[test]
+    fn tool_approval_names_server_and_tool() {
+        let asked = |message: &str, meta: Value| {
+            let params =
+                json!({"serverName": "mine", "mode": "form", "message": message, "_meta": meta});
+            of("mcpServer/elicitation/request", params, &[])
+        };
+        let approval = || json!({"codex_approval_kind": "mcp_tool_call"});
+        let known = asked(
+            "Allow the mine MCP server to run tool \"list_peers\"?",
+            approval(),
+        );
+        let tool = known.mcp_tool.unwrap();
+        assert_eq!(
+            (tool.server.as_str(), tool.tool.as_deref()),
+            ("mine", Some("list_peers"))
+        );
+        assert_eq!((known.beyond, known.escalated), (None, true));
+        for other in [
+            "Allow the other MCP server to run tool \"list_peers\"?",
+            "Allow the mine MCP server to run tool \"a\" or \"b\"?",
+            "Allow the mine MCP server to run tool \"\"?",
+            "Run list_peers?",
+        ] {
+            let tool = asked(other, approval()).mcp_tool.unwrap();
+            assert_eq!(tool.tool, None, "{other}");
+        }
+        let form = asked("Allow the mine MCP server to run tool \"x\"?", Value::Null);
+        assert!(form.mcp_tool.is_none() && form.beyond.is_some());
     }
 
     #[test]

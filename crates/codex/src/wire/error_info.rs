@@ -5,36 +5,11 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// `codexErrorInfo`: a word, or an object with one key and perhaps an HTTP status.
+/// `codexErrorInfo`: a word, or an object with one key and perhaps an HTTP status. Codex may give none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum ErrorInfo {
-    /// Codex gave none.
-    #[default]
-    Absent,
-    ContextWindowExceeded,
-    SessionBudgetExceeded,
-    UsageLimitExceeded,
-    RateLimitExceeded,
-    ServerOverloaded,
-    ModelNotFound,
-    InternalServerError,
-    Unauthorized,
-    BadRequest,
-    SandboxError,
-    HttpConnectionFailed {
-        status: Option<u16>,
-    },
-    ResponseStreamConnectionFailed {
-        status: Option<u16>,
-    },
-    ResponseStreamDisconnected {
-        status: Option<u16>,
-    },
-    ResponseTooManyFailedAttempts {
-        status: Option<u16>,
-    },
-    /// Codex's word `other`, or a name we do not know.
-    Other(String),
+pub struct ErrorInfo {
+    name: Option<String>,
+    status: Option<u16>,
 }
 
 /// The kind of error, by its name, status and text.
@@ -59,21 +34,21 @@ pub enum ClassHint {
     Other,
 }
 
-impl ErrorInfo {
-    /// Names that come as a plain word.
-    pub const WORDS: &'static [&'static str] = &[
-        "contextWindowExceeded",
-        "sessionBudgetExceeded",
-        "usageLimitExceeded",
-        "rateLimitExceeded",
-        "serverOverloaded",
-        "modelNotFound",
-        "internalServerError",
-        "unauthorized",
-        "badRequest",
-        "sandboxError",
-    ];
+/// Names that come as a plain word, and what they mean.
+const WORDS: [(&str, ClassHint); 10] = [
+    ("contextWindowExceeded", ClassHint::ContextWindow),
+    ("sessionBudgetExceeded", ClassHint::UsageLimit),
+    ("usageLimitExceeded", ClassHint::UsageLimit),
+    ("rateLimitExceeded", ClassHint::RateLimited),
+    ("serverOverloaded", ClassHint::ServerError),
+    ("modelNotFound", ClassHint::BadRequest),
+    ("internalServerError", ClassHint::ServerError),
+    ("unauthorized", ClassHint::Auth),
+    ("badRequest", ClassHint::BadRequest),
+    ("sandboxError", ClassHint::Sandbox),
+];
 
+impl ErrorInfo {
     /// Names that come as the one key of an object with `httpStatusCode`.
     pub const OBJECTS: &'static [&'static str] = &[
         "httpConnectionFailed",
@@ -82,66 +57,50 @@ impl ErrorInfo {
         "responseTooManyFailedAttempts",
     ];
 
+    /// Names that come as a plain word.
+    pub fn words() -> Vec<&'static str> {
+        WORDS.iter().map(|(word, _)| *word).collect()
+    }
+
+    /// A name without an HTTP status.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            status: None,
+        }
+    }
+
     /// Sorts the error. 0.166 says `other` for HTTP 400, context overflow and a broken stream, so
     /// `message` is looked at where its words are Codex's own and cannot be a model's.
     pub fn class_hint(&self, message: &str) -> ClassHint {
-        match self {
-            Self::ContextWindowExceeded => ClassHint::ContextWindow,
-            Self::UsageLimitExceeded | Self::SessionBudgetExceeded => ClassHint::UsageLimit,
-            Self::RateLimitExceeded => ClassHint::RateLimited,
-            Self::ServerOverloaded | Self::InternalServerError => ClassHint::ServerError,
-            Self::Unauthorized => ClassHint::Auth,
-            Self::BadRequest | Self::ModelNotFound => ClassHint::BadRequest,
-            Self::SandboxError => ClassHint::Sandbox,
-            Self::HttpConnectionFailed { status }
-            | Self::ResponseStreamConnectionFailed { status }
-            | Self::ResponseStreamDisconnected { status }
-            | Self::ResponseTooManyFailedAttempts { status } => {
-                status.map_or(ClassHint::Stream, hint_of_status)
-            }
-            Self::Absent | Self::Other(_) => hint_of_message(message),
+        let name = self.name.as_deref().unwrap_or_default();
+        let word = WORDS.iter().find(|(word, _)| *word == name);
+        match (word, self.status) {
+            (Some((_, hint)), _) => *hint,
+            (None, Some(status)) => hint_of_status(status),
+            (None, None) if Self::OBJECTS.contains(&name) => ClassHint::Stream,
+            (None, None) => hint_of_message(message),
         }
     }
 
     fn from_value(value: &Value) -> Self {
         match value {
-            Value::Null => Self::Absent,
-            Value::String(word) => Self::from_word(word),
+            Value::Null => Self::default(),
+            Value::String(word) => Self::named(word),
             Value::Object(object) => match object.iter().next() {
                 Some((name, detail)) => Self::from_object(name, detail),
-                None => Self::Other(value.to_string()),
+                None => Self::named(value.to_string()),
             },
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) => Self::Other(value.to_string()),
-        }
-    }
-
-    fn from_word(word: &str) -> Self {
-        match word {
-            "contextWindowExceeded" => Self::ContextWindowExceeded,
-            "sessionBudgetExceeded" => Self::SessionBudgetExceeded,
-            "usageLimitExceeded" => Self::UsageLimitExceeded,
-            "rateLimitExceeded" => Self::RateLimitExceeded,
-            "serverOverloaded" => Self::ServerOverloaded,
-            "modelNotFound" => Self::ModelNotFound,
-            "internalServerError" => Self::InternalServerError,
-            "unauthorized" => Self::Unauthorized,
-            "badRequest" => Self::BadRequest,
-            "sandboxError" => Self::SandboxError,
-            other => Self::Other(other.to_owned()),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) => Self::named(value.to_string()),
         }
     }
 
     fn from_object(name: &str, detail: &Value) -> Self {
-        let status = detail
-            .get("httpStatusCode")
-            .and_then(Value::as_u64)
-            .and_then(|code| u16::try_from(code).ok());
-        match name {
-            "httpConnectionFailed" => Self::HttpConnectionFailed { status },
-            "responseStreamConnectionFailed" => Self::ResponseStreamConnectionFailed { status },
-            "responseStreamDisconnected" => Self::ResponseStreamDisconnected { status },
-            "responseTooManyFailedAttempts" => Self::ResponseTooManyFailedAttempts { status },
-            other => Self::Other(other.to_owned()),
+        let status = detail.get("httpStatusCode").and_then(Value::as_u64);
+        let status = status.filter(|_| Self::OBJECTS.contains(&name));
+        Self {
+            name: Some(name.to_owned()),
+            status: status.and_then(|code| u16::try_from(code).ok()),
         }
     }
 }
@@ -233,35 +192,45 @@ mod tests {
 
     #[test]
     fn reads_words_objects_and_surprises() {
-        assert_eq!(read(json!("unauthorized")), ErrorInfo::Unauthorized);
+        assert_eq!(
+            read(json!("unauthorized")),
+            ErrorInfo::named("unauthorized")
+        );
         assert_eq!(
             read(json!({"httpConnectionFailed": {"httpStatusCode": 401}})),
-            ErrorInfo::HttpConnectionFailed { status: Some(401) }
+            ErrorInfo {
+                status: Some(401),
+                ..ErrorInfo::named("httpConnectionFailed")
+            }
         );
         assert_eq!(
             read(json!({"responseStreamDisconnected": {"httpStatusCode": null}})),
-            ErrorInfo::ResponseStreamDisconnected { status: None }
+            ErrorInfo::named("responseStreamDisconnected")
         );
-        assert_eq!(read(json!(null)), ErrorInfo::Absent);
+        assert_eq!(read(json!(null)), ErrorInfo::default());
         for odd in [
             json!("new"),
             json!({}),
             json!([1]),
             json!({"new": 1}),
             json!(true),
+            json!({"new": {"httpStatusCode": 401}}),
         ] {
-            assert!(matches!(read(odd), ErrorInfo::Other(_)));
+            let odd = read(odd);
+            assert!(odd.name.is_some());
+            assert_eq!(odd.class_hint(""), ClassHint::Other, "{odd:?}");
         }
         assert_eq!(
             read(json!({"httpConnectionFailed": {"httpStatusCode": 99_999}})),
-            ErrorInfo::HttpConnectionFailed { status: None }
+            ErrorInfo::named("httpConnectionFailed")
         );
     }
 
     #[test]
-    fn every_listed_name_has_a_variant() {
-        for word in ErrorInfo::WORDS {
-            assert!(!matches!(read(json!(word)), ErrorInfo::Other(_)), "{word}");
+    fn every_listed_name_has_a_class() {
+        for word in ErrorInfo::words() {
+            let hint = read(json!(word)).class_hint("");
+            assert_ne!(hint, ClassHint::Other, "{word}");
         }
         for name in ErrorInfo::OBJECTS {
             let info = read(json!({*name: {"httpStatusCode": 500}}));

@@ -193,7 +193,6 @@ pub struct CollabAgentToolCall {
 pub struct SubAgentActivity {
     pub id: ItemId,
     pub kind: String,
-    pub agent_path: Option<String>,
 }
 
 /// The result of a function that a client ran.
@@ -217,11 +216,8 @@ pub struct ImageView {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct ImageGeneration {
     pub id: ItemId,
-    /// Codex writes the image there by itself.
-    pub saved_path: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -8,16 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::account::{
     AccountReadParams, AccountReadResponse, LoginStartParams, LoginStartResponse,
 };
-use super::config::SandboxPolicy;
 use super::config::{ConfigReadParams, ConfigReadResponse};
 use super::thread::{
     Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
-    ThreadResumed, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams,
-    ThreadUnsubscribeResponse, TurnsPage,
+    ThreadResumed, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPage,
 };
-use super::turn::Turn;
-use super::turn::UserInput;
-use super::values::ApprovalPolicy;
+use super::turn::{Turn, UserInput};
 use bridge_core::value::{ClientId, ThreadId, TurnId};
 
 /// For what Codex answers from memory. Measured answers take milliseconds; a burst may lose a
@@ -79,8 +75,6 @@ methods! {
     ThreadResume = "thread/resume" (ThreadResumeParams) -> ThreadResumed, OPEN_MS;
     ThreadRead = "thread/read" (ThreadReadParams) -> ThreadReadResponse, HISTORY_MS;
     ThreadTurnsList = "thread/turns/list" (ThreadTurnsListParams) -> TurnsPage, HISTORY_MS;
-    /// Stops the notifications of a thread on this connection; the writer is kept.
-    ThreadUnsubscribe = "thread/unsubscribe" (ThreadIdParams) -> ThreadUnsubscribeResponse, QUICK_MS;
     /// Unloads the thread and frees its MCP servers; it can not be resumed until unarchived.
     ThreadArchive = "thread/archive" (ThreadIdParams) -> Empty, HISTORY_MS;
     /// Brings an archived thread back; it is not loaded by that, so nobody holds its writer.
@@ -117,7 +111,6 @@ impl InitializeParams {
         Self {
             client_info: ClientInfo {
                 name: name.to_owned(),
-                title: None,
                 version: version.to_owned(),
             },
             capabilities: Capabilities {
@@ -131,8 +124,6 @@ impl InitializeParams {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClientInfo {
     pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
     pub version: String,
 }
 
@@ -159,37 +150,8 @@ pub struct TurnStartParams {
     pub thread_id: ThreadId,
     pub input: Vec<UserInput>,
     /// Comes back as `clientId` of the user message, also after a crash.
-    #[serde(
-        rename = "clientUserMessageId",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub client_id: Option<ClientId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_policy: Option<SandboxPolicy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<ApprovalPolicy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<String>,
-}
-
-impl TurnStartParams {
-    /// A turn with the thread's own settings.
-    pub fn new(thread_id: ThreadId, client_id: ClientId, input: Vec<UserInput>) -> Self {
-        Self {
-            thread_id,
-            input,
-            client_id: Some(client_id),
-            cwd: None,
-            sandbox_policy: None,
-            approval_policy: None,
-            model: None,
-            effort: None,
-        }
-    }
+    #[serde(rename = "clientUserMessageId")]
+    pub client_id: ClientId,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -204,11 +166,8 @@ pub struct TurnSteerParams {
     /// Refused when another turn is active, so a late steer can not reach a stranger's turn.
     pub expected_turn_id: TurnId,
     pub input: Vec<UserInput>,
-    #[serde(
-        rename = "clientUserMessageId",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub client_id: Option<ClientId>,
+    #[serde(rename = "clientUserMessageId")]
+    pub client_id: ClientId,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -232,11 +191,11 @@ mod tests {
 
     #[test]
     fn serializes_exact_names_without_unset_fields() {
-        let params = TurnStartParams::new(
-            ThreadId::new("t"),
-            ClientId::new("m1.1"),
-            vec![UserInput::text("hi\n\"there\"")],
-        );
+        let params = TurnStartParams {
+            thread_id: ThreadId::new("t"),
+            input: vec![UserInput::text("hi\n\"there\"")],
+            client_id: ClientId::new("m1.1"),
+        };
         assert_eq!(
             serde_json::to_value(&params).unwrap(),
             json!({"threadId": "t", "clientUserMessageId": "m1.1",

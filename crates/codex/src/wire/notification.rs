@@ -112,7 +112,7 @@ pub struct ThreadSettingsUpdated {
     pub thread_settings: EffectiveSettings,
 }
 
-/// The part of it that is power.
+/// The part of it that decides what turns may do.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectiveSettings {
@@ -245,7 +245,6 @@ pub struct LoginCompleted {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountUpdated {
-    pub auth_mode: Option<String>,
     pub plan_type: Option<String>,
 }
 
@@ -314,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_and_malformed_are_told_apart() {
+    fn unknown_and_malformed_stay_distinct() {
         assert_eq!(
             Notification::parse("thread/queue/changed", &json!({"threadId": "t"})),
             Notification::Unknown {

@@ -38,7 +38,7 @@ pub struct RequestContext<'a> {
 impl ServerRequest {
     /// The text; the same for the same effect, in every life of Codex.
     pub fn shown(&self, context: &RequestContext<'_>) -> String {
-        let mut lines = RequestText::default();
+        let mut lines = RequestLines::default();
         match &self.kind {
             RequestKind::Command(request) => command(&mut lines, request, context),
             RequestKind::FileChange(request) => files(&mut lines, request, context),
@@ -93,7 +93,7 @@ impl ServerRequest {
     }
 }
 
-fn command(lines: &mut RequestText, request: &CommandApproval, context: &RequestContext<'_>) {
+fn command(lines: &mut RequestLines, request: &CommandApproval, context: &RequestContext<'_>) {
     let command = request.command.as_deref().unwrap_or("not told by Codex");
     match request.kind {
         Some(CommandApprovalKind::WriteStdin) => {
@@ -132,7 +132,7 @@ fn outside(sandbox: &str) -> String {
     format!("{sandbox}, and if accepted it may run outside of it")
 }
 
-fn files(lines: &mut RequestText, request: &FileChangeApproval, context: &RequestContext<'_>) {
+fn files(lines: &mut RequestLines, request: &FileChangeApproval, context: &RequestContext<'_>) {
     match context.changes.filter(|changes| !changes.is_empty()) {
         Some(changes) => {
             let list: Vec<String> = changes.iter().map(named).collect();
@@ -179,7 +179,7 @@ fn diff(changes: &[FileUpdate]) -> String {
 }
 
 fn permissions(
-    lines: &mut RequestText,
+    lines: &mut RequestLines,
     request: &PermissionsApproval,
     context: &RequestContext<'_>,
 ) {
@@ -189,7 +189,7 @@ fn permissions(
     lines.maybe("reason", request.reason.as_deref());
 }
 
-fn questions(lines: &mut RequestText, request: &UserInputRequest) {
+fn questions(lines: &mut RequestLines, request: &UserInputRequest) {
     for question in &request.questions {
         lines.put(
             &format!("question `{}`", plain(&question.id)),
@@ -212,7 +212,7 @@ fn questions(lines: &mut RequestText, request: &UserInputRequest) {
     }
 }
 
-fn elicitation(lines: &mut RequestText, request: &Elicitation) {
+fn elicitation(lines: &mut RequestLines, request: &Elicitation) {
     lines.put("MCP server", &request.server_name);
     lines.maybe("asks", request.message.as_deref());
     if let Some(about) = request.tool_approval() {
@@ -251,9 +251,9 @@ fn plain(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct RequestText(String);
+struct RequestLines(String);
 
-impl RequestText {
+impl RequestLines {
     fn put(&mut self, name: &str, value: &str) {
         self.put_within(name, value, MAX_PART_BYTES);
     }

@@ -2,7 +2,7 @@
 //!
 //! Every request is readable and answerable: what does not read is [`RequestKind::Unknown`], which
 //! can still be declined. The answers are built in `outcome.rs`, the sentences for people in
-//! `request_headline.rs`.
+//! `headline.rs`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,8 +21,8 @@ pub struct ServerRequest {
     /// The whole payload, for what people are shown and what a grant is bound to.
     pub params: Value,
     pub kind: RequestKind,
-    /// The thread that a request of an unknown kind names.
-    stray_thread: Option<ThreadId>,
+    /// Also of a kind that we do not know: a new kind of question still hangs the turn that asks it.
+    thread_id: Option<ThreadId>,
 }
 
 /// Declares the kinds that have params of interest, with the type that reads them.
@@ -138,8 +138,6 @@ pub struct UserInputRequest {
     pub turn_id: TurnId,
     pub item_id: ItemId,
     pub questions: Vec<UserQuestion>,
-    /// Codex goes on by itself after this time.
-    pub auto_resolution_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -253,7 +251,7 @@ impl ServerRequest {
     /// Reads a request; never fails.
     pub fn parse(id: RawId, method: String, params: Value) -> Self {
         let kind = RequestKind::parse(&method, &params);
-        let stray_thread = ["threadId", "conversationId"]
+        let thread_id = ["threadId", "conversationId"]
             .into_iter()
             .find_map(|key| params.get(key).and_then(Value::as_str))
             .map(ThreadId::new);
@@ -262,25 +260,15 @@ impl ServerRequest {
             method,
             params,
             kind,
-            stray_thread,
+            thread_id,
         }
     }
 
     /// The thread it belongs to; `None` concerns the whole process.
     pub fn thread_id(&self) -> Option<&ThreadId> {
         match &self.kind {
-            RequestKind::Command(request) => Some(&request.thread_id),
-            RequestKind::FileChange(request) => Some(&request.thread_id),
-            RequestKind::Permissions(request) => Some(&request.thread_id),
-            RequestKind::UserInput(request) => Some(&request.thread_id),
-            RequestKind::Elicitation(request) => Some(&request.thread_id),
-            RequestKind::ToolCall(request) => Some(&request.thread_id),
-            RequestKind::CurrentTime(request) => Some(&request.thread_id),
-            RequestKind::LegacyPatch(request) => Some(&request.conversation_id),
-            RequestKind::LegacyExec(request) => Some(&request.conversation_id),
-            // A new kind of question still hangs the turn that asks it.
-            RequestKind::Unknown { .. } => self.stray_thread.as_ref(),
             RequestKind::AuthRefresh(_) | RequestKind::Attestation => None,
+            _ => self.thread_id.as_ref(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::config::SandboxPolicy;
 use super::turn::Turn;
 use super::values::{
     ActiveFlag, ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode,
-    SortDirection, UnsubscribeStatus,
+    SortDirection,
 };
 use bridge_core::value::ThreadId;
 
@@ -24,8 +24,6 @@ pub struct Thread {
     pub turns: Vec<Turn>,
     pub cwd: Option<String>,
     pub cli_version: Option<String>,
-    #[serde(default)]
-    pub ephemeral: bool,
     pub history_mode: Option<HistoryMode>,
 }
 
@@ -110,9 +108,6 @@ pub struct ThreadSettings {
 pub struct ThreadStartParams {
     #[serde(flatten)]
     pub settings: ThreadSettings,
-    /// Not on disk: cheaper, but it can not be resumed or reconciled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ephemeral: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_mode: Option<HistoryMode>,
     /// Tools that this client runs; needs the experimental API. A thread keeps what it began with, also in a new
@@ -286,11 +281,6 @@ pub struct ThreadSettingsUpdateParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadIdParams {
     pub thread_id: ThreadId,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ThreadUnsubscribeResponse {
-    pub status: UnsubscribeStatus,
 }
 
 /// A response whose content nobody needs.

@@ -107,9 +107,6 @@ pub enum UserInput {
     LocalImage {
         path: String,
     },
-    Image {
-        url: String,
-    },
 }
 
 impl UserInput {

@@ -156,12 +156,6 @@ words! {
         WaitingOnUserInput = "waitingOnUserInput",
     }
 
-    UnsubscribeStatus = "ThreadUnsubscribeStatus" {
-        NotLoaded = "notLoaded",
-        NotSubscribed = "notSubscribed",
-        Unsubscribed = "unsubscribed",
-    }
-
     /// The subject of a command approval.
     CommandApprovalKind = "CommandExecutionApprovalKind" {
         Command = "command",

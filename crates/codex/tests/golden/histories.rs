@@ -77,7 +77,7 @@ fn a_400_is_recognised_by_its_body() {
         .thread
         .turns;
     let error = turns[2].error.as_ref().unwrap();
-    assert_eq!(error.info, ErrorInfo::Other("other".to_owned()));
+    assert_eq!(error.info, ErrorInfo::named("other"));
     assert_eq!(error.info.class_hint(&error.message), ClassHint::BadRequest);
     let found = ours(&turns, "m3.1", 1);
     assert_eq!(found.turn_id, turns[2].id);

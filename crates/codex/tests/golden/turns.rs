@@ -112,9 +112,9 @@ fn accepted_command_counts_as_effect() {
             2
         ))]
     );
-    let told: Vec<&str> = replay.news.iter().map(String::as_str).collect();
+    let news: Vec<&str> = replay.news.iter().map(String::as_str).collect();
     assert_eq!(
-        told[2..5],
+        news[2..5],
         [
             "Started!: running `echo hi`",
             "asks: run `echo hi` in /workdir (mock wants to escalate)",
@@ -209,7 +209,7 @@ fn a_failed_turn_says_why() {
         [TurnOutcome {
             error: Some(TurnError {
                 message: message.to_owned(),
-                info: ErrorInfo::InternalServerError,
+                info: ErrorInfo::named("internalServerError"),
                 details: None,
             }),
             ..ended(
@@ -221,7 +221,7 @@ fn a_failed_turn_says_why() {
         }]
     );
     assert_eq!(
-        ErrorInfo::Absent.class_hint(message),
+        ErrorInfo::default().class_hint(message),
         ClassHint::ServerError
     );
 }

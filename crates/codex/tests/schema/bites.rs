@@ -1,6 +1,6 @@
 //! The check must be able to fail.
 //!
-//! Each case doctors the real schema in one place and expects to be told so.
+//! Each case doctors the real schema in one place and expects a complaint about it.
 
 use serde_json::{Value, json};
 
@@ -79,9 +79,9 @@ const CASES: &[Case] = &[
         expected: "turn/steer.mood: codex requires it, we do not write it",
     },
     Case {
-        name: "ThreadStartParams",
-        doctor: |node| node["properties"]["ephemeral"]["type"] = json!("string"),
-        expected: "thread/start.ephemeral: we write boolean (true), codex takes something else",
+        name: "ThreadResumeParams",
+        doctor: |node| node["properties"]["excludeTurns"]["type"] = json!("string"),
+        expected: "thread/resume.excludeTurns: we write boolean (true), codex takes something else",
     },
     Case {
         name: "AskForApproval",
@@ -162,7 +162,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_drift_is_told() {
+fn every_kind_of_drift_is_reported() {
     let (_, schema) = install::schema();
     for case in CASES {
         let complaints = check::all(&doctored(&schema, case.name, case.doctor));

@@ -255,7 +255,7 @@ fn words(schema: &Schema) -> Vec<String> {
     let info = schema.definition("CodexErrorInfo");
     found.extend(lost(
         "CodexErrorInfo",
-        ErrorInfo::WORDS,
+        &ErrorInfo::words(),
         &info.map(Node::words).unwrap_or_default(),
     ));
     for name in ErrorInfo::OBJECTS {

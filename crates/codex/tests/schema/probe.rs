@@ -1,4 +1,4 @@
-//! A deserializer that walks our type instead of data: serde hands every struct's field names to
+//! A deserializer that walks our type instead of data: serde gives every struct's field names to
 //! `deserialize_struct`, and each of them must be in the schema with a fitting JSON type.
 //! So no list of the fields we read has to be kept anywhere.
 

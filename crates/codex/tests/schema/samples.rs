@@ -3,14 +3,14 @@
 //! The full samples are struct literals without `..`: a new field does not compile until it is
 //! here, and so is checked.
 
-use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::account::{AccountReadParams, ApiKey, LoginStartParams};
 use bridge_codex::wire::config::ConfigReadParams;
 use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
     Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
-    ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe,
-    TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
+    ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, TurnInterrupt,
+    TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::thread::{
     DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
@@ -73,22 +73,15 @@ fn every_input() -> Vec<UserInput> {
         UserInput::LocalImage {
             path: "/x.png".to_owned(),
         },
-        UserInput::Image {
-            url: "https://x".to_owned(),
-        },
     ]
 }
 
-fn turn_start(sandbox_policy: SandboxPolicy) -> Sample {
-    sample::<TurnStart>(TurnStartParams {
+fn settings_update(sandbox_policy: SandboxPolicy) -> Sample {
+    sample::<ThreadSettingsUpdate>(ThreadSettingsUpdateParams {
         thread_id: thread_id(),
-        input: every_input(),
-        client_id: Some(ClientId::new("c")),
-        cwd: text("/w"),
         sandbox_policy: Some(sandbox_policy),
         approval_policy: Some(ApprovalPolicy::Never),
-        model: text("m"),
-        effort: text("high"),
+        approvals_reviewer: Some(ApprovalsReviewer::User),
     })
 }
 
@@ -99,7 +92,6 @@ fn threads() -> Vec<Sample> {
     vec![
         sample::<ThreadStart>(ThreadStartParams {
             settings: full_settings(),
-            ephemeral: Some(true),
             history_mode: Some(HistoryMode::Legacy),
             dynamic_tools: vec![DynamicTool {
                 name: "ask".to_owned(),
@@ -129,7 +121,6 @@ fn threads() -> Vec<Sample> {
             cursor: text("c"),
             page: full_page(),
         }),
-        sample::<ThreadUnsubscribe>(by_id()),
         sample::<ThreadArchive>(by_id()),
         sample::<ThreadUnarchive>(by_id()),
         sample::<BackgroundTerminalsClean>(by_id()),
@@ -146,26 +137,26 @@ fn threads() -> Vec<Sample> {
 
 fn turns() -> Vec<Sample> {
     vec![
-        turn_start(SandboxPolicy::ReadOnly {
+        settings_update(SandboxPolicy::ReadOnly {
             network_access: true,
         }),
-        turn_start(SandboxPolicy::DangerFullAccess),
-        turn_start(SandboxPolicy::WorkspaceWrite {
+        settings_update(SandboxPolicy::DangerFullAccess),
+        settings_update(SandboxPolicy::WorkspaceWrite {
             writable_roots: vec!["/w".to_owned()],
             network_access: true,
             exclude_tmpdir_env_var: true,
             exclude_slash_tmp: true,
         }),
-        sample::<TurnStart>(TurnStartParams::new(
-            thread_id(),
-            ClientId::new("c"),
-            vec![],
-        )),
+        sample::<TurnStart>(TurnStartParams {
+            thread_id: thread_id(),
+            input: every_input(),
+            client_id: ClientId::new("c"),
+        }),
         sample::<TurnSteer>(TurnSteerParams {
             thread_id: thread_id(),
             expected_turn_id: TurnId::new("u"),
             input: every_input(),
-            client_id: Some(ClientId::new("c")),
+            client_id: ClientId::new("c"),
         }),
         sample::<TurnInterrupt>(TurnInterruptParams {
             thread_id: thread_id(),
@@ -180,7 +171,6 @@ pub(crate) fn all() -> Vec<Sample> {
         sample::<Initialize>(InitializeParams {
             client_info: ClientInfo {
                 name: "b".to_owned(),
-                title: text("t"),
                 version: "1".to_owned(),
             },
             capabilities: Capabilities {
@@ -193,7 +183,7 @@ pub(crate) fn all() -> Vec<Sample> {
             refresh_token: true,
         }),
         sample::<AccountLoginStart>(LoginStartParams::ApiKey {
-            api_key: Secret::new("k"),
+            api_key: ApiKey::new("k"),
         }),
     ];
     samples.extend(threads());

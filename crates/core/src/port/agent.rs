@@ -37,7 +37,7 @@ pub trait Agent: Send + Sync + 'static {
         turn: &TurnSpec,
     ) -> impl Future<Output = Result<Started<Self::Stream>, AgentError>> + Send;
 
-    /// Takes the thread's writer lock and reads from the history what became of a lost turn.
+    /// Takes the thread's writer lock and reads the end of a lost turn from the history.
     fn look_up(
         &self,
         lost: &LostTurn,
@@ -71,6 +71,9 @@ pub trait Agent: Send + Sync + 'static {
 pub trait TurnStream: Send + 'static {
     /// The next event. Text is coalesced: a slow reader gets fewer, newer texts, and always the end.
     fn next(&mut self) -> impl Future<Output = TurnEvent> + Send;
+
+    /// From now on also what the agent's peer wrote: [`TurnEvent::Raw`] and [`TurnEvent::Stderr`], if it has them.
+    fn show_raw(&mut self) {}
 }
 
 /// How a thread is set up. Comes from the configuration of a tier, never from a message.
@@ -232,6 +235,10 @@ pub enum TurnEvent {
     Resolved(RequestKey),
     /// The agent has our answer.
     Confirmed(RequestKey),
+    /// A line of the agent's protocol, as it came.
+    Raw(String),
+    /// A line that the agent's process wrote to its standard error while the turn ran. One process serves many turns.
+    Stderr(String),
     /// A sign of life without other content.
     Alive,
     Ended(TurnEnd),

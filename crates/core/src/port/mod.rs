@@ -8,7 +8,6 @@ mod change;
 mod ledger;
 mod rows;
 mod sink;
-mod tasks;
 
 pub use agent::{
     Agent, AgentError, ApprovalRequest, Extent, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
@@ -18,12 +17,11 @@ pub use agent::{
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
-    Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, Rows, RowsError, Standing,
-    StateCount, Workplace,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
+    Standing, StateCount, TaskQuery, Workplace,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
-pub use tasks::TaskQuery;
 
 /// The log target of the moments in a message's life, for whoever wants to know where its time went: an operator turns
 /// it on by name (`info,bridge_trace=debug`), and all edges tell theirs under the same one. Off, a moment costs one

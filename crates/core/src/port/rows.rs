@@ -4,7 +4,6 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use super::change::Change;
-use super::tasks::TaskQuery;
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
@@ -240,7 +239,7 @@ pub struct Exchange {
 
 /// A message of an agent, as far as its budget goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct AgentMessage {
     /// When it was said, or when it goes on if it had to wait.
     pub said_at: Timestamp,
     /// Whether it had to wait for room when it came.
@@ -249,7 +248,7 @@ pub struct Heard {
     pub stopped: bool,
 }
 
-impl Heard {
+impl AgentMessage {
     /// A message as it is kept.
     #[must_use]
     pub fn of(message: &Message) -> Self {
@@ -382,19 +381,19 @@ pub trait Read {
     /// Messages of a conversation that have no answer yet and may get one, in order, at most `limit`.
     fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// The last messages of an agent on a channel by when they were said, newest first, at most `limit`.
-    fn heard_of_agent(
+    fn agent_messages(
         &self,
         channel: &ChannelId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Heard>, RowsError>;
+    ) -> Result<Vec<AgentMessage>, RowsError>;
     /// The last messages of an agent in a conversation, newest first, at most `limit`.
-    fn heard_in_talk(
+    fn agent_messages_in(
         &self,
         id: &ConversationId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Heard>, RowsError>;
+    ) -> Result<Vec<AgentMessage>, RowsError>;
     /// When an agent said its `nth` newest message on a channel, counted from 1; nothing when it said fewer.
     fn said_nth_newest(
         &self,
@@ -491,8 +490,6 @@ pub trait Read {
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError>;
     /// How all requests of a message stand, oldest first.
     fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError>;
-    /// Messages of a conversation, newest first, at most `limit`.
-    fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Requests of a message by Codex's own name for them, oldest first: the name of one life may come again.
     fn requests_named(
         &self,
@@ -606,4 +603,18 @@ pub struct Standing {
 pub trait Rows: Read {
     /// Applies one change. A guard that does not hold is a [`RowsError::Conflict`].
     fn apply(&mut self, change: &Change) -> Result<(), RowsError>;
+}
+
+/// Which tasks of an agent are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskQuery {
+    pub owner: String,
+    /// Of this conversation only.
+    pub conversation: Option<ConversationId>,
+    /// Changed at this time or later.
+    pub since: Option<Timestamp>,
+    /// Behind this one in the list.
+    pub before: Option<(Timestamp, TaskId)>,
+    /// At most so many.
+    pub limit: u32,
 }

@@ -29,6 +29,8 @@ fn rule(then: RuleDecision) -> Rule {
         kinds: Vec::new(),
         commands: Vec::new(),
         places: Vec::new(),
+        servers: Vec::new(),
+        tools: Vec::new(),
         then,
         who: None,
         even_peers: false,
@@ -495,4 +497,94 @@ fn unknown_effect_is_never_allowed() {
             RuleDecision::Ask
         );
     }
+}
+
+fn tool_rule(then: RuleDecision, servers: &[&str], tools: &[&str]) -> Rule {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Rule {
+        servers: owned(servers),
+        tools: owned(tools),
+        ..rule(then)
+    }
+}
+
+fn tool_ruling(rule: Rule, tier: Tier, server: &str, tool: Option<&str>) -> RuleDecision {
+    let effect = Effect {
+        mcp_tool: Some(Box::new(McpTool {
+            server: server.to_owned(),
+            tool: tool.map(str::to_owned),
+        })),
+        ..Effect::default()
+    };
+    let kind = &RequestKind::McpTool;
+    let case = Case {
+        tier,
+        kind,
+        effect: &effect,
+    };
+    Policy { rules: vec![rule] }.judge(case).ruling
+}
+
+#[test]
+fn mcp_tools_are_allowed_by_name() {
+    let ruling = |servers: &[&str], tools: &[&str], server: &str, tool: Option<&str>| {
+        let rule = tool_rule(RuleDecision::Allow, servers, tools);
+        tool_ruling(rule, Tier::Owner, server, tool)
+    };
+    let (allow, ask) = (RuleDecision::Allow, RuleDecision::Ask);
+    assert_eq!(ruling(&["m"], &["list"], "m", Some("list")), allow);
+    assert_eq!(ruling(&["m"], &[], "m", Some("send")), allow);
+    assert_eq!(ruling(&["m"], &[], "m", None), allow);
+    for (servers, tools, server, tool) in [
+        (&["m"][..], &["list"][..], "m", Some("send")),
+        (&["m"], &["list"], "m", None),
+        (&["m"], &["list"], "M", Some("list")),
+        (&["m"], &["list"], "m", Some("List")),
+        (&["m"], &[], "n", Some("list")),
+        // No server is named: it would be every tool of everybody.
+        (&[], &["list"], "m", Some("list")),
+        (&[], &[], "m", Some("list")),
+    ] {
+        let found = ruling(servers, tools, server, tool);
+        assert_eq!(found, ask, "{servers:?} {tools:?} {server} {tool:?}");
+    }
+}
+
+#[test]
+fn mcp_tool_denials_cover_unnamed_tools() {
+    let ruling = |servers: &[&str], tools: &[&str], tool: Option<&str>| {
+        let rule = tool_rule(RuleDecision::Deny, servers, tools);
+        tool_ruling(rule, Tier::Owner, "m", tool)
+    };
+    let (deny, ask) = (RuleDecision::Deny, RuleDecision::Ask);
+    assert_eq!(ruling(&["M"], &["SEND"], Some("send")), deny);
+    assert_eq!(ruling(&["m"], &["send"], None), deny);
+    assert_eq!(ruling(&[], &["send"], Some("send")), deny);
+    assert_eq!(ruling(&[], &[], Some("send")), deny);
+    assert_eq!(ruling(&["m"], &["send"], Some("list")), ask);
+    assert_eq!(ruling(&["n"], &[], Some("send")), ask);
+}
+
+#[test]
+fn mcp_tools_for_peers_need_even_peers() {
+    let rule = |even_peers| Rule {
+        even_peers,
+        ..tool_rule(RuleDecision::Allow, &["m"], &[])
+    };
+    let ruling = |even| tool_ruling(rule(even), Tier::Peer, "m", Some("list"));
+    assert_eq!(ruling(false), RuleDecision::Ask);
+    assert_eq!(ruling(true), RuleDecision::Allow);
+    let command = Effect {
+        command: Some("ls".to_owned()),
+        ..Effect::default()
+    };
+    let about_tools = Policy {
+        rules: vec![rule(true)],
+    };
+    let case = Case {
+        tier: Tier::Owner,
+        kind: &RequestKind::Command,
+        effect: &command,
+    };
+    assert_eq!(about_tools.judge(case).ruling, RuleDecision::Ask);
 }

@@ -50,7 +50,7 @@ pub(super) fn is_odd_beside_latin(c: char) -> bool {
         | '\u{a640}'..='\u{a69f}' | '\u{ab30}'..='\u{abbf}' | '\u{10280}'..='\u{1044f}' | '\u{104b0}'..='\u{104ff}')
 }
 
-/// Letters of Greek, Cyrillic and Armenian that can hardly be told from Latin ones: a word of nothing else may pass for
+/// Letters of Greek, Cyrillic and Armenian that can hardly be distinguished from Latin ones: a word of nothing else may pass for
 /// a Latin word.
 pub(super) fn looks_latin(c: char) -> bool {
     const ALIKE: &str = "αγικνορτυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧϲϳ\

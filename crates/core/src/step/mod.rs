@@ -22,14 +22,14 @@ pub use intake::{
     Extras, LoopLimits, MidTurn, NOTHING_TO_DO, Receive, ReceivePage, Received, Verdict,
 };
 pub use operator::{
-    AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, Imported, Incarnate,
-    IncarnationGone, Keep, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
-    StopCause, StopSender, TokenAdded, UseToken, regenerate,
+    AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, ImportTasks, Imported, Incarnate,
+    IncarnationGone, Keep, OldEvent, OldTask, Prune, Record, Redrive, RedriveOutcome, RevokeToken,
+    SenderStopped, StopCause, StopSender, TokenAdded, UseToken, regenerate,
 };
-pub use reply::{Confirm, Refuse, Send, SendOutcome};
+pub use reply::{Confirm, Send, SendFailed, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};
 pub use subscription::{
-    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
+    DropPush, EventDelivery, NotifyBegin, NotifyEnd, NotifyStep, PushStored, PutPush,
     delivery_is_due,
 };
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
@@ -98,7 +98,7 @@ pub enum Action {
     Deliver { conversation_id: ConversationId },
     /// An approval request of Codex was decided: tell Codex.
     Answer { request_id: RequestId },
-    /// Tell whoever watches this message that its rows changed.
+    /// Notify watchers of this message that its rows changed.
     Announce { message_id: MessageId },
 }
 

@@ -32,7 +32,7 @@ pub(super) fn notify(
     text: &str,
     now: Timestamp,
 ) -> Result<(), RowsError> {
-    notify_whole(tx, message, &requester::told(message, text), now)
+    notify_whole(tx, message, &requester::for_sender(message, text), now)
 }
 
 /// Queues a notice that its reader decides about: nothing of it may be left out.
@@ -184,7 +184,7 @@ fn end(
     Ok(())
 }
 
-/// Asks a lane for its next reply (T9). The intent is on disk before the platform gets the reply.
+/// Asks a lane for its next reply. The intent is on disk before the platform gets the reply.
 #[derive(Clone, Debug)]
 pub struct Send {
     pub conversation_id: ConversationId,
@@ -252,7 +252,7 @@ impl Transition for Send {
     }
 }
 
-/// Journals the platform's receipt (T10). With the last reply the message is finished (T13).
+/// Journals the platform's receipt. With the last reply the message is finished.
 #[derive(Clone, Debug)]
 pub struct Confirm {
     pub message_id: MessageId,
@@ -287,9 +287,9 @@ impl Transition for Confirm {
     }
 }
 
-/// Journals that a send failed: the reply is tried again (T11), or given up with its text kept (T12).
+/// Journals that a send failed: the reply is tried again, or given up with its text kept.
 #[derive(Clone, Debug)]
-pub struct Refuse {
+pub struct SendFailed {
     pub message_id: MessageId,
     pub ordinal: u32,
     pub failure: Failure,
@@ -297,10 +297,10 @@ pub struct Refuse {
     pub jitter: u16,
 }
 
-impl Transition for Refuse {
+impl Transition for SendFailed {
     /// When the lane should be looked at again.
     type Outcome = Option<Timestamp>;
-    const NAME: &'static str = "refuse";
+    const NAME: &'static str = "send_failed";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<Timestamp>, RunError> {
         let message = tx.existing(Self::NAME, &self.message_id)?;
@@ -337,7 +337,7 @@ impl Transition for Refuse {
     }
 }
 
-impl Refuse {
+impl SendFailed {
     fn next_try(&self, reply: &Reply, now: Timestamp) -> Option<Timestamp> {
         let tried_since = reply.first_try_at.unwrap_or(now);
         let old = now.since_ms(tried_since) > limits::REPLY_AGE_MAX_MS;

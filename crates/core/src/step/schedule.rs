@@ -1,4 +1,4 @@
-//! Claim: the scheduler's one transaction (T2). People go before agents, senders take turns, and the oldest goes
+//! Claim: the scheduler's one transaction. People go before agents, senders take turns, and the oldest goes
 //! first, within the caps. The attempt is counted here, so that a message that kills the daemon each time is buried.
 
 use super::turn::{AttemptCost, Retry, given_up};

@@ -107,16 +107,16 @@ impl Transition for DropPush {
 
 /// Begins to deliver the next event of a subscription.
 #[derive(Clone, Debug)]
-pub struct DeliveryBegin {
+pub struct NotifyBegin {
     pub task_id: TaskId,
     pub subscription_id: String,
     /// Who asked for it by hand: one that was given up is tried again then, and a pause is not kept.
     pub asked: Option<String>,
 }
 
-/// Result of [`DeliveryBegin`].
+/// Result of [`NotifyBegin`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeliveryStep {
+pub enum NotifyStep {
     /// Send it now.
     Send(Box<EventDelivery>),
     /// Not before this.
@@ -136,13 +136,13 @@ pub struct EventDelivery {
     pub timeline: Timeline,
 }
 
-impl Transition for DeliveryBegin {
-    type Outcome = DeliveryStep;
-    const NAME: &'static str = "delivery_begin";
+impl Transition for NotifyBegin {
+    type Outcome = NotifyStep;
+    const NAME: &'static str = "notify_begin";
 
-    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<DeliveryStep, RunError> {
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<NotifyStep, RunError> {
         let Some(timeline) = Timeline::load(&**tx, &self.task_id)? else {
-            return Ok(DeliveryStep::Nothing);
+            return Ok(NotifyStep::Nothing);
         };
         let Some(subscription) = tx.subscription(&self.task_id, &self.subscription_id)? else {
             // A person is shown a finished task without a target once.
@@ -150,26 +150,29 @@ impl Transition for DeliveryBegin {
                 let shown = Subscription::of_end(self.task_id, None, now);
                 tx.change(Change::PutSubscription(shown))?;
             }
-            return Ok(DeliveryStep::Nothing);
+            return Ok(NotifyStep::Nothing);
         };
         let asked = self.asked.is_some();
+        if subscription.is_local() && !asked {
+            return Ok(NotifyStep::Nothing);
+        }
         let next = next_event(&subscription, &timeline);
         let again = subscription.state == SubscriptionState::Sending;
         let (task_event, first_try_at) = match (subscription.state, next) {
             (SubscriptionState::Dead { .. }, Some(next)) if asked => (next, now),
             (SubscriptionState::Dead { .. }, _) | (SubscriptionState::Closed { .. }, None) => {
-                return Ok(DeliveryStep::Nothing);
+                return Ok(NotifyStep::Nothing);
             }
             (SubscriptionState::Waiting { .. } | SubscriptionState::Sending, None) => {
                 rest(tx, subscription, &timeline, now)?;
-                return Ok(DeliveryStep::Nothing);
+                return Ok(NotifyStep::Nothing);
             }
             (
                 SubscriptionState::Waiting {
                     not_before: Some(at),
                 },
                 Some(_),
-            ) if at > now && !asked => return Ok(DeliveryStep::Later(at)),
+            ) if at > now && !asked => return Ok(NotifyStep::Later(at)),
             (
                 SubscriptionState::Waiting { .. }
                 | SubscriptionState::Sending
@@ -190,7 +193,7 @@ impl Transition for DeliveryBegin {
             let detail = format!("of task {}", self.task_id);
             tx.audit(by, "notify", first, detail, now)?;
         }
-        Ok(DeliveryStep::Send(Box::new(EventDelivery {
+        Ok(NotifyStep::Send(Box::new(EventDelivery {
             subscription,
             again,
             task_event,
@@ -199,11 +202,15 @@ impl Transition for DeliveryBegin {
     }
 }
 
-/// Whether [`DeliveryBegin`] would send something, or close it. Asked before a sending slot is taken, and before
+/// Whether [`NotifyBegin`] would send something, or close it. Asked before a sending slot is taken, and before
 /// anything is written.
 #[must_use]
 pub fn delivery_is_due(subscription: &Subscription, timeline: &Timeline) -> bool {
     let more = || next_event(subscription, timeline).is_some();
+    if subscription.is_local() {
+        // Whoever asks for it is told; a send of it that was cut told nobody.
+        return false;
+    }
     match subscription.state {
         SubscriptionState::Waiting { .. } => is_over(subscription, timeline) || more(),
         SubscriptionState::Sending => true,
@@ -260,9 +267,9 @@ fn quiet(subscription: &Subscription, timeline: &Timeline, now: Timestamp) -> Su
     }
 }
 
-/// Records what became of a send.
+/// Records the result of a send.
 #[derive(Clone, Debug)]
-pub struct DeliveryEnd {
+pub struct NotifyEnd {
     pub task_id: TaskId,
     pub subscription_id: String,
     /// The event that was sent.
@@ -273,10 +280,10 @@ pub struct DeliveryEnd {
     pub jitter: u16,
 }
 
-impl Transition for DeliveryEnd {
+impl Transition for NotifyEnd {
     /// The new state; `None` when the subscription was replaced or dropped meanwhile.
     type Outcome = Option<SubscriptionState>;
-    const NAME: &'static str = "delivery_end";
+    const NAME: &'static str = "notify_end";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Self::Outcome, RunError> {
         let before = tx.subscription(&self.task_id, &self.subscription_id)?;

@@ -16,11 +16,11 @@ pub struct StartTask {
     pub receive: Receive,
     /// The task; its conversation is that of `receive`.
     pub task: Task,
-    /// Who is told of its end.
+    /// Who is notified of its end.
     pub notify: Option<String>,
 }
 
-/// What became of a task that was to be started.
+/// Result of [`StartTask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskStarted {
     /// It is on disk.
@@ -93,7 +93,7 @@ pub struct SteerTask {
     pub receive: Receive,
 }
 
-/// What became of a text for a task.
+/// Result of [`SteerTask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SteerStored {
     /// It is on disk. Whoever asked gives it to the running turn if there is one.

@@ -120,7 +120,7 @@ impl Transition for AcceptInput {
         }
         let message_id = match receive.apply(tx, now)? {
             Received::New(message_id) => message_id,
-            // A message with this key that is of no task: somebody else's, of which nothing is told.
+            // A message with this key that is of no task: somebody else's, of which nothing is said.
             Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None).into()),
             Received::Full => return Ok(InputAccepted::Full),
             Received::Revoked => return Ok(InputAccepted::Revoked),

@@ -3,7 +3,7 @@
 use super::TaskMessage;
 use crate::outcome::{self, Outcome};
 use crate::phase::Phase;
-use crate::value::MessageState;
+use crate::value::{MessageState, words};
 
 /// State of a task, derived from its messages and their requests. Surfaces show a projection of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,10 @@ impl TaskState {
             // An answer that could not be delivered can be read all the same.
             MessageState::Dead { .. } if present.answer.is_some() => present.answered(ended),
             MessageState::Dead { .. } => Self::Failed { begun },
+            // Taken over as failed: it is no dead letter, because nothing is left of it that could be sent again.
+            MessageState::Cancelled { .. } if present.message.failed_elsewhere() => {
+                Self::Failed { begun: true }
+            }
             MessageState::Cancelled { .. } => Self::Cancelled,
         }
     }
@@ -224,41 +228,35 @@ impl A2aState {
     pub fn interrupted(self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
     }
-
-    /// The word in stored marks and in texts for people.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::Working => "working",
-            Self::InputRequired => "input-required",
-            Self::AuthRequired => "auth-required",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-            Self::Rejected => "rejected",
-        }
-    }
 }
 
-impl ControlStatus {
-    /// The word of the JSON envelopes.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Starting => "starting",
-            Self::Working => "working",
-            Self::WaitingForApproval => "waiting_for_approval",
-            Self::WaitingForUserInput => "waiting_for_user_input",
-            Self::Parked => "parked",
-            Self::Unclear => "unclear",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
+// In stored marks and in texts for people.
+words!(A2aState {
+    Submitted => "submitted",
+    Working => "working",
+    InputRequired => "input-required",
+    AuthRequired => "auth-required",
+    Completed => "completed",
+    Failed => "failed",
+    Canceled => "canceled",
+    Rejected => "rejected",
+});
 
+// In the JSON envelopes.
+words!(ControlStatus {
+    Queued => "queued",
+    Starting => "starting",
+    Working => "working",
+    WaitingForApproval => "waiting_for_approval",
+    WaitingForUserInput => "waiting_for_user_input",
+    Parked => "parked",
+    Unclear => "unclear",
+    Completed => "completed",
+    Failed => "failed",
+    Cancelled => "cancelled",
+});
+
+impl ControlStatus {
     /// Whether nothing more comes of the task by itself.
     #[must_use]
     pub fn over(self) -> bool {

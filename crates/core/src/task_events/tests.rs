@@ -72,16 +72,19 @@ fn timeline(messages: Vec<TaskMessage>) -> Timeline {
 }
 
 /// All that a receiver hears behind a mark, as it would be sent; also that this comes to an end.
-fn heard(timeline: &Timeline, mark: Option<&str>) -> Vec<String> {
+fn delivered(timeline: &Timeline, mark: Option<&str>) -> Vec<String> {
     let task_events = timeline.task_events();
     let mut mark = mark.map(ToOwned::to_owned);
-    let mut heard = Vec::new();
+    let mut delivered = Vec::new();
     while let Some(task_event) = behind(&task_events, mark.as_deref()) {
         mark = Some(task_event.mark.clone());
-        heard.push(task_event.mark.clone());
-        assert!(heard.len() <= task_events.len(), "it never ends: {heard:?}");
+        delivered.push(task_event.mark.clone());
+        assert!(
+            delivered.len() <= task_events.len(),
+            "it never ends: {delivered:?}"
+        );
     }
-    heard
+    delivered
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn task_events_cover_each_step_once() {
     let mut mark = None;
     let mut all = Vec::new();
     for step in life {
-        let now = heard(&timeline(vec![step]), mark.as_deref());
+        let now = delivered(&timeline(vec![step]), mark.as_deref());
         mark = now.last().cloned().or(mark);
         all.extend(now);
     }
@@ -104,14 +107,18 @@ fn task_events_cover_each_step_once() {
         ["m1/submitted", "m1/working", "m1/answer", "m1/completed"]
     );
     let late = timeline(vec![answered("m1", 1, 9, "42")]);
-    assert_eq!(heard(&late, None), all, "whoever was away hears the same");
+    assert_eq!(
+        delivered(&late, None),
+        all,
+        "a receiver that was away gets the same"
+    );
     assert!(late.over());
     let never_seen = Timeline {
         began: None,
         ..late
     };
     assert_eq!(
-        heard(&never_seen, None),
+        delivered(&never_seen, None),
         all,
         "its first attempt had no turn"
     );
@@ -121,39 +128,39 @@ fn task_events_cover_each_step_once() {
 fn answered_input_request_is_still_published() {
     let asked = answered("m1", 1, 9, "which one?\n[input-required]");
     let waits = timeline(vec![asked.clone()]);
-    let told = [
+    let marks = [
         "m1/submitted",
         "m1/working",
         "m1/answer",
         "m1/input-required",
     ];
-    assert_eq!(heard(&waits, None), told);
+    assert_eq!(delivered(&waits, None), marks);
     assert!(!waits.over());
     let on = timeline(vec![asked.clone(), one("m2", 20, received(), 0)]);
-    assert_eq!(heard(&on, Some("m1/input-required")), ["m2/working"]);
+    assert_eq!(delivered(&on, Some("m1/input-required")), ["m2/working"]);
     let done = timeline(vec![asked, answered("m2", 20, 30, "that one")]);
     let rest = ["m2/working", "m2/answer", "m2/completed"];
-    assert_eq!(heard(&done, None), [&told[..], &rest].concat());
+    assert_eq!(delivered(&done, None), [&marks[..], &rest].concat());
 }
 
-/// The second word came while the first one was worked on: its answer comes behind it, and is told.
+/// The second word came while the first one was worked on: its answer comes behind it, and is delivered.
 #[test]
 fn what_was_told_never_moves() {
     let running = || one("m1", 1, MessageState::Starting, 1);
     let both = timeline(vec![running(), one("m2", 7, received(), 0)]);
-    let told = heard(&both, None);
-    assert_eq!(told, ["m1/submitted", "m1/working", "m2/working"]);
+    let marks = delivered(&both, None);
+    assert_eq!(marks, ["m1/submitted", "m1/working", "m2/working"]);
     let one_done = timeline(vec![
         answered("m1", 1, 9, "one"),
         one("m2", 7, received(), 0),
     ]);
-    assert_eq!(heard(&one_done, Some("m2/working")), ["m1/answer"]);
+    assert_eq!(delivered(&one_done, Some("m2/working")), ["m1/answer"]);
     let done = timeline(vec![
         answered("m1", 1, 9, "one"),
         answered("m2", 7, 12, "two"),
     ]);
     assert_eq!(
-        heard(&done, Some("m1/answer")),
+        delivered(&done, Some("m1/answer")),
         ["m2/answer", "m2/completed"]
     );
 }
@@ -167,16 +174,16 @@ fn only_open_approvals_are_published() {
     ] {
         asking.requests = vec![asks(deciders)];
         let open = timeline(vec![asking.clone()]);
-        assert_eq!(heard(&open, Some("m1/working")), [mark]);
+        assert_eq!(delivered(&open, Some("m1/working")), [mark]);
         let running = one("m1", 1, MessageState::Starting, 1);
         let on = timeline(vec![running]);
-        assert_eq!(heard(&on, Some(mark)), ["m1/working"]);
+        assert_eq!(delivered(&on, Some(mark)), ["m1/working"]);
         let done = timeline(vec![answered("m1", 1, 9, "42")]);
         assert_eq!(
-            heard(&done, Some(mark)),
+            delivered(&done, Some(mark)),
             ["m1/working", "m1/answer", "m1/completed"]
         );
-        assert_eq!(heard(&done, Some("m1/working")).len(), 2);
+        assert_eq!(delivered(&done, Some("m1/working")).len(), 2);
     }
 }
 
@@ -187,23 +194,23 @@ fn retries_are_silent_but_redrives_published() {
         failure: Failure::new(crate::value::Class::Transient, "busy"),
     });
     let waits = timeline(vec![one("m1", 1, MessageState::Received { hold }, 1)]);
-    assert_eq!(heard(&waits, Some("m1/working")), [""; 0]);
+    assert_eq!(delivered(&waits, Some("m1/working")), [""; 0]);
     let reason = "broken".to_owned();
     let dead = timeline(vec![one("m1", 1, MessageState::Dead { reason }, 1)]);
-    assert_eq!(heard(&dead, Some("m1/working")), ["m1/failed"]);
+    assert_eq!(delivered(&dead, Some("m1/working")), ["m1/failed"]);
     let again = timeline(vec![one("m1", 1, MessageState::Claimed, 2)]);
-    assert_eq!(heard(&again, Some("m1/failed")), ["m1/working"]);
+    assert_eq!(delivered(&again, Some("m1/failed")), ["m1/working"]);
     let done = timeline(vec![answered("m1", 1, 9, "42")]);
     assert_eq!(
-        heard(&done, Some("m1/failed")),
+        delivered(&done, Some("m1/failed")),
         ["m1/working", "m1/answer", "m1/completed"]
     );
     let reason = "too many".to_owned();
     let never = timeline(vec![one("m1", 1, MessageState::Dead { reason }, 0)]);
-    assert_eq!(heard(&never, None), ["m1/submitted", "m1/rejected"]);
+    assert_eq!(delivered(&never, None), ["m1/submitted", "m1/rejected"]);
 }
 
-/// The end would be told twice by a task_event that has nothing else to say.
+/// The end would be delivered twice by a task_event that has nothing else to say.
 #[test]
 fn answer_is_published_once_if_any() {
     let mut steered = answered("m2", 7, 9, "42");
@@ -211,12 +218,19 @@ fn answer_is_published_once_if_any() {
         answer.source = AnswerSource::Shared;
     }
     let both = timeline(vec![answered("m1", 1, 9, "42"), steered.clone()]);
-    let told = ["m1/submitted", "m1/working", "m2/working", "m1/answer"];
-    assert_eq!(heard(&both, None), [&told[..], &["m2/completed"]].concat());
+    let marks = ["m1/submitted", "m1/working", "m2/working", "m1/answer"];
+    assert_eq!(
+        delivered(&both, None),
+        [&marks[..], &["m2/completed"]].concat()
+    );
     let alone = timeline(vec![steered]);
-    let told = ["m2/submitted", "m2/working", "m2/answer", "m2/completed"];
-    assert_eq!(heard(&alone, None), told, "the turn was another task's");
+    let marks = ["m2/submitted", "m2/working", "m2/answer", "m2/completed"];
+    assert_eq!(
+        delivered(&alone, None),
+        marks,
+        "the turn was another task's"
+    );
     let silent = timeline(vec![answered("m1", 1, 9, "[rejected]")]);
-    let told = ["m1/submitted", "m1/working", "m1/rejected"];
-    assert_eq!(heard(&silent, None), told);
+    let marks = ["m1/submitted", "m1/working", "m1/rejected"];
+    assert_eq!(delivered(&silent, None), marks);
 }

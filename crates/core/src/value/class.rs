@@ -1,7 +1,7 @@
 //! What kind of failure an edge met: the one question every edge error answers for the core.
 //!
-//! "It may have happened" is a value of its own. What each class does to a message is decided in
-//! `step::fail`, `step::reconcile` and `step::refuse`, not here.
+//! "It may have happened" is a value of its own. What each class does is decided in `step/turn` for turns and in
+//! `step/reply.rs` for replies, not here.
 
 use super::Timestamp;
 

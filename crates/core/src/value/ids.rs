@@ -83,7 +83,7 @@ impl IncarnationId {
         Self(format!("{RUN_PREFIX}{client_id}"))
     }
 
-    /// Whether it is a run of `codex exec`, which takes no client id: what became of its turn is found in another way.
+    /// Whether it is a run of `codex exec`, which takes no client id: the end of its turn is found in another way.
     #[must_use]
     pub fn is_run(&self) -> bool {
         self.0.starts_with(RUN_PREFIX)

@@ -25,7 +25,7 @@ pub struct Incarnation {
     pub ended_at: Option<Timestamp>,
 }
 
-/// A process that can be told from a later one with the same pid.
+/// A process that can be distinguished from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStamp {
     /// The pid.

@@ -6,6 +6,7 @@
 use super::{
     ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier, Timestamp, TurnId,
 };
+use crate::channels;
 
 /// One inbound message: what was said, by whom, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,19 +44,32 @@ pub struct Message {
 }
 
 /// Ends the sender's own id in a platform's id, where that one holds more.
-const THEIR_ID_END: char = '#';
+const SENDER_ID_END: char = '#';
 /// Longest id of a sender that is quoted.
-const THEIR_ID_MAX_CHARS: usize = 128;
+const SENDER_ID_MAX_CHARS: usize = 128;
 
 impl Message {
     /// The sender's own id for it, where the channel keeps one and it can be quoted as it is. It never tells two
     /// messages apart.
     #[must_use]
-    pub fn their_id(&self) -> Option<&str> {
-        let (id, _) = self.external_id.as_str().split_once(THEIR_ID_END)?;
+    pub fn sender_message_id(&self) -> Option<&str> {
+        let (id, _) = self.external_id.as_str().split_once(SENDER_ID_END)?;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-        let quotable = !id.is_empty() && id.len() <= THEIR_ID_MAX_CHARS && id.chars().all(fits);
+        let quotable = !id.is_empty() && id.len() <= SENDER_ID_MAX_CHARS && id.chars().all(fits);
         quotable.then_some(id)
+    }
+}
+
+impl Message {
+    /// Begins the channel's id of a task's message that was taken over; those that come in begin otherwise.
+    pub(crate) const IMPORTED: &'static str = "import:";
+
+    /// Whether it was taken over from the older tool, where it failed.
+    #[must_use]
+    pub fn failed_elsewhere(&self) -> bool {
+        let imported = self.channel.as_str() == channels::TASK
+            && self.external_id.as_str().starts_with(Self::IMPORTED);
+        imported && self.life.failure.is_some()
     }
 }
 
@@ -120,6 +134,11 @@ pub enum NextInput {
     Continue,
 }
 
+words!(NextInput {
+    Message => "message",
+    Continue => "continue",
+});
+
 /// Whether a person or an agent waits for the answer; people go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SenderKind {
@@ -159,7 +178,7 @@ pub enum MessageState {
     Running { turn_id: TurnId },
     /// A turn was begun and its end was not seen. Reconcile is the only exit.
     Unclear {
-        /// Set while what became of the turn can't be looked at; it takes no turn's place then.
+        /// Set while the history of the turn can't be read; it takes no turn's place then.
         hold: Option<Hold>,
     },
     /// Its text was given to the running turn of an earlier message; the answer to that one answers it too.

@@ -47,3 +47,5 @@ pub use subscription::{PushTarget, Subscription, SubscriptionState, Subscription
 pub use task::{AskedDigest, ReadAccess, Task, TaskInput, TaskInputKind, TaskStart, TaskTerms};
 pub use time::Timestamp;
 pub use turn::{CutPolicy, EventKind, ItemEvent, Turn, TurnState, Usage};
+pub use words::UnknownWord;
+pub(crate) use words::words;

@@ -6,7 +6,9 @@
 use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 
 /// Characters of a request's id that stand for it in a chat.
 const CODE_CHARS: usize = 6;
@@ -50,9 +52,9 @@ pub struct Request {
     pub created_at: Timestamp,
     /// When silence becomes a decline.
     pub deadline: Timestamp,
-    /// Whether those who may decide were told a second time.
+    /// Whether those who may decide were reminded.
     pub reminded: bool,
-    /// How often Codex asked again after it was decided, and was told once more.
+    /// How often Codex asked again after it was decided, and was answered once more.
     pub resends: u32,
 }
 
@@ -174,6 +176,8 @@ pub enum RequestKind {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
+    /// May this tool of an MCP server run?
+    McpTool,
     /// A call of a tool that the client provides.
     ToolCall,
     /// Anything else, by its method name.
@@ -190,25 +194,27 @@ impl RequestKind {
             Self::Permissions => "permissions",
             Self::UserInput => "user_input",
             Self::Elicitation => "elicitation",
+            Self::McpTool => "mcp_tool",
             Self::ToolCall => "tool_call",
             Self::Other(method) => method,
         }
     }
+}
 
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Self {
-        [
-            Self::Command,
-            Self::FileChange,
-            Self::Permissions,
-            Self::UserInput,
-            Self::Elicitation,
-            Self::ToolCall,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == word)
-        .unwrap_or_else(|| Self::Other(word.to_owned()))
+impl FromStr for RequestKind {
+    type Err = Infallible;
+
+    fn from_str(word: &str) -> Result<Self, Infallible> {
+        Ok(match word {
+            "command" => Self::Command,
+            "file_change" => Self::FileChange,
+            "permissions" => Self::Permissions,
+            "user_input" => Self::UserInput,
+            "elicitation" => Self::Elicitation,
+            "mcp_tool" => Self::McpTool,
+            "tool_call" => Self::ToolCall,
+            method => Self::Other(method.to_owned()),
+        })
     }
 }
 

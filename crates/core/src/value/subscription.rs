@@ -10,7 +10,7 @@ pub struct Subscription {
     pub task_id: TaskId,
     /// Its name within the task: an owner's push configuration has its own, a notification [`Subscription::END`].
     pub subscription_id: String,
-    /// Who is told, and of which events.
+    /// Who gets which events.
     pub target: SubscriptionTarget,
     /// How far it is.
     pub state: SubscriptionState,
@@ -29,8 +29,10 @@ pub struct Subscription {
 impl Subscription {
     /// The id of the notification of a task's end.
     pub const END: &'static str = "end";
+    /// The target of a notification that waits here until somebody asks for it.
+    pub const LOCAL: &'static str = "local";
 
-    /// The notification of a started task's end. Nobody is told without a target: such a row records that a person was
+    /// The notification of a started task's end. Nobody is notified without a target: such a row records that a person was
     /// shown the end, which happens once.
     #[must_use]
     pub fn of_end(task_id: TaskId, target: Option<String>, created_at: Timestamp) -> Self {
@@ -53,6 +55,12 @@ impl Subscription {
         }
     }
 
+    /// Whether nobody is sent anything: whoever asks for it is the one who is told, once.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.notify().map(str::trim) == Some(Self::LOCAL)
+    }
+
     /// Where A2A push notifications go, if it is one of them.
     #[must_use]
     pub fn push(&self) -> Option<&PushTarget> {
@@ -72,14 +80,14 @@ impl Subscription {
     }
 }
 
-/// Who is told.
+/// Receiver of the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubscriptionTarget {
     /// Nobody.
     Nobody,
-    /// The row itself, a webhook, a command or a workspace, by name: told of the end of the task.
+    /// The row itself, a webhook, a command or a workspace, by name: gets the end of the task.
     Notify(String),
-    /// A receiver of A2A push notifications: told of every event.
+    /// A receiver of A2A push notifications: gets every event.
     Push(PushTarget),
 }
 

@@ -122,24 +122,10 @@ pub enum ReadAccess {
     Isolated,
 }
 
-impl ReadAccess {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::Isolated => "isolated",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Disk, Self::Isolated]
-            .into_iter()
-            .find(|access| access.as_str() == word)
-    }
-}
+words!(ReadAccess {
+    Disk => "disk",
+    Isolated => "isolated",
+});
 
 /// One input of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]

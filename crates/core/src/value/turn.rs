@@ -1,4 +1,4 @@
-//! One attempt's turn: the intent that is on disk before Codex hears of it, and what became of it.
+//! One attempt's turn: the intent, on disk before Codex is called, and its end.
 //!
 //! Written by `step::turn`.
 
@@ -13,7 +13,7 @@ pub struct Turn {
     pub message_id: MessageId,
     /// Which attempt.
     pub attempt: u32,
-    /// What Codex gives back when it is asked what became of it.
+    /// Codex gives it back in its history.
     pub client_id: ClientId,
     /// The daemon's boot that began it.
     pub epoch: Epoch,
@@ -68,7 +68,7 @@ words!(TurnState {
     serde(rename_all = "kebab-case")
 )]
 pub enum CutPolicy {
-    /// A new turn on the same thread is told what happened, checks, and finishes; at most twice.
+    /// A new turn on the same thread gets what happened, checks, and finishes; at most twice.
     Continue,
     /// The sender is asked; the conversation waits for up to a day.
     Ask,
@@ -121,6 +121,12 @@ pub enum EventKind {
     Asked,
     /// Said by the bridge.
     Bridge,
+    /// A line of Codex's protocol as it came, where the operator wants them.
+    Raw,
+    /// A line that Codex wrote to its standard error.
+    Stderr,
+    /// Taken over from the older tool: see [`crate::step::OldEvent`].
+    Imported,
 }
 
 words!(EventKind {
@@ -129,4 +135,7 @@ words!(EventKind {
     Retrying => "turn/retrying",
     Asked => "request",
     Bridge => "bridge",
+    Raw => "protocol/raw",
+    Stderr => "codex/stderr",
+    Imported => "imported",
 });

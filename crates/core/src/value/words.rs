@@ -1,6 +1,11 @@
 //! The words that enums are stored and shown as.
 
-/// Gives an enum without data its words: `ALL` in this order, `as_str` and `from_word`.
+/// A text that is none of the words of a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown word")]
+pub struct UnknownWord;
+
+/// Gives an enum without data its words: `ALL` in this order, `as_str` and `FromStr`.
 macro_rules! words {
     ($name:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
         impl $name {
@@ -14,18 +19,22 @@ macro_rules! words {
                     $(Self::$variant => $word),+
                 }
             }
+        }
 
-            /// Reads the word.
-            #[must_use]
-            pub fn from_word(word: &str) -> Option<Self> {
+        impl core::str::FromStr for $name {
+            type Err = $crate::value::UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
                 match word {
-                    $($word => Some(Self::$variant),)+
-                    _ => None,
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($crate::value::UnknownWord),
                 }
             }
         }
     };
 }
+
+pub(crate) use words;
 
 /// Makes the enum of a state's variants without their data, with its words, and the state's `name`.
 macro_rules! state_names {

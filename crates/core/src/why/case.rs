@@ -24,13 +24,13 @@ pub struct Case {
     pub kept: Option<Kept>,
     /// What Codex asked for it and nobody has decided.
     pub asked: Vec<Request>,
-    /// Where its owner wanted to be told of it, and can't be.
+    /// Subscriptions of its task that were given up.
     pub given_up: Vec<Subscription>,
 }
 
 impl Case {
     /// Reads the rows of one message. `claim` is the scheduler's question as it would be asked now, so that the
-    /// reason people are told is the one that holds.
+    /// reason people are shown is the one that holds.
     pub fn load(
         rows: &dyn Read,
         message_id: &MessageId,

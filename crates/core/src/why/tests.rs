@@ -172,7 +172,7 @@ fn explains_every_message_state() {
 }
 
 #[test]
-fn follower_with_known_receipt_has_no_doubt() {
+fn follower_with_known_receipt_is_plain() {
     let leader = MessageId::new("first");
     let mut steered = case(MessageState::Steered { leader });
     steered.message.life.failure = None;

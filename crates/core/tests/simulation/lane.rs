@@ -6,7 +6,7 @@ use crate::platform::word;
 use crate::queue::Duty;
 use crate::world::World;
 use bridge_core::port::Approach;
-use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
+use bridge_core::step::{Confirm, Send, SendFailed, SendOutcome};
 use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp};
 use bridge_sim::history::{Fact, RowId, Word};
 
@@ -159,7 +159,7 @@ pub(crate) fn heard(
             let jitter = world.jitter();
             commit(
                 world,
-                Refuse {
+                SendFailed {
                     message_id,
                     ordinal,
                     failure,

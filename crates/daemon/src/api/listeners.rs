@@ -5,6 +5,7 @@ use crate::api::service::DaemonService;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
 use anyhow::Context;
+use bridge_channel::molecule::check_url;
 use bridge_core::port::Ledger;
 use bridge_core::value::Token;
 use bridge_front::api::{Api, Hosts, LocalProcess, ProcessFinder, RouteEntry};
@@ -53,13 +54,20 @@ pub(crate) struct Open {
 
 impl Listeners {
     /// Binds what was asked for.
-    pub(crate) async fn bind(state: &StateDir, http: &HttpConfig) -> anyhow::Result<Self> {
-        let bar = bar(state.run_dir());
+    pub(crate) async fn bind(
+        state: &StateDir,
+        http: &HttpConfig,
+        push_urls: &[&str],
+    ) -> anyhow::Result<Self> {
+        let bar = process_finder(state.run_dir());
         remove(&state.listen_file());
         remove_legacy_token(&state.legacy_token_file());
         let tcp = match http.address() {
-            Some(address) => Some(Tcp::bind(state, http, address).await?),
-            None => None,
+            Some(address) => Some(Tcp::bind(state, http, push_urls, address).await?),
+            None if push_urls.is_empty() => None,
+            None => anyhow::bail!(
+                "molecule.delivery is \"push\", and the platform can't call a daemon that does not listen: set http.listen, such as \"127.0.0.1:8000\""
+            ),
         };
         let local = bind_local(state)?;
         Ok(Self {
@@ -104,16 +112,19 @@ impl Open {
 }
 
 impl Tcp {
-    async fn bind(state: &StateDir, http: &HttpConfig, asked: SocketAddr) -> anyhow::Result<Self> {
+    async fn bind(
+        state: &StateDir,
+        http: &HttpConfig,
+        push_urls: &[&str],
+        asked: SocketAddr,
+    ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(asked)
             .await
             .with_context(|| format!("listen on {asked}: choose another address or port with --listen or http.listen, or end whoever has it"))?;
         let address = listener.local_addr()?;
-        let hosts = Hosts::new(
-            address.port(),
-            &http.trusted_hosts,
-            http.public_url.as_deref(),
-        )?;
+        let mut trusted = http.trusted_hosts.clone();
+        trusted.extend(push_urls.iter().filter_map(|url| host_of(url)));
+        let hosts = Hosts::new(address.port(), &trusted, http.public_url.as_deref())?;
         write_private(&state.listen_file(), &format!("{address}\n"))?;
         Ok(Self {
             listener,
@@ -124,8 +135,18 @@ impl Tcp {
     }
 }
 
-/// Keeps what Codex runs, and whoever can't be looked at, from controlling the bridge.
-fn bar(run_dir: PathBuf) -> ProcessFinder {
+/// The host that callers of an address name, with its port if that is written out.
+fn host_of(url: &str) -> Option<String> {
+    let (url, _) = check_url(url).ok()?;
+    let host = url.host_str()?;
+    Some(match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    })
+}
+
+/// Refuses control to processes of Codex, and to processes that can't be inspected.
+fn process_finder(run_dir: PathBuf) -> ProcessFinder {
     let run_dir: Arc<Path> = run_dir.into();
     ProcessFinder::new(move |stream| {
         let (found, run_dir) = (PeerProcess::of(stream), Arc::clone(&run_dir));

@@ -1,7 +1,7 @@
 //! Reads the configuration again while the daemon runs. What can change takes effect for what begins afterwards; what
 //! can't is named; a file that can't be used changes nothing.
 //!
-//! One version of the settings is one `Arc`: whoever began with it goes on with it.
+//! One version of the settings is one `Arc`: a turn keeps the version it began with.
 
 use crate::Daemon;
 use crate::config::{
@@ -27,6 +27,8 @@ pub struct ConfigSource {
     pub codex_bin: Option<PathBuf>,
     pub workdir: Option<PathBuf>,
     pub listen: Option<String>,
+    /// Where the owner's conversations work if nothing else names a directory, under the legacy program's name.
+    pub started_in: Option<PathBuf>,
 }
 
 impl ConfigSource {
@@ -39,6 +41,9 @@ impl ConfigSource {
         )?;
         loaded.listen_on(self.listen.clone());
         loaded.override_with(self.codex_bin.clone(), self.workdir.clone())?;
+        if let Some(directory) = &self.started_in {
+            loaded.work_in(directory);
+        }
         Ok(loaded)
     }
 }
@@ -140,7 +145,7 @@ fn taken(old: &Config, new: &Config) -> Config {
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// What is decided about turns that begin now. Whoever works on one keeps what it began with.
+    /// The settings for turns that begin now. A running turn keeps its own.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&settings)
@@ -178,7 +183,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return ReloadView::failed(at, "the daemon is still starting".to_owned());
         };
         let view = reloads.again(at, |next| {
-            let settings = Arc::new(self.settings().reloaded(next));
+            let start = Arc::clone(&self.settings().start);
+            let settings = Arc::new(Settings::new(next, start));
             *self
                 .settings
                 .write()
@@ -257,6 +263,7 @@ mod tests {
             codex_bin: None,
             workdir: None,
             listen: None,
+            started_in: None,
         };
         Reloads::new(Some(source), Config::default())
     }

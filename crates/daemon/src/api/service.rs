@@ -6,8 +6,8 @@ use crate::process::ids;
 use crate::redaction::RedactingAgent;
 use bridge_channel::a2a;
 use bridge_channel::local;
-use bridge_channel::molecule::ChannelHealth;
-use bridge_channel::{Activity, Arrival, Channels, Inbox, IntakeStatus, Page};
+use bridge_channel::molecule::{ChannelHealth, PushAnswer};
+use bridge_channel::{Activity, Arrival, Channels, Inbox, IntakeStatus, Page, PastReply};
 use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
@@ -16,17 +16,18 @@ use bridge_core::step::{
     ReceivePage, Received, StopCause, StopSender, TaskAnswered, Transition,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, ExternalId, MessageId, Subscription, Task, TaskId, TaskInput,
-    Timestamp,
+    Actor, Attachment, ChannelId, ExternalId, MessageId, ReplyState, Subscription, Task, TaskId,
+    TaskInput, Timestamp,
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
-    NewTask, NewTaskInput, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest,
-    Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, Scope, StartError,
+    Steering, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -165,14 +166,6 @@ impl<L: Ledger> DaemonService<L> {
 }
 
 impl<L: Ledger> Inbox for DaemonService<L> {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
-        match self.admit(&arrival).await {
-            Ok(None) => self.commit(self.assign_row(arrival)).await,
-            Ok(Some(known)) => Ok(Received::Duplicate(known)),
-            Err(pressure) => Err(closed_door(&pressure)),
-        }
-    }
-
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         self.gauge
             .admit()
@@ -218,6 +211,32 @@ impl<L: Ledger> Inbox for DaemonService<L> {
         } else {
             Ok(IntakeStatus::Full)
         }
+    }
+
+    async fn replies(
+        &self,
+        channel: &ChannelId,
+        external_id: &ExternalId,
+    ) -> Result<Option<Vec<PastReply>>, LedgerError> {
+        let (channel, external_id) = (channel.clone(), external_id.clone());
+        let read = self.daemon.ledger.read(move |rows| {
+            let message = rows.message_by_external(&channel, &external_id)?;
+            let Some(message) = message.filter(|one| one.life.state.name().finished()) else {
+                return Ok(None);
+            };
+            let replies = rows.replies(&message.message_id)?;
+            let replies = replies.into_iter().map(|reply| PastReply {
+                text: reply.body,
+                receipt: match reply.state {
+                    ReplyState::Sent { receipt, .. } => Some(receipt),
+                    ReplyState::Queued { .. } | ReplyState::Sending | ReplyState::Dead { .. } => {
+                        None
+                    }
+                },
+            });
+            Ok(Some(replies.collect()))
+        });
+        read.await
     }
 
     async fn activity(&self, channel: &ChannelId) -> Activity {
@@ -321,7 +340,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let token = listeners::random_token()
             .inspect_err(|error| tracing::error!(%error, "no random numbers for a token"))
             .ok()?;
-        self.daemon.settings().secret_registry.learn(&token);
+        self.daemon.settings().start.secret_registry.learn(&token);
         Some(token)
     }
 
@@ -357,6 +376,30 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
 
     async fn notify_task(&self, task_id: &TaskId, by: &str) -> Result<Notified, LedgerError> {
         self.daemon.notify_now(task_id, by).await
+    }
+
+    fn platform(&self, secret: &str) -> Option<ChannelId> {
+        let mut known = None;
+        // All of them, so that the time does not tell which one it was.
+        for molecule in &self.daemon.sink.molecule {
+            if molecule.is_called_with(secret) {
+                known = Some(molecule.channel().clone());
+            }
+        }
+        known
+    }
+
+    async fn platform_call(&self, channel: &str, call: Value) -> PlatformAnswer {
+        let mut molecules = self.daemon.sink.molecule.iter();
+        let Some(molecule) = molecules.find(|own| own.channel().as_str() == channel) else {
+            return PlatformAnswer::NotNow("the channel is not configured".to_owned());
+        };
+        let stop = &self.daemon.stopping;
+        let answer = molecule.receive_push(self, call, stop).await;
+        match answer {
+            PushAnswer::Rpc(answer) | PushAnswer::Queued(answer) => PlatformAnswer::Said(answer),
+            PushAnswer::NotNow(why) => PlatformAnswer::NotNow(why),
+        }
     }
 
     fn a2a(&self) -> A2aProfile {

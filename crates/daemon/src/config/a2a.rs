@@ -10,6 +10,7 @@ use bridge_channel::a2a::CHANNEL;
 use bridge_channel::guard::check_origin;
 use bridge_core::budget::DayBudget;
 use bridge_core::value::{ChannelId, Tier};
+use bridge_front::A2aAuth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,9 @@ pub struct A2aConfig {
     /// Whether agents may call at `/a2a` where the HTTP API is served over TCP.
     pub enabled: bool,
     /// How they say who they are.
-    pub auth: A2aAuthKey,
+    pub auth: A2aAuth,
+    /// Where messages without a contextId belong.
+    pub default_context: DefaultContext,
     /// The name on the agent card.
     #[schemars(length(min = 1))]
     pub name: String,
@@ -41,15 +44,15 @@ pub struct A2aConfig {
     pub tool_tiers: Vec<Tier>,
 }
 
-/// How agents say who they are.
+/// Where messages without a contextId belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum A2aAuthKey {
-    /// By a token of their own, made with `peers add`.
+pub enum DefaultContext {
+    /// Each begins a conversation of its own.
     #[default]
-    Tokens,
-    /// Not at all: whoever reaches it is the peer `anonymous`. For conformance kits, and only on this machine.
-    None,
+    New,
+    /// To one conversation of their sender, which remembers.
+    PerPeer,
 }
 
 /// What is different for one peer.
@@ -95,7 +98,8 @@ impl Default for A2aConfig {
     fn default() -> Self {
         Self {
             enabled: true,
-            auth: A2aAuthKey::Tokens,
+            auth: A2aAuth::Tokens,
+            default_context: DefaultContext::New,
             name: "Codex".to_owned(),
             description: "OpenAI Codex behind codex-bridge: reads and writes code, runs commands in a sandbox, \
                           and answers questions about both."
@@ -122,7 +126,7 @@ impl Default for PeerConfig {
 
 impl A2aConfig {
     /// What is different for the peer of this name.
-    pub fn peer(&self, name: &str) -> Option<&PeerConfig> {
+    pub(crate) fn peer_config(&self, name: &str) -> Option<&PeerConfig> {
         self.peers.iter().find(|peer| peer.name == name)
     }
 
@@ -207,7 +211,7 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
 
 /// What an operator should know at every start.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let open = config.a2a.enabled && config.a2a.auth == A2aAuthKey::None;
+    let open = config.a2a.enabled && config.a2a.auth == A2aAuth::None;
     let open = open && config.http.listen.is_some();
     let warning = "a2a.auth is \"none\": every program on this machine may give Codex work as the peer `anonymous`";
     open.then(|| warning.to_owned()).into_iter().collect()
@@ -220,7 +224,7 @@ fn refuse_auth(config: &Config) -> Option<String> {
         .address()
         .is_some_and(|address| !address.ip().to_canonical().is_loopback());
     let proxied = http.trusted_proxy || http.public_url.is_some() || !http.trusted_hosts.is_empty();
-    let open = config.a2a.auth == A2aAuthKey::None && (reached || proxied);
+    let open = config.a2a.auth == A2aAuth::None && (reached || proxied);
     open.then(|| {
         "is \"none\", so that everybody who reaches this machine could give Codex work; it is for 127.0.0.1 alone, \
          without http.trusted_proxy, http.public_url and http.trusted_hosts; take it out, and give each agent a token \

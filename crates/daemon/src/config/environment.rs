@@ -4,9 +4,11 @@
 //! Secrets among the variables never reach a debug print: only names do.
 
 use super::keys::Config;
-use bridge_host::Secret;
+use bridge_host::ApiKey;
+use bridge_host::process::reexec;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Places the state.
@@ -14,11 +16,18 @@ pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
 /// Placed the state of the legacy program; still honoured.
 const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
 /// Where the legacy program kept its state by default, below the home directory.
+/// Where the older tool's program keeps its state, and its usual place below the home directory.
+const HERMES_HOME: &str = "HERMES_HOME";
+const HERMES: &str = ".hermes";
+/// The older tool's database.
+const OLD_TASKS: &str = "codex_bridge.db";
 const OLD_STATE: &str = ".codex-channel-molecule";
 /// Names the Codex executable.
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 /// Where the API is served over TCP.
 pub(crate) const LISTEN: &str = "CODEX_BRIDGE_LISTEN";
+/// Whether tokens may travel over plain http to another machine.
+pub(crate) const ALLOW_HTTP: &str = "CODEX_BRIDGE_ALLOW_HTTP";
 /// Says what is logged.
 pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
 /// Names the place at which a debug build dies, for tests.
@@ -32,6 +41,47 @@ const API_KEY: &str = "OPENAI_API_KEY";
 const PLATFORM_PREFIX: &str = "MOLECULE_";
 /// Our directory below the user's base directories.
 const OURS: &str = "codex-bridge";
+
+/// Variables that libraries, the service manager or people looking at the process need to find, and that hold no secret.
+const PUBLIC_NAMES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "TMPDIR",
+    "TZ",
+    "PWD",
+    "SHLVL",
+    "_",
+    "HOSTNAME",
+    "CODEX_HOME",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "JOURNAL_STREAM",
+    "INVOCATION_ID",
+    "SYSTEMD_EXEC_PID",
+];
+/// Families of such variables.
+const PUBLIC_PREFIXES: &[&str] = &[
+    "CODEX_BRIDGE_",
+    "LC_",
+    "XDG_",
+    "RUST_",
+    "LD_",
+    "MALLOC_",
+    "TOKIO_",
+    "SSL_CERT_",
+    "LLVM_PROFILE_",
+];
+/// What a name does not hold that is public, whatever family it belongs to.
+const SECRET_WORDS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
 
 /// Why a place can't be read from the environment.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +135,14 @@ impl Environment {
     pub(super) fn take(&mut self, name: &str) -> Option<OsString> {
         let at = self.vars.iter().position(|(known, _)| known == name)?;
         Some(self.vars.swap_remove(at).1)
+    }
+
+    /// As if it was started with plain http allowed.
+    #[must_use]
+    pub fn allowing_http(mut self) -> Self {
+        let _replaced = self.take(ALLOW_HTTP);
+        self.vars.push((ALLOW_HTTP.into(), "1".into()));
+        self
     }
 
     /// Adds variables that came another way.
@@ -214,8 +272,8 @@ impl Environment {
     }
 
     /// The key to log Codex in with where it has no login.
-    pub fn openai_api_key(&self) -> Option<Secret> {
-        self.get(API_KEY)?.to_str().map(Secret::new)
+    pub fn openai_api_key(&self) -> Option<ApiKey> {
+        self.get(API_KEY)?.to_str().map(ApiKey::new)
     }
 
     /// Values that no text may carry to people: keys, tokens, and whatever is passed to Codex on purpose.
@@ -278,6 +336,23 @@ impl Environment {
         places
     }
 
+    /// Where the tasks of the older `codex_bridge` tool may be: the file that the configuration names, else where the
+    /// tool kept it.
+    pub fn old_task_files(&self, config: &Config) -> Vec<PathBuf> {
+        if let Some(named) = &config.tasks.import {
+            return vec![named.clone()];
+        }
+        let named = self.directory(HERMES_HOME);
+        let usual = self.home().map(|home| home.join(HERMES));
+        let mut files: Vec<_> = named
+            .into_iter()
+            .chain(usual)
+            .map(|home| home.join(OLD_TASKS))
+            .collect();
+        files.dedup();
+        files
+    }
+
     /// Our directory for configuration.
     pub(super) fn config_dir(&self) -> Option<PathBuf> {
         Some(self.config_base()?.join(OURS))
@@ -311,6 +386,36 @@ impl Environment {
         self.directory(variable)
             .or_else(|| self.home().map(|home| home.join(below_home)))
     }
+}
+
+/// Any process of the same user can read `/proc/PID/environ`, and it never changes after the start. So a process that runs
+/// a daemon starts itself again, as the same process, with harmless variables alone; the others travel in a file without a
+/// name, which is read once and closed before anything else is started.
+impl Environment {
+    /// As [`Environment::read`]. Where there are variables that others must not see, this starts the program again
+    /// without them and returns only if that fails. To be called before there are threads, or anything else to lose.
+    pub fn read_privately() -> io::Result<Self> {
+        let mut environment = Self::read();
+        let marker = environment.take(reexec::MARKER);
+        if let Some(handed) = marker.and_then(|marker| reexec::receive(&marker)) {
+            environment.add(handed?);
+            return Ok(environment);
+        }
+        let [public, private] = environment.split(is_public);
+        if private.is_empty() {
+            Ok(environment)
+        } else {
+            Err(reexec::start(&public, &private))
+        }
+    }
+}
+
+fn is_public(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let known = PUBLIC_NAMES.contains(&name) || PUBLIC_PREFIXES.iter().any(|p| name.starts_with(p));
+    known && !SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]
@@ -378,5 +483,22 @@ mod tests {
             printed.contains(API_KEY) && !printed.contains("sk-"),
             "{printed}"
         );
+    }
+
+    #[test]
+    fn f2_only_harmless_variables_stay_visible() {
+        for public in ["PATH", "LC_ALL", "NOTIFY_SOCKET", "CODEX_BRIDGE_FAIL_POINT"] {
+            assert!(is_public(OsStr::new(public)), "{public}");
+        }
+        for private in [
+            "OPENAI_API_KEY",
+            "MOLECULE_WORKSPACE_TOKEN",
+            "MOLECULE_WORKSPACES",
+            "HTTPS_PROXY",
+            "MY_PROVIDER",
+            "CODEX_BRIDGE_MASTER_KEY",
+        ] {
+            assert!(!is_public(OsStr::new(private)), "{private}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Finds and reads `codex-bridge.toml`. The file decides sandboxes, so whoever can write it decides what
+//! Finds and reads `codex-bridge.toml`. The file decides sandboxes, so its writer decides what
 //! Codex may do: it is believed only where that is us or root. What is in it is not looked at here.
 
 use super::environment::Environment;

@@ -317,7 +317,7 @@ impl Config {
         }
     }
 
-    /// How many turns are kept for the owner. One place is for whoever comes first.
+    /// How many turns are kept for the owner. A single place is shared by all senders.
     pub fn turns_reserved(&self) -> u32 {
         let usual = limits::TURNS_RESERVED_DEFAULT.min(self.daemon.turns_max / 2);
         self.daemon.turns_reserved.unwrap_or(usual)

@@ -6,8 +6,9 @@ use super::error::{ConfigError, ConfigProblem, ProblemPlace};
 use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
 use super::parse::Spots;
-use super::places::Places;
+use super::protected_paths::ProtectedPaths;
 use super::{file, parse, validate};
+use bridge_channel::molecule::AgentTier;
 use bridge_core::value::ReadAccess;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub struct Loaded {
     /// The Molecule workspaces that are served.
     pub molecule: Vec<Workspace>,
     pub(super) origins: ValueOrigins,
-    pub(super) places: Places,
+    pub(super) protected_paths: ProtectedPaths,
 }
 
 /// Where the values come from that are not defaults.
@@ -53,8 +54,8 @@ pub fn load(
     })?;
     let mut origins = ValueOrigins::of(spots);
     overlay(&mut config, &mut origins, environment);
-    let places = places(&config, environment, state_dir);
-    let mut problems = validate::problems(&config, &origins, &places);
+    let protected_paths = protected_paths(&config, environment, state_dir);
+    let mut problems = validate::problems(&config, &origins, &protected_paths);
     let resolved = molecule::resolve(&config.molecule, &origins, Variables::read(environment));
     problems.extend(resolved.problems);
     if !problems.is_empty() {
@@ -69,12 +70,12 @@ pub fn load(
         warnings,
         molecule: resolved.workspaces,
         origins,
-        places,
+        protected_paths,
     };
     let problems = validate::reads_also_problems(
         &loaded.config,
         &loaded.origins,
-        &loaded.places,
+        &loaded.protected_paths,
         &loaded.hidden(),
     );
     if problems.is_empty() {
@@ -88,19 +89,19 @@ pub fn load(
 }
 
 impl Loaded {
-    /// What is in force without a file, for whoever must go on although the file can't be used.
+    /// The defaults and the environment, for callers that go on although the file can't be used.
     pub fn without_file(environment: &Environment, state_dir: Option<&Path>) -> Self {
         let mut config = Config::default();
         let mut origins = ValueOrigins::default();
         overlay(&mut config, &mut origins, environment);
-        let places = places(&config, environment, state_dir);
+        let protected_paths = protected_paths(&config, environment, state_dir);
         Self {
             config,
             file: None,
             warnings: Vec::new(),
             molecule: Vec::new(),
             origins,
-            places,
+            protected_paths,
         }
     }
 
@@ -136,7 +137,7 @@ impl Loaded {
             self.origins
                 .set("tiers.owner.workdir", ProblemPlace::Flag { flag });
         }
-        let problems = validate::problems(&self.config, &self.origins, &self.places);
+        let problems = validate::problems(&self.config, &self.origins, &self.protected_paths);
         if problems.is_empty() {
             return Ok(());
         }
@@ -144,6 +145,22 @@ impl Loaded {
             file: self.file.clone(),
             problems,
         })
+    }
+
+    /// The owner's conversations work in this directory if no key or flag names another. One that they must not have is
+    /// said and left alone: the legacy program ran anywhere, and must start anywhere.
+    pub fn work_in(&mut self, directory: &Path) {
+        let tier = &self.config.tiers.owner;
+        if tier.workdir.is_some() {
+            return;
+        }
+        let exposed = tier.sandbox().can_write() || tier.reads == ReadAccess::Isolated;
+        match self.protected_paths.refuse_workdir(directory, exposed) {
+            None => self.config.tiers.owner.workdir = Some(directory.to_owned()),
+            Some(why) => self.warnings.push(format!(
+                "conversations do not work in the directory that this was started in, which {why}: each works in a directory of its own. Start it in a project's directory, or name one with --workdir"
+            )),
+        }
     }
 
     /// What turns of shielded senders may never read: logins, other conversations, this configuration, and the files
@@ -157,13 +174,20 @@ impl Loaded {
         let agents = self.config.a2a.token_files();
         let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);
         let hidden = hidden.chain(agents);
-        self.places.hidden(hidden.map(Path::to_path_buf))
+        self.protected_paths.hidden(hidden.map(Path::to_path_buf))
     }
 
-    /// Whether isolated turns may come in: of peers, or of token holders.
+    /// Whether isolated turns may come in: of peers, or of token holders and of agents that count as such.
     pub fn serves_isolated(&self) -> bool {
         let tiers = &self.config.tiers;
-        let tokens = self.config.http.listen.is_some();
+        let agents = |one: &Workspace| {
+            one.settings
+                .origins
+                .agents
+                .values()
+                .any(|tier| *tier == AgentTier::Tool)
+        };
+        let tokens = self.config.http.listen.is_some() || self.molecule.iter().any(agents);
         (tiers.peer.reads == ReadAccess::Isolated && self.serves_peers())
             || (tiers.tool.reads == ReadAccess::Isolated && tokens)
     }
@@ -175,13 +199,13 @@ impl Loaded {
     }
 
     /// What a directory that turns work in must not hold.
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn protected_paths(&self) -> &ProtectedPaths {
+        &self.protected_paths
     }
 
     /// Where CODEX_HOME is in the end; nowhere without a home directory.
     pub fn codex_home(&self) -> Option<&Path> {
-        self.places.codex_home.as_deref()
+        self.protected_paths.codex_home.as_deref()
     }
 }
 
@@ -240,10 +264,14 @@ fn overlay(config: &mut Config, origins: &mut ValueOrigins, environment: &Enviro
     }
 }
 
-fn places(config: &Config, environment: &Environment, state_dir: Option<&Path>) -> Places {
+fn protected_paths(
+    config: &Config,
+    environment: &Environment,
+    state_dir: Option<&Path>,
+) -> ProtectedPaths {
     let home = environment.home().map(Path::to_owned);
     let default = home.as_ref().map(|home| home.join(CODEX_HOME_DEFAULT));
-    Places {
+    ProtectedPaths {
         state_dir: environment.state_dir(state_dir).ok(),
         codex_home: config.codex.home.clone().or(default),
         home,

@@ -15,15 +15,14 @@ mod load;
 mod loop_guard;
 mod molecule;
 mod parse;
-mod places;
-mod private;
+mod protected_paths;
 mod rules;
 mod schema;
 mod tasks;
 mod tiers;
 mod validate;
 
-pub use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
+pub use a2a::{A2aConfig, AgentConfig, DefaultContext};
 pub use check::{check, differing, print_schema};
 pub use environment::{Environment, ServiceManagerVars};
 pub use error::ConfigError;
@@ -31,7 +30,7 @@ pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig};
 pub use load::{Loaded, load};
 pub use molecule::Workspace;
-pub use places::Places;
+pub use protected_paths::ProtectedPaths;
 pub use rules::KindKey;
 pub use tiers::{TierConfig, Tiers};
 

@@ -164,6 +164,13 @@ fn wrong(schema: &KeySchema, value: &DeValue<'_>) -> Option<String> {
             let within = read.is_ok_and(|number| (*min..=*max).contains(&number));
             (!within).then(|| format!("is {number}; expected {}", expected(schema)))
         }
+        (KeySchema::NamedTexts, DeValue::Table(named)) => {
+            let (name, wrong) = named.iter().find(|(_, item)| !item.get_ref().is_str())?;
+            let (name, found) = (name.get_ref(), wrong.get_ref().type_str());
+            Some(format!(
+                "has `{name}` of type {found}; expected a text in quotes"
+            ))
+        }
         (KeySchema::Texts, DeValue::Array(items)) => {
             let wrong = items.iter().find(|item| !item.get_ref().is_str())?;
             let found = wrong.get_ref().type_str();
@@ -191,6 +198,7 @@ fn wrong(schema: &KeySchema, value: &DeValue<'_>) -> Option<String> {
             | KeySchema::Number { .. }
             | KeySchema::Flag
             | KeySchema::Texts
+            | KeySchema::NamedTexts
             | KeySchema::Words(_),
             found,
         ) => Some(format!(
@@ -224,6 +232,7 @@ fn expected(schema: &KeySchema) -> String {
         KeySchema::Number { min, max } => format!("a whole number from {min} to {max}"),
         KeySchema::Flag => "true or false".to_owned(),
         KeySchema::Texts => "a list of texts in quotes".to_owned(),
+        KeySchema::NamedTexts => "a table of texts in quotes".to_owned(),
         KeySchema::Words(words) => format!("a list of some of {}", quoted(words)),
         KeySchema::Other => "something else".to_owned(),
     }

@@ -65,6 +65,13 @@ pub struct RuleConfig {
     /// command and paths: a rule with both keys is about commands like these, and about files like these.
     #[serde(default)]
     pub path: Vec<String>,
+    /// MCP servers by their names in Codex's configuration, for `kind = ["mcp-tool"]`. A rule that allows tools names
+    /// their servers.
+    #[serde(default)]
+    pub server: Vec<String>,
+    /// Tools of these servers. Without it all of them.
+    #[serde(default)]
+    pub tool: Vec<String>,
     /// What happens.
     pub then: RuleDecision,
     /// Who decides where somebody is asked. Without it what is usual for the tier.
@@ -92,6 +99,8 @@ pub enum KindKey {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
+    /// May this tool of an MCP server run?
+    McpTool,
 }
 
 impl KindKey {
@@ -103,6 +112,7 @@ impl KindKey {
             Self::Permissions => RequestKind::Permissions,
             Self::UserInput => RequestKind::UserInput,
             Self::Elicitation => RequestKind::Elicitation,
+            Self::McpTool => RequestKind::McpTool,
         }
     }
 
@@ -110,13 +120,15 @@ impl KindKey {
     fn has(self, what: Looked) -> bool {
         match (self, what) {
             (Self::Command, Looked::Command)
-            | (Self::FileChange | Self::Permissions, Looked::Path) => true,
+            | (Self::FileChange | Self::Permissions, Looked::Path)
+            | (Self::McpTool, Looked::Tool) => true,
             (
                 Self::Command
                 | Self::FileChange
                 | Self::Permissions
                 | Self::UserInput
-                | Self::Elicitation,
+                | Self::Elicitation
+                | Self::McpTool,
                 _,
             ) => false,
         }
@@ -128,6 +140,7 @@ impl KindKey {
 enum Looked {
     Command,
     Path,
+    Tool,
 }
 
 impl RuleConfig {
@@ -146,6 +159,8 @@ impl RuleConfig {
                 .iter()
                 .filter_map(|path| Place::parse(path))
                 .collect(),
+            servers: self.server.clone(),
+            tools: self.tool.clone(),
             then: self.then,
             who: self.who,
             even_peers: self.even_peers,
@@ -180,6 +195,15 @@ impl RuleConfig {
                 "names a kind that needs an answer in words, which no rule can give; take it out",
             );
         }
+        let about_tools = !self.tool.is_empty() || self.kind.contains(&KindKey::McpTool);
+        if allows && about_tools && self.server.is_empty() {
+            let key = if self.tool.is_empty() { "kind" } else { "tool" };
+            say(
+                key,
+                "is about tools of MCP servers, which run outside of every sandbox: a rule that allows them names whose \
+                 they are, with `server = [\"NAME\"]`",
+            );
+        }
         if allows && self.who.is_some() {
             say("who", "decides nothing where nobody is asked; take it out");
         }
@@ -196,6 +220,8 @@ impl RuleConfig {
         for (key, looked, set) in [
             ("command", Looked::Command, !self.command.is_empty()),
             ("path", Looked::Path, !self.path.is_empty()),
+            ("server", Looked::Tool, !self.server.is_empty()),
+            ("tool", Looked::Tool, !self.tool.is_empty()),
         ] {
             if set && !self.kind.is_empty() && !self.kind.iter().any(|kind| kind.has(looked)) {
                 say(
@@ -226,7 +252,13 @@ impl RuleConfig {
                 format!("holds {path:?}, which is not an absolute path; write it out from `/`"),
             )
         });
-        commands.chain(paths).collect()
+        let empty = |key: &'static str, names: &[String]| {
+            let empty = names.iter().any(|name| name.trim().is_empty());
+            empty.then(|| (key, "holds an empty name; take it out".to_owned()))
+        };
+        let names = [empty("server", &self.server), empty("tool", &self.tool)];
+        let names = names.into_iter().flatten();
+        commands.chain(paths).chain(names).collect()
     }
 
     /// What an operator should know at every start.
@@ -237,7 +269,8 @@ impl RuleConfig {
         }
         let covers =
             |looked: Looked| self.kind.is_empty() || self.kind.iter().any(|kind| kind.has(looked));
-        let free = self.command.is_empty() && self.path.is_empty();
+        let named = [&self.command, &self.path, &self.server, &self.tool];
+        let free = named.iter().all(|names| names.is_empty());
         let everything = (free && covers(Looked::Command)).then(|| {
             format!(
                 "the rule `{name}` accepts every command without asking, also out of the sandbox"
@@ -365,6 +398,22 @@ mod tests {
                 "5:1: `rules.0.kind` names a kind",
             ),
             (
+                "then = 'allow'\ntier = ['owner']\nkind = ['mcp-tool']",
+                "5:1: `rules.0.kind` is about tools of MCP servers",
+            ),
+            (
+                "then = 'allow'\ntier = ['owner']\ntool = ['list_peers']",
+                "5:1: `rules.0.tool` is about tools of MCP servers",
+            ),
+            (
+                "then = 'deny'\nkind = ['command']\nserver = ['molecule']",
+                "5:1: `rules.0.server` is nothing",
+            ),
+            (
+                "then = 'deny'\nserver = ['']",
+                "4:1: `rules.0.server` holds an empty name",
+            ),
+            (
                 "then = 'allow'\ntier = ['owner']\nwho = 'owner'",
                 "5:1: `rules.0.who` decides nothing",
             ),
@@ -414,6 +463,7 @@ mod tests {
         assert_eq!(warned("command = ['/bin/bash', 'git status']"), 1);
         assert_eq!(warned("command = ['python3 tools/check.py']"), 0);
         assert_eq!(warned("kind = ['file-change']"), 0);
+        assert_eq!(warned("server = ['molecule']"), 0);
         let late = "approvals.deadline_secs = 60\napprovals.reminder_secs = 60";
         assert_eq!(warnings(&read(late).unwrap().0).len(), 1);
     }
@@ -431,5 +481,16 @@ mod tests {
         );
         assert_eq!((rule.commands.len(), rule.places.len()), (1, 1));
         assert_eq!(rule.who, Some(Deciders::Owner));
+        let text = "[[rules]]\nname = 'peers'\ntier = ['owner']\nkind = ['mcp-tool']\nserver = ['molecule']\n\
+                    tool = ['list_peers']\nthen = 'allow'\n";
+        let rule = read(text).unwrap().0.policy().rules.remove(0);
+        assert_eq!(
+            (rule.servers, rule.tools, rule.kinds),
+            (
+                vec!["molecule".to_owned()],
+                vec!["list_peers".to_owned()],
+                vec![RequestKind::McpTool]
+            )
+        );
     }
 }

@@ -21,6 +21,8 @@ pub(super) enum KeySchema {
     Flag,
     /// A list of texts.
     Texts,
+    /// A table of texts under names of the operator's own.
+    NamedTexts,
     /// A list of some of these words.
     Words(Vec<String>),
     /// Any number of tables with these keys and no others.
@@ -61,6 +63,11 @@ fn key_schema(schema: &Value) -> KeySchema {
             max: bound(schema, "maximum").unwrap_or(i128::MAX),
         },
         Some("boolean") => KeySchema::Flag,
+        Some("object")
+            if schema.pointer("/additionalProperties/type") == Some(&Value::from("string")) =>
+        {
+            KeySchema::NamedTexts
+        }
         Some("array") if schema.pointer("/items/type") == Some(&Value::from("string")) => {
             KeySchema::Texts
         }
@@ -103,6 +110,7 @@ impl KeySchema {
             | Self::Number { .. }
             | Self::Flag
             | Self::Texts
+            | Self::NamedTexts
             | Self::Words(_)
             | Self::Other => keys.push(path.to_owned()),
         }
@@ -137,6 +145,7 @@ impl KeySchema {
             | Self::Number { .. }
             | Self::Flag
             | Self::Texts
+            | Self::NamedTexts
             | Self::Words(_)
             | Self::Other => keys.push(path.to_owned()),
         }

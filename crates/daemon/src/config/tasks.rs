@@ -5,10 +5,11 @@
 use super::error::ConfigProblem;
 use super::keys::Config;
 use super::load::ValueOrigins;
-use bridge_channel::guard::{Guard, check_origin};
-use bridge_channel::notify::{Signer, Webhook, is_command_name};
+use bridge_channel::guard::{AddressGuard, check_origin};
+use bridge_channel::notify::{Signer, Target, Webhook, is_command_name, is_scheme};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The longest time that a command of a notification may take.
@@ -19,8 +20,18 @@ const COMMAND_MAX_SECS: u64 = 300;
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
     /// Directories below which holders of a token may let tasks work; absolute, and they must exist. The local owner
-    /// may name any directory. Without any, tasks of token holders work in directories of their own.
+    /// and a token with `admin` may name any directory. Without any, tasks of other token holders work in directories of
+    /// their own.
     pub roots: Vec<PathBuf>,
+    /// The database of the older `codex_bridge` tool whose tasks are taken over as finished ones, once; an absolute path.
+    /// Without it `codex_bridge.db` is looked for in `$HERMES_HOME` and in `~/.hermes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub import: Option<PathBuf>,
+    /// Whether the events of tasks also hold the lines of Codex's protocol (`protocol/raw`, the first 100 of a turn,
+    /// without the parts of a text) and of its standard error (`codex/stderr`, which may be about another task: one Codex
+    /// serves all). Known secrets are taken out of them.
+    pub raw_events: bool,
 }
 
 /// Who may be notified when a task has finished.
@@ -36,6 +47,9 @@ pub struct NotifyConfig {
     pub allow_origins: Vec<String>,
     /// Commands that can be a target (`command:NAME`), one table each.
     pub command: Vec<NotifyCommandConfig>,
+    /// Who sends to targets of other senders, by their scheme: `feishu = "command:NAME"` or `"webhook:https://…"` takes
+    /// `feishu:<address>`. The sender gets `scheme`, `address` and `text` with the notification.
+    pub schemes: BTreeMap<String, String>,
 }
 
 /// One command. It gets the notification as JSON on its standard input; an exit status of 0 confirms it.
@@ -70,7 +84,7 @@ impl NotifyConfig {
             .iter()
             .flat_map(|text| check_origin(text));
         Webhook::new(
-            Guard::new(origins.collect()),
+            AddressGuard::new(origins.collect()),
             self.webhook_secret_file.clone(),
         )
     }
@@ -84,6 +98,12 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
         if let Some(what) = refuse_directory(root) {
             say("tasks.roots", what);
         }
+    }
+    if let Some(file) = &config.tasks.import
+        && !file.is_absolute()
+    {
+        let what = format!("names {}, which is no absolute path", file.display());
+        say("tasks.import", what);
     }
     for home in &config.codex.homes {
         if let Some(what) = refuse_directory(home) {
@@ -122,7 +142,34 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
             say(&key("argv"), what);
         }
     }
+    for (scheme, sender) in &notify.schemes {
+        if let Some(what) = refuse_sender(notify, scheme, sender) {
+            say("notify.schemes", format!("has {scheme:?}, which {what}"));
+        }
+    }
     found
+}
+
+/// Why a scheme can't be mapped so.
+fn refuse_sender(notify: &NotifyConfig, scheme: &str, sender: &str) -> Option<String> {
+    if !is_scheme(scheme) {
+        return Some("is no name of a scheme of another sender: small letters, digits, `-` and `_`, and none of our own targets".to_owned());
+    }
+    let known = |name: &String| notify.command.iter().any(|command| command.name == *name);
+    match Target::parse(sender) {
+        Ok(Target::Command(name)) if known(&name) => None,
+        Ok(Target::Command(name)) => Some(format!(
+            "names command:{name}, and there is no [[notify.command]] of that name"
+        )),
+        Ok(Target::Webhook(url)) => notify
+            .webhook()
+            .check(&url)
+            .err()
+            .map(|what| format!("can't be used: {what}")),
+        Ok(_) | Err(_) => Some(format!(
+            "is {sender:?}; write \"command:NAME\" or \"webhook:https://…\""
+        )),
+    }
 }
 
 fn refuse_argv(argv: &[String]) -> Option<String> {
@@ -184,6 +231,20 @@ mod tests {
                 "absolute path",
             ),
             ("[[notify.command]]\nname = 'a'\nargv = []", "is empty"),
+            (
+                "[notify.schemes]\nfeishu = 'command:a'",
+                "no [[notify.command]]",
+            ),
+            ("[notify.schemes]\nfeishu = 'chat'", "command:NAME"),
+            (
+                "[notify.schemes]\nlocal = 'command:a'",
+                "no name of a scheme",
+            ),
+            (
+                "[notify.schemes]\nfeishu = 'webhook:http://10.0.0.1/'",
+                "can't be used",
+            ),
+            ("tasks.import = 'codex_bridge.db'", "absolute path"),
         ] {
             let said = judge(text);
             assert_eq!(said.len(), 1, "{text}: {said:?}");

@@ -141,6 +141,31 @@ fn rejects_writable_workdir_holding_state() {
 }
 
 #[test]
+fn started_directory_is_the_last_choice() {
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().join("home");
+    let work = home.join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    let environment = Environment::of([("HOME", home.to_str().unwrap())]);
+    let started = |text: &str, place: &Path| {
+        let mut loaded = load_text(text, &environment).unwrap();
+        loaded.work_in(place);
+        (loaded.config.tiers.owner.workdir, loaded.warnings)
+    };
+    assert_eq!(started("", &work), (Some(work.clone()), Vec::new()));
+    let (none, warnings) = started("", &home);
+    assert_eq!(none, None);
+    assert!(
+        warnings[0].contains("holds the home directory"),
+        "{warnings:?}"
+    );
+    let reads = "tiers.owner.sandbox = 'read-only'";
+    assert_eq!(started(reads, &home).0, Some(home.clone()));
+    let named = format!("tiers.owner.workdir = '{}'", work.display());
+    assert_eq!(started(&named, &home), (Some(work), Vec::new()));
+}
+
+#[test]
 fn flags_override_env_and_are_validated() {
     let directory = tempfile::tempdir().unwrap();
     let home = directory.path().join("home");

@@ -5,7 +5,7 @@ use super::environment::CODEX_HOME;
 use super::error::ConfigProblem;
 use super::keys::{Config, TransportKey};
 use super::load::ValueOrigins;
-use super::places::Places;
+use super::protected_paths::ProtectedPaths;
 use super::tiers::TierConfig;
 use bridge_core::value::{ApprovalPolicy, ReadAccess, Sandbox};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const OUR_PREFIXES: [&str; 3] = ["CODEX_BRIDGE_", "CODEX_CHANNEL_MOLECULE_", "MO
 pub(super) fn problems(
     config: &Config,
     origins: &ValueOrigins,
-    places: &Places,
+    protected_paths: &ProtectedPaths,
 ) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
@@ -51,9 +51,14 @@ pub(super) fn problems(
         say("daemon.turns_reserved", what.to_owned());
     }
     let tiers = &config.tiers;
-    found.extend(tier_problems("owner", &tiers.owner, origins, places));
-    found.extend(tier_problems("peer", &tiers.peer, origins, places));
-    found.extend(tier_problems("tool", &tiers.tool, origins, places));
+    found.extend(tier_problems(
+        "owner",
+        &tiers.owner,
+        origins,
+        protected_paths,
+    ));
+    found.extend(tier_problems("peer", &tiers.peer, origins, protected_paths));
+    found.extend(tier_problems("tool", &tiers.tool, origins, protected_paths));
     found.extend(super::tasks::problems(config, origins));
     found.extend(super::rules::problems(config, origins));
     found.extend(super::a2a::problems(config, origins));
@@ -77,7 +82,7 @@ fn tier_problems<T>(
     name: &str,
     tier: &TierConfig<T>,
     origins: &ValueOrigins,
-    places: &Places,
+    protected_paths: &ProtectedPaths,
 ) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let key = |last: &str| format!("tiers.{name}.{last}");
@@ -98,7 +103,7 @@ fn tier_problems<T>(
         say("sandbox", what.to_owned());
     }
     if let Some(workdir) = &tier.workdir
-        && let Some(what) = places.refuse_workdir(workdir, sandbox.can_write() || shielded)
+        && let Some(what) = protected_paths.refuse_workdir(workdir, sandbox.can_write() || shielded)
     {
         say("workdir", what);
     }
@@ -110,7 +115,7 @@ fn tier_problems<T>(
 pub(super) fn reads_also_problems(
     config: &Config,
     origins: &ValueOrigins,
-    places: &Places,
+    protected_paths: &ProtectedPaths,
     hidden: &[PathBuf],
 ) -> Vec<ConfigProblem> {
     let tiers = &config.tiers;
@@ -121,7 +126,7 @@ pub(super) fn reads_also_problems(
     ];
     let mut found = Vec::new();
     for (name, paths, reads) in lists {
-        let refuse = |path: &PathBuf| places.refuse_readable(path, hidden);
+        let refuse = |path: &PathBuf| protected_paths.refuse_readable(path, hidden);
         let refused: Vec<_> = match (paths.is_empty(), reads) {
             (false, ReadAccess::Disk) => vec![
                 "is of no use where `reads` is \"disk\": everything is read there; take one of the two out"
@@ -230,7 +235,7 @@ mod tests {
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();
         let origins = ValueOrigins::of(spots);
-        let problems = problems(&config, &origins, &Places::default());
+        let problems = problems(&config, &origins, &ProtectedPaths::default());
         let line = |problem: &ConfigProblem| format!("{}: {}", problem.place, problem.what);
         problems.iter().map(line).collect()
     }

@@ -5,7 +5,7 @@ use crate::process::clock::until_due;
 use crate::process::ids::{jitter, now};
 use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
-use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
+use bridge_core::step::{Confirm, Send, SendFailed, SendOutcome};
 use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp, Twin};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,7 +74,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 conversation_id: &conversation_id,
             };
             daemon.lane(&conversation_id).await;
-            entry.keep();
+            entry.disarm();
         });
     }
 
@@ -200,13 +200,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let failure = fault.failure;
                 let reason = crate::term::escape_line(&failure.reason).into_owned();
                 tracing::warn!(%message_id, ordinal, reason, class = failure.class.as_str(), "a reply was not taken");
-                let refuse = Refuse {
+                let failed = SendFailed {
                     message_id,
                     ordinal,
                     failure,
                     jitter: jitter(),
                 };
-                Ok(self.commit(refuse).await?.map_or(Next::Sent, Next::Later))
+                Ok(self.commit(failed).await?.map_or(Next::Sent, Next::Later))
             }
         }
     }
@@ -221,7 +221,7 @@ struct LaneEntry<'a> {
 
 impl LaneEntry<'_> {
     /// The lane ended by itself. It took its entry out in `leave`, and another task may have one since.
-    fn keep(self) {
+    fn disarm(self) {
         std::mem::forget(self);
     }
 }

@@ -13,7 +13,7 @@ use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{
-    DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored, PutPush,
+    DropPush, EventDelivery, NotifyBegin, NotifyEnd, NotifyStep, PushStored, PutPush,
     delivery_is_due,
 };
 use bridge_core::task_events::Timeline;
@@ -21,13 +21,13 @@ use bridge_core::value::{
     Class, Failure, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
 };
 use bridge_front::{Notified, PushPut};
-use slots::{Key, Lane, Look, Slot};
+use slots::{Key, Look, Slot, SlotKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest time between two walks over all subscriptions: a wake-up may be lost, rows are not.
 const WALK_MS: i64 = 60_000;
-/// Shortest time between two walks, whoever asks for them.
+/// Shortest time between two walks.
 const WALK_PAUSE_MS: i64 = 1_000;
 /// Pause after the ledger failed under the loop.
 const FAULT_PAUSE_MS: i64 = 1_000;
@@ -37,7 +37,7 @@ const ASKED_WAIT: Duration = Duration::from_secs(15);
 /// What the rows say about a subscription.
 enum Found {
     /// There is an event to deliver, or the subscription to close.
-    Due { key: Key, lane: Lane },
+    Due { key: Key, kind: SlotKind },
     /// Not before this.
     Later(Timestamp),
 }
@@ -182,7 +182,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     fn consider(self: &Arc<Self>, found: Vec<Found>) {
         for one in found {
             let slot = match one {
-                Found::Due { key, lane } => self.slots.take(key, lane),
+                Found::Due { key, kind } => self.slots.take(key, kind),
                 Found::Later(at) => {
                     self.slots.due_at(at);
                     None
@@ -205,10 +205,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn deliver_all(self: &Arc<Self>, slot: &Slot) -> Result<(), LedgerError> {
         while !self.stopping.is_cancelled() {
             let delivery = match self.begin_delivery(slot, None).await? {
-                DeliveryStep::Send(delivery) => delivery,
-                DeliveryStep::Nothing if slot.asked_again() => continue,
-                DeliveryStep::Nothing => return Ok(()),
-                DeliveryStep::Later(at) => {
+                NotifyStep::Send(delivery) => delivery,
+                NotifyStep::Nothing if slot.asked_again() => continue,
+                NotifyStep::Nothing => return Ok(()),
+                NotifyStep::Later(at) => {
                     self.slots.due_at(at);
                     return Ok(());
                 }
@@ -238,14 +238,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         by: &str,
     ) -> Result<Notified, LedgerError> {
         let key = (task_id.clone(), Subscription::END.to_owned());
-        let Some(slot) = self.slots.take(key, Lane::Notifications) else {
+        let Some(slot) = self.slots.take(key, SlotKind::Notifications) else {
             return Ok(Notified::Busy);
         };
         let (daemon, by) = (Arc::clone(self), by.to_owned());
         let sending = self.tasks.spawn(async move {
             let delivery = match daemon.begin_delivery(&slot, Some(by)).await? {
-                DeliveryStep::Send(delivery) => delivery,
-                DeliveryStep::Later(_) | DeliveryStep::Nothing => return Ok(Notified::Nothing),
+                NotifyStep::Send(delivery) => delivery,
+                NotifyStep::Later(_) | NotifyStep::Nothing => return Ok(Notified::Nothing),
             };
             let ended = daemon.deliver_once(&delivery).await;
             drop(slot);
@@ -267,9 +267,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self: &Arc<Self>,
         slot: &Slot,
         asked: Option<String>,
-    ) -> Result<DeliveryStep, LedgerError> {
+    ) -> Result<NotifyStep, LedgerError> {
         let (task_id, subscription_id) = slot.key.clone();
-        self.commit(DeliveryBegin {
+        self.commit(NotifyBegin {
             task_id,
             subscription_id,
             asked,
@@ -293,7 +293,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ..
         } = &delivery.subscription;
         // Must not be lost: what was taken would be sent again.
-        let ended = self.insist(DeliveryEnd {
+        let ended = self.insist(NotifyEnd {
             task_id: task_id.clone(),
             subscription_id: subscription_id.clone(),
             mark: delivery.task_event.mark.clone(),
@@ -378,7 +378,7 @@ fn found(rows: &dyn Read, subscriptions: Vec<Subscription>) -> Result<Vec<Found>
             && delivery_is_due(&one, timeline)
         {
             found.push(Found::Due {
-                lane: Lane::of(&one, &timeline.view.task.owner),
+                kind: SlotKind::of(&one, &timeline.view.task.owner),
                 key: key_of(&one),
             });
         }

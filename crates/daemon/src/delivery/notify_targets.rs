@@ -3,7 +3,8 @@
 
 use crate::Daemon;
 use crate::config::Config;
-use bridge_channel::notify::{Delivery, Target, Webhook};
+use bridge_channel::Delivery;
+use bridge_channel::notify::{Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
 use bridge_core::step::EventDelivery;
 use bridge_core::value::{
@@ -33,6 +34,8 @@ pub(crate) struct NotifySettings {
     pub(crate) webhook: Option<Webhook>,
     /// Commands by their names.
     commands: BTreeMap<String, NotifyProgram>,
+    /// Who sends to targets of other senders, by their scheme.
+    schemes: BTreeMap<String, Target>,
     /// The workspaces that are served.
     molecules: Vec<ChannelId>,
 }
@@ -52,6 +55,12 @@ impl NotifySettings {
         Self {
             webhook: Some(config.notify.webhook()),
             commands: commands.collect(),
+            schemes: config
+                .notify
+                .schemes
+                .iter()
+                .filter_map(|(scheme, sender)| Some((scheme.clone(), Target::parse(sender).ok()?)))
+                .collect(),
             molecules: Vec::new(),
         }
     }
@@ -81,7 +90,22 @@ impl NotifySettings {
                     "unknown notify target command:{name}: the configuration has no [[notify.command]] of that name"
                 )),
             },
+            Target::Other { scheme, .. } => match self.schemes.get(&scheme) {
+                Some(_) => Ok(()),
+                None => Err(unmapped(&scheme)),
+            },
         }
+    }
+
+    /// The target that is really called, and the address for it where that is another sender's.
+    fn sender(&self, target: Target) -> Result<(Target, Option<Address>), Failure> {
+        let Target::Other { scheme, address } = target else {
+            return Ok((target, None));
+        };
+        let Some(sender) = self.schemes.get(&scheme) else {
+            return Err(Failure::new(Class::Config, unmapped(&scheme)));
+        };
+        Ok((sender.clone(), Some(Address { scheme, address })))
     }
 
     /// The channel that reaches a workspace, and the kind of sender we are there.
@@ -96,6 +120,18 @@ impl NotifySettings {
             None => Some((self.molecules.first()?.clone(), SenderKind::Agent)),
         }
     }
+}
+
+/// An address of another sender. It is data for whoever sends.
+struct Address {
+    scheme: String,
+    address: String,
+}
+
+fn unmapped(scheme: &str) -> String {
+    format!(
+        "notify target {scheme}:…: nobody sends to {scheme} here; set the key `notify.schemes.{scheme}` of codex-bridge.toml to \"command:NAME\" or \"webhook:https://…\""
+    )
 }
 
 fn gone(what: &str) -> Failure {
@@ -117,14 +153,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .ledger
             .read(move |rows| NotificationPayload::load(rows, &row))
             .await;
-        let notice = notice
+        let mut notice = notice
             .map_err(|error| Failure::new(error.class(), error.to_string()))?
             .ok_or_else(|| gone("the task's messages are gone"))?;
         let id = format!("{ID_PREFIX}{}", task.task_id);
         let settings = self.settings();
-        let settings = &settings.notify;
+        let settings = &settings.start.notify;
+        let (target, address) = settings.sender(target)?;
+        if let Some(Address { scheme, address }) = address {
+            notice.body["scheme"] = scheme.into();
+            notice.body["address"] = address.into();
+            notice.body["text"] = notice.text.clone().into();
+        }
         match target {
             Target::Local => Ok(()),
+            // No scheme is mapped to another one.
+            Target::Other { scheme, .. } => Err(gone(&unmapped(&scheme))),
             Target::Webhook(url) => {
                 let webhook = settings.webhook.as_ref();
                 let webhook = webhook.ok_or_else(|| gone("there are no webhooks here"))?;

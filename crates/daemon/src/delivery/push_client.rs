@@ -1,8 +1,9 @@
 //! Posts A2A push notifications: the front makes their bodies, the channel posts them.
 
 use crate::config::Config;
-use bridge_channel::a2a::push::{Pushed, Pusher, Receiver};
-use bridge_channel::guard::{Guard, check_origin};
+use bridge_channel::Delivery;
+use bridge_channel::a2a::push::{Pusher, Receiver};
+use bridge_channel::guard::{AddressGuard, check_origin};
 use bridge_core::step::EventDelivery;
 use bridge_core::value::{Failure, PushTarget, Subscription};
 use bridge_front::a2a::push_payload;
@@ -34,7 +35,7 @@ impl HttpPushClient {
         let origins = config.a2a.allow_origins.iter();
         let origins = origins.flat_map(|text| check_origin(text));
         Self {
-            pusher: Pusher::new(Guard::new(origins.collect())),
+            pusher: Pusher::new(AddressGuard::new(origins.collect())),
             base: config.http.public_url.clone(),
         }
     }
@@ -56,7 +57,7 @@ impl PushClient for HttpPushClient {
             let body = push_payload(self.base.as_deref(), delivery).to_string();
             let (task_id, mark) = (&delivery.subscription.task_id, &delivery.task_event.mark);
             let id = format!("{task_id}/{mark}");
-            let news = Pushed {
+            let news = Delivery {
                 id: &id,
                 body: &body,
             };

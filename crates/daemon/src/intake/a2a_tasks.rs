@@ -3,7 +3,7 @@
 //! How a task stands is derived in the core; what is said about it in A2A's words is the front's.
 
 use crate::api::service::{DaemonService, closed};
-use crate::config::{A2aAuthKey, A2aConfig, Config};
+use crate::config::{A2aConfig, Config, DefaultContext};
 use crate::intake::files::{keep, remove};
 use crate::process::ids;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
@@ -23,58 +23,48 @@ use bridge_front::{
 };
 use bridge_host::answer_error;
 
-/// What the configuration says about other agents.
-#[derive(Clone, Debug)]
-pub(crate) struct A2aSettings {
-    pub(crate) config: A2aConfig,
-    /// Where we are reached from elsewhere.
-    pub(crate) url: Option<String>,
-}
+/// The context of a peer's messages that name none, where they share one.
+const ONE_CONTEXT: &str = "default";
 
 /// Who an agent is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Peer {
+struct AgentPeer {
     tier: Tier,
     kind: SenderKind,
 }
 
-impl A2aSettings {
-    pub(crate) fn new(config: &Config) -> Self {
-        Self {
-            config: config.a2a.clone(),
-            url: config.http.public_url.clone(),
-        }
+fn profile(config: &Config) -> A2aProfile {
+    let A2aConfig {
+        enabled,
+        name,
+        description,
+        auth,
+        ..
+    } = &config.a2a;
+    let url = config.http.public_url.as_deref();
+    A2aProfile {
+        enabled: *enabled,
+        name: name.clone(),
+        description: description.clone(),
+        url: url.map(|url| url.trim_end_matches('/').to_owned()),
+        auth: *auth,
+        skills: vec![skill()],
     }
+}
 
-    fn profile(&self) -> A2aProfile {
-        A2aProfile {
-            enabled: self.config.enabled,
-            name: self.config.name.clone(),
-            description: self.config.description.clone(),
-            url: self
-                .url
-                .as_deref()
-                .map(|url| url.trim_end_matches('/').to_owned()),
-            auth: match self.config.auth {
-                A2aAuthKey::Tokens => A2aAuth::Tokens,
-                A2aAuthKey::None => A2aAuth::None,
-            },
-            skills: vec![skill()],
-        }
-    }
-
-    /// What a caller may do comes from its token and the configuration, never from what it says. Whoever can make
-    /// tokens is the owner, a person; everybody else is an agent.
-    fn peer(&self, caller: &Caller) -> Peer {
+impl A2aConfig {
+    /// What a caller may do comes from its token and the configuration, never from what it says. A caller that can
+    /// make tokens is the owner, a person; every other one is an agent.
+    fn peer(&self, caller: &Caller) -> AgentPeer {
         if caller.may(Scope::Admin) {
-            return Peer {
+            return AgentPeer {
                 tier: Tier::Owner,
                 kind: SenderKind::Person,
             };
         }
-        let named = self.config.peer(&caller.name);
+        let named = self.peer_config(&caller.name);
         let named = named.filter(|_| caller.name != ANONYMOUS);
-        Peer {
+        AgentPeer {
             tier: named.map_or(Tier::Peer, |peer| peer.tier),
             kind: SenderKind::Agent,
         }
@@ -134,7 +124,7 @@ struct Address {
 
 impl<L: Ledger> DaemonService<L> {
     pub(crate) fn a2a_profile(&self) -> A2aProfile {
-        self.daemon.settings().a2a.profile()
+        profile(&self.daemon.settings().config)
     }
 
     /// Where other agents call, as far as they can.
@@ -191,7 +181,7 @@ impl<L: Ledger> DaemonService<L> {
         }
         self.has_room(&new).await?;
         let text = new.text.clone();
-        let file_store = self.daemon.settings().file_store.clone();
+        let file_store = self.daemon.settings().start.file_store.clone();
         let (files, copies) = keep(file_store, std::mem::take(&mut new.files)).await?;
         let transition = match self.transition(new, files, address) {
             Ok(transition) => transition,
@@ -237,7 +227,10 @@ impl<L: Ledger> DaemonService<L> {
         let named = new.context.as_ref();
         let named = named.map(|context| conversation_key(owner, context));
         let Some(task_id) = new.task_id.clone() else {
-            let fresh = || conversation_key(owner, ids::conversation_id().as_str());
+            let fresh = || match self.daemon.settings().config.a2a.default_context {
+                DefaultContext::New => conversation_key(owner, ids::conversation_id().as_str()),
+                DefaultContext::PerPeer => conversation_key(owner, ONE_CONTEXT),
+            };
             return Ok(Some(named.unwrap_or_else(fresh)));
         };
         let read = self.daemon.ledger.read(move |rows| {
@@ -268,7 +261,7 @@ impl<L: Ledger> DaemonService<L> {
         to: Address,
     ) -> Result<AcceptInput, SubmitError> {
         let settings = self.daemon.settings();
-        let peer = settings.a2a.peer(&new.from);
+        let peer = settings.config.a2a.peer(&new.from);
         let owner = new.from.name;
         let inbound = Inbound {
             text: new.text,
@@ -307,7 +300,7 @@ impl<L: Ledger> DaemonService<L> {
     /// them soon. The transition that takes the message in decides.
     async fn has_room(&self, new: &NewTaskInput) -> Result<(), SubmitError> {
         let settings = self.daemon.settings();
-        let tier = settings.a2a.peer(&new.from).tier;
+        let tier = settings.config.a2a.peer(&new.from).tier;
         let (channel, sender) = (ChannelId::new(a2a::CHANNEL), new.from.name.clone());
         let storage = settings.storage(&channel, &sender, tier);
         if new.files.is_empty() || storage.bytes_per_day.is_none() {
@@ -389,7 +382,7 @@ impl<L: Ledger> DaemonService<L> {
         let id = answer.request_id.clone();
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
-        let answer = self.daemon.settings().a2a.judged(answer);
+        let answer = self.daemon.settings().config.a2a.judged(answer);
         let error = waits.and_then(|request| answer_error(&request, &answer.decide.verdict));
         match error {
             Some(why) => Ok(TaskAnswered::Judged(DecideOutcome::Refused(
@@ -401,7 +394,10 @@ impl<L: Ledger> DaemonService<L> {
 
     /// What is in one of our copies.
     pub(crate) async fn read_copy(&self, file: &Attachment) -> Result<Vec<u8>, String> {
-        let (file_store, file) = (self.daemon.settings().file_store.clone(), file.clone());
+        let (file_store, file) = (
+            self.daemon.settings().start.file_store.clone(),
+            file.clone(),
+        );
         let read = tokio::task::spawn_blocking(move || file_store.read(&file)).await;
         let read = read.map_err(|_| "the daemon is stopping".to_owned())?;
         read.map_err(|error| error.to_string())
@@ -414,8 +410,8 @@ mod tests {
     use bridge_core::value::{ConversationId, RequestDecision, RequestId};
     use bridge_front::Grants;
 
-    fn settings(text: &str) -> A2aSettings {
-        A2aSettings::new(&toml::from_str(text).unwrap())
+    fn settings(text: &str) -> A2aConfig {
+        toml::from_str::<Config>(text).unwrap().a2a
     }
 
     fn holder(name: &str, scopes: &[Scope]) -> Caller {

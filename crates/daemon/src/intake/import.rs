@@ -5,11 +5,11 @@
 
 use crate::Daemon;
 use crate::process::ids;
-use bridge_channel::molecule::PREFIX;
+use bridge_channel::molecule::{Origin, Origins, PREFIX};
 use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Adopted, Import, Imported};
-use bridge_core::value::{ChannelId, ThreadId, Tier};
+use bridge_core::value::{ChannelId, ThreadId};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -33,7 +33,7 @@ const PEER: &str = "peer:";
 #[derive(Clone, Debug)]
 pub(crate) struct ImportTarget {
     pub(crate) workspace: String,
-    pub(crate) canvas_tier: Tier,
+    pub(crate) origins: Origins,
 }
 
 /// Why a file can't be taken over.
@@ -120,9 +120,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let (workspace, tier) = match (key.strip_prefix(CANVAS), key.strip_prefix(PEER)) {
             (Some(workspace), _) if !workspace.is_empty() => {
                 let known = targets.iter().find(|target| target.workspace == workspace);
-                (workspace, known.unwrap_or(first).canvas_tier)
+                (
+                    workspace,
+                    known.unwrap_or(first).origins.tier(Origin::Canvas),
+                )
             }
-            (_, Some(peer)) if !peer.is_empty() => (first.workspace.as_str(), Tier::Peer),
+            (_, Some(peer)) if !peer.is_empty() => {
+                (first.workspace.as_str(), first.origins.tier_of_agent(peer))
+            }
             (_, _) => {
                 refuse("its key is neither canvas:<workspace> nor peer:<id>");
                 return None;

@@ -3,4 +3,5 @@
 pub(crate) mod a2a_tasks;
 pub(crate) mod files;
 pub(crate) mod import;
+mod import_tasks;
 mod tasks;

@@ -179,6 +179,7 @@ impl<L: Ledger> DaemonService<L> {
         if let Some(target) = &new.notify_target {
             daemon
                 .settings()
+                .start
                 .notify
                 .check(target)
                 .map_err(StartError::Invalid)?;
@@ -409,8 +410,8 @@ mod tests {
             notify_target: None,
             key: Some("k".to_owned()),
             starter: "ann".to_owned(),
-            any_directory: false,
             by_owner: false,
+            base: None,
         };
         let text = |text: &str| Some(text.to_owned());
         let mut others = vec![one.clone(); 7];

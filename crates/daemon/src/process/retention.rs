@@ -61,7 +61,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn try_sweep_files(&self) -> Result<usize, Failure> {
         let now = SystemTime::now();
-        let file_store = self.settings().file_store.clone();
+        let file_store = self.settings().start.file_store.clone();
         let old = blocking(move || file_store.old(now, SWEEP_MAX)).await?;
         let old = old.map_err(|error| of_disk(&error))?;
         if old.is_empty() {
@@ -72,7 +72,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .read(move |rows| rows.unnamed_files(&old))
             .await
             .map_err(of_ledger)?;
-        let file_store = self.settings().file_store.clone();
+        let file_store = self.settings().start.file_store.clone();
         let swept = blocking(move || {
             unnamed.iter().try_fold(0, |swept, path| {
                 file_store

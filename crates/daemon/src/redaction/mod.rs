@@ -152,6 +152,8 @@ impl Filter {
                     ..said
                 })
             }
+            TurnEvent::Raw(line) => TurnEvent::Raw(self.text(&line)),
+            TurnEvent::Stderr(line) => TurnEvent::Stderr(self.text(&line)),
             TurnEvent::Retrying { message } => TurnEvent::Retrying {
                 message: self.text(&message),
             },
@@ -191,12 +193,18 @@ impl<T: TurnStream> TurnStream for VeiledStream<T> {
             TurnEvent::Item(_)
             | TurnEvent::Named { .. }
             | TurnEvent::Retrying { .. }
+            | TurnEvent::Raw(_)
+            | TurnEvent::Stderr(_)
             | TurnEvent::Request(_)
             | TurnEvent::Resolved(_)
             | TurnEvent::Confirmed(_)
             | TurnEvent::Alive => {}
         }
         self.filter.event(event)
+    }
+
+    fn show_raw(&mut self) {
+        self.stream.show_raw();
     }
 }
 

@@ -2,10 +2,9 @@
 
 mod tasks;
 
-use crate::config::{Config, Places, TierConfig};
+use crate::config::{Config, ProtectedPaths, TierConfig};
 use crate::delivery::notify_targets::NotifySettings;
 use crate::delivery::push_client::{HttpPushClient, PushClient};
-use crate::intake::a2a_tasks::A2aSettings;
 use crate::process::ids;
 use crate::redaction::registry::SecretRegistry;
 use crate::turn::follow::TurnTimeouts;
@@ -36,22 +35,41 @@ pub(crate) struct Settings {
     tool: TierSettings,
     budgets: Arc<Budgets>,
     pub(crate) policy: Policy,
-    pub(crate) a2a: A2aSettings,
     pub(crate) push_client: Arc<dyn PushClient>,
+    pub(crate) start: Arc<StartSettings>,
+}
 
-    // From here on as the daemon was started; a reload changes none of it.
+/// What the daemon was started with; a reload changes none of it.
+#[derive(Clone, Debug)]
+pub(crate) struct StartSettings {
     pub(crate) boot_id: BootId,
     pub(crate) work_root: PathBuf,
     pub(crate) file_store: FileStore,
     /// Values that no file may carry out.
     pub(crate) secret_registry: Arc<SecretRegistry>,
     /// Directories that a task must not work in.
-    places: Places,
+    pub(crate) protected_paths: ProtectedPaths,
     pub(crate) notify: NotifySettings,
     /// Channels over `codex exec`, by their ids or by the kind before the `:`.
-    exec_channels: Vec<String>,
+    pub(crate) exec_channels: Vec<String>,
     /// Paths that no isolated turn may read.
-    hidden: Vec<String>,
+    pub(crate) hidden: Vec<String>,
+}
+
+#[cfg(test)]
+impl StartSettings {
+    pub(crate) fn new(boot_id: BootId, work_root: PathBuf, file_store: FileStore) -> Self {
+        Self {
+            boot_id,
+            work_root,
+            file_store,
+            secret_registry: Arc::default(),
+            protected_paths: ProtectedPaths::default(),
+            notify: NotifySettings::default(),
+            exec_channels: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
 }
 
 /// What one tier's turns may do, after its profile.
@@ -71,12 +89,7 @@ pub(crate) struct TierSettings {
 }
 
 impl Settings {
-    pub(crate) fn new(
-        config: &Config,
-        boot_id: BootId,
-        work_root: PathBuf,
-        file_store: FileStore,
-    ) -> Self {
+    pub(crate) fn new(config: &Config, start: Arc<StartSettings>) -> Self {
         Self {
             config: Arc::new(config.clone()),
             per_sender: Arc::new(TurnsPerSender {
@@ -88,60 +101,9 @@ impl Settings {
             tool: TierSettings::new(&config.tiers.tool),
             budgets: Arc::new(config.budgets()),
             policy: config.policy(),
-            a2a: A2aSettings::new(config),
             push_client: Arc::new(HttpPushClient::new(config)),
-            boot_id,
-            work_root,
-            file_store,
-            secret_registry: Arc::default(),
-            places: Places::default(),
-            notify: NotifySettings::default(),
-            exec_channels: Vec::new(),
-            hidden: Vec::new(),
+            start,
         }
-    }
-
-    /// The same daemon's settings under another configuration.
-    pub(crate) fn reloaded(&self, config: &Config) -> Self {
-        let next = Self::new(
-            config,
-            self.boot_id.clone(),
-            self.work_root.clone(),
-            self.file_store.clone(),
-        );
-        Self {
-            secret_registry: Arc::clone(&self.secret_registry),
-            places: self.places.clone(),
-            notify: self.notify.clone(),
-            exec_channels: self.exec_channels.clone(),
-            hidden: self.hidden.clone(),
-            ..next
-        }
-    }
-
-    #[must_use]
-    pub(crate) fn with_secrets(mut self, secret_registry: &Arc<SecretRegistry>) -> Self {
-        self.secret_registry = Arc::clone(secret_registry);
-        self
-    }
-
-    #[must_use]
-    pub(crate) fn with_hidden_paths(mut self, paths: &[PathBuf]) -> Self {
-        let paths = paths.iter().map(|path| path.display().to_string());
-        self.hidden = paths.collect();
-        self
-    }
-
-    #[must_use]
-    pub(crate) fn with_places(mut self, places: Places) -> Self {
-        self.places = places;
-        self
-    }
-
-    #[must_use]
-    pub(crate) fn with_notify(mut self, notify: NotifySettings) -> Self {
-        self.notify = notify;
-        self
     }
 
     /// How soon a message without an answer is tried again.
@@ -190,7 +152,7 @@ impl Settings {
             ReadAccess::Disk => Reads::Disk,
             ReadAccess::Isolated => Reads::Shielded {
                 also: still_there(&self.tier(of).reads_also),
-                hidden: self.hidden.clone(),
+                hidden: self.start.hidden.clone(),
             },
         }
     }
@@ -255,6 +217,7 @@ impl Settings {
         match &self.tier(tier).workdir {
             Some(shared) => shared.display().to_string(),
             None => self
+                .start
                 .work_root
                 .join(conversation_id.as_str())
                 .display()
@@ -269,7 +232,7 @@ impl Settings {
         let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
         if tier.sandbox.can_write() && !is_task {
             let outbox = outbox_of(&conversation.workdir, &conversation.conversation_id);
-            let bytes_max = self.file_store.max_bytes();
+            let bytes_max = self.start.file_store.max_bytes();
             instructions.push(' ');
             instructions.push_str(&outbox_instructions(&outbox, MESSAGE_MAX_FILES, bytes_max));
         }
@@ -310,7 +273,7 @@ impl TierSettings {
         Self {
             sandbox: tier.sandbox(),
             reads: tier.reads,
-            reads_also: real_places(&tier.reads_also),
+            reads_also: real_paths(&tier.reads_also),
             approval_policy: tier.approval_policy(),
             model: tier.model.clone(),
             instructions: tier.instructions.clone(),
@@ -335,17 +298,10 @@ fn runs_over_exec(channels: &[String], keys: &[String], channel: &ChannelId, key
 }
 
 impl Settings {
-    #[must_use]
-    pub(crate) fn with_exec_channels(mut self, channels: impl Iterator<Item = ChannelId>) -> Self {
-        self.exec_channels
-            .extend(channels.map(|channel| channel.to_string()));
-        self
-    }
-
     /// Which program of Codex runs the turns of a conversation.
     pub(crate) fn transport(&self, channel: &ChannelId, key: &str) -> TurnTransport {
         let keys = &self.config.exec.conversations;
-        if runs_over_exec(&self.exec_channels, keys, channel, key) {
+        if runs_over_exec(&self.start.exec_channels, keys, channel, key) {
             TurnTransport::Exec
         } else {
             TurnTransport::AppServer
@@ -358,12 +314,14 @@ impl Settings {
             TurnTransport::AppServer => TurnTimeouts {
                 timeout: Duration::from_secs(self.config.turn.timeout_secs),
                 idle: Duration::from_secs(self.config.turn.idle_secs),
+                transport,
             },
             TurnTransport::Exec => {
                 let timeout = Duration::from_secs(self.config.exec.timeout_secs);
                 TurnTimeouts {
                     timeout,
                     idle: timeout.saturating_mul(2),
+                    transport,
                 }
             }
         }
@@ -379,17 +337,17 @@ impl Settings {
 }
 
 /// The paths without symbolic links, taken when the configuration is read. One that is not there is granted to nobody.
-fn real_places(paths: &[PathBuf]) -> Vec<PathBuf> {
+fn real_paths(paths: &[PathBuf]) -> Vec<PathBuf> {
     let real = paths.iter().filter_map(|path| path.canonicalize().ok());
     real.collect()
 }
 
 /// Those that are still the same place. Turns write in directories that others may read: a path that was replaced by a link since
 /// then leads where nobody granted anything.
-fn still_there(places: &[PathBuf]) -> Vec<String> {
-    let same = |place: &&PathBuf| place.canonicalize().is_ok_and(|real| real == **place);
-    let places = places.iter().filter(same);
-    places.map(|place| place.display().to_string()).collect()
+fn still_there(paths: &[PathBuf]) -> Vec<String> {
+    let same = |path: &&PathBuf| path.canonicalize().is_ok_and(|real| real == **path);
+    let paths = paths.iter().filter(same);
+    paths.map(|path| path.display().to_string()).collect()
 }
 
 #[cfg(test)]
@@ -421,7 +379,7 @@ mod tests {
             std::fs::create_dir(at(name)).unwrap();
         }
         symlink(at("shared"), at("link")).unwrap();
-        let granted = real_places(&[at("link"), at("missing")]);
+        let granted = real_paths(&[at("link"), at("missing")]);
         assert_eq!(granted, [at("shared")]);
         assert_eq!(still_there(&granted), [at("shared").display().to_string()]);
         std::fs::remove_dir(at("shared")).unwrap();

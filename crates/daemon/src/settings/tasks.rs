@@ -30,12 +30,18 @@ impl Settings {
         };
         let exposed = sandbox.can_write() || reads == ReadAccess::Isolated;
         let cwd = match (&new.cwd, &tier.workdir) {
-            (Some(cwd), _) => self.directory(cwd, new.any_directory, exposed)?,
-            (None, Some(shared)) => shared.display().to_string(),
-            (None, None) => {
-                let own = self.work_root.join(conversation_id.as_str());
-                own.display().to_string()
+            (Some(cwd), _) => {
+                let path = self.named_path(cwd, new.base.as_deref());
+                self.directory(cwd, &path, new.by_owner, exposed)?
             }
+            (None, Some(shared)) => shared.display().to_string(),
+            (None, None) => match self.client_directory(new) {
+                Some(directory) => directory,
+                None => {
+                    let own = self.start.work_root.join(conversation_id.as_str());
+                    own.display().to_string()
+                }
+            },
         };
         Ok(TaskTerms {
             cwd,
@@ -50,10 +56,32 @@ impl Settings {
         })
     }
 
+    /// Where the client of a stdio server works, for the owner. Not where it holds what no task may have, whatever the
+    /// sandbox: many clients start their servers in the home directory.
+    fn client_directory(&self, new: &NewTask) -> Option<String> {
+        let base = new.base.as_deref().filter(|_| new.by_owner)?;
+        self.directory(base, Path::new(base), true, true).ok()
+    }
+
+    /// A path as a caller wrote it: `~` is the home directory, and a relative one begins where the caller works.
+    fn named_path(&self, cwd: &str, base: Option<&str>) -> PathBuf {
+        let below_home = cwd.strip_prefix("~/").or((cwd == "~").then_some(""));
+        match (below_home, self.start.protected_paths.home(), base) {
+            (Some(rest), Some(home), _) => home.join(rest),
+            (_, _, Some(base)) => Path::new(base).join(cwd),
+            (_, _, None) => PathBuf::from(cwd),
+        }
+    }
+
     /// The directory that a caller named, by its real place.
-    fn directory(&self, cwd: &str, any: bool, exposed: bool) -> Result<String, StartError> {
-        let path = Path::new(cwd);
-        if let Some(what) = self.places.refuse_workdir(path, exposed) {
+    fn directory(
+        &self,
+        cwd: &str,
+        path: &Path,
+        any: bool,
+        exposed: bool,
+    ) -> Result<String, StartError> {
+        if let Some(what) = self.start.protected_paths.refuse_workdir(path, exposed) {
             return Err(invalid(format!("cwd {what}")));
         }
         let real = path
@@ -62,12 +90,12 @@ impl Settings {
         let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
         if !any && !self.config.tasks.roots.iter().any(below) {
             return Err(StartError::Forbidden(format!(
-                "cwd names {cwd}, which lies under none of the directories that `tasks.roots` of the configuration lists; leave cwd out for a directory of its own"
+                "cwd names {cwd}, which lies under none of the directories that the key `tasks.roots` of codex-bridge.toml lists; add it there (the owner's token may name any directory), or leave cwd out for a directory of its own"
             )));
         }
         if !any
             && exposed
-            && let Some(name) = self.places.holder_of(&real)
+            && let Some(name) = self.start.protected_paths.holder_of(&real)
         {
             return Err(StartError::Forbidden(format!(
                 "cwd names {cwd}, which lies in {name}; token holders' tasks may not have that, leave cwd out for a directory of its own"
@@ -108,7 +136,7 @@ impl Settings {
                 "this task's CODEX_HOME {home} is not listed in `codex.homes` any more: put it back, or stop the task"
             )));
         }
-        let own = Path::new(&terms.cwd).starts_with(&self.work_root);
+        let own = Path::new(&terms.cwd).starts_with(&self.start.work_root);
         let real = Path::new(&terms.cwd).canonicalize();
         if !own && !real.is_ok_and(|real| real == Path::new(&terms.cwd)) {
             return Err(config(format!(
@@ -150,12 +178,15 @@ fn reads_as(task: &Task) -> Tier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Places};
+    use crate::config::{Config, ProtectedPaths};
+    use crate::settings::StartSettings;
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::port::Reads;
     use bridge_core::value::{
         ApprovalPolicy, AskedDigest, BootId, ChannelId, Sandbox, TaskId, TaskStart, Timestamp,
     };
+
+    use std::sync::Arc;
 
     struct Machine {
         root: tempfile::TempDir,
@@ -173,7 +204,10 @@ mod tests {
         config.tasks.roots = vec![at("roots")];
         config.codex.homes = vec![at("home")];
         let file_store = FileStore::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
-        let settings = Settings::new(&config, BootId::new("b"), at("work"), file_store);
+        let settings = Settings::new(
+            &config,
+            Arc::new(StartSettings::new(BootId::new("b"), at("work"), file_store)),
+        );
         Machine { root, settings }
     }
 
@@ -199,8 +233,8 @@ mod tests {
             notify_target: None,
             key: None,
             starter: "ann".to_owned(),
-            any_directory: false,
             by_owner: false,
+            base: None,
         }
     }
 
@@ -254,9 +288,38 @@ mod tests {
             if !allowed {
                 assert!(matches!(held, Err(StartError::Forbidden(_))), "{held:?}");
             }
-            wanted.any_directory = true;
+            wanted.by_owner = true;
             assert!(machine.terms(&wanted).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn owner_paths_begin_where_the_client_works() {
+        let mut machine = machine();
+        let home = ProtectedPaths::default().with_home(machine.at("home").into());
+        Arc::make_mut(&mut machine.settings.start).protected_paths = home;
+        let terms = |cwd: Option<&str>, base: &str, by_owner| {
+            let new = NewTask {
+                cwd: cwd.map(str::to_owned),
+                base: Some(machine.at(base)),
+                by_owner,
+                ..new()
+            };
+            machine.terms(&new).map(|terms| terms.cwd)
+        };
+        assert_eq!(terms(None, "other", true), Ok(machine.at("other")));
+        assert_eq!(terms(Some("a"), "roots", true), Ok(machine.at("roots/a")));
+        assert_eq!(
+            terms(Some("~/.."), "roots", true),
+            Ok(machine.at("").trim_end_matches('/').to_owned())
+        );
+        assert_eq!(terms(None, "home", true), Ok(machine.at("work/c")));
+        assert_eq!(terms(None, "other", false), Ok(machine.at("work/c")));
+        let held = terms(Some("."), "other", false);
+        let Err(StartError::Forbidden(why)) = held else {
+            panic!("{held:?}");
+        };
+        assert!(why.contains("`tasks.roots`"), "{why}");
     }
 
     #[test]
@@ -315,9 +378,9 @@ mod tests {
     fn f1_token_holders_work_in_no_state() {
         let mut machine = machine();
         std::fs::create_dir_all(machine.at("roots/state/files")).unwrap();
-        let mut places = Places::default();
-        places.state_dir = Some(machine.at("roots/state").into());
-        machine.settings.places = places;
+        let mut protected_paths = ProtectedPaths::default();
+        protected_paths.state_dir = Some(machine.at("roots/state").into());
+        Arc::make_mut(&mut machine.settings.start).protected_paths = protected_paths;
         let cwd = Some(machine.at("roots/state/files"));
         let mut wanted = NewTask { cwd, ..new() };
         let refused = machine.terms(&wanted);
@@ -325,7 +388,6 @@ mod tests {
             matches!(refused, Err(StartError::Forbidden(_))),
             "{refused:?}"
         );
-        wanted.any_directory = true;
         wanted.by_owner = true;
         assert!(machine.terms(&wanted).is_ok());
     }

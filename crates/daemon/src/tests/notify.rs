@@ -31,7 +31,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 impl Stage {
     fn tells(&self, notify: NotifySettings) {
         let mut settings = Settings::clone(&self.daemon.settings());
-        settings.notify = notify;
+        Arc::make_mut(&mut settings.start).notify = notify;
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
     }
 
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     async fn starts(&self, name: &str, target: &str) -> Task {
-        let cwd = self.daemon.settings().work_root.join(name);
+        let cwd = self.daemon.settings().start.work_root.join(name);
         let cwd = cwd.display().to_string();
         let receive = Receive {
             message_id: MessageId::new(format!("m-{name}")),
@@ -147,7 +147,7 @@ async fn abandoned_notify_call_sends_once() {
     assert_eq!(stage.platform.sends(), before + 1);
 }
 
-/// Whoever stays hears within a bound that it is still on its way, and nothing is cut off.
+/// A caller that waits learns within a bound that the call is still under way; nothing is cut off.
 #[tokio::test(start_paused = true)]
 async fn notify_call_returns_busy_when_slow() {
     let stage = Stage::telling();

@@ -5,7 +5,7 @@ use super::platform::ScriptedPlatform;
 use crate::Daemon;
 use crate::config::Config;
 use crate::process::counted::Counted;
-use crate::settings::Settings;
+use crate::settings::{Settings, StartSettings};
 use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_core::port::{LedgerError, Read};
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};
@@ -64,7 +64,8 @@ impl Stage {
         let boot = BootId::new("boot");
         let file_store = FileStore::open(work.path().join("files"), FILE_MAX_BYTES).unwrap();
         let root = work.path().join("work");
-        let settings = Settings::new(&config, boot, root, file_store);
+        let start = StartSettings::new(boot, root, file_store);
+        let settings = Settings::new(&config, Arc::new(start));
         let daemon = Daemon::new(
             Counted::new(ledger.clone()),
             agent.clone(),

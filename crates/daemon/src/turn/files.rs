@@ -110,8 +110,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Err(error) => return Err(of_disk(&error)),
         };
         let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
-        let (file_store, gatherer) = (self.settings().file_store.clone(), outbox.clone());
-        let secret_registry = Arc::clone(&self.settings().secret_registry);
+        let (file_store, gatherer) = (self.settings().start.file_store.clone(), outbox.clone());
+        let secret_registry = Arc::clone(&self.settings().start.secret_registry);
         let gathered = blocking(move || {
             gatherer.clear(&answered)?;
             let gathered = gatherer.gather(&open, &file_store, &secret_registry.secrets())?;
@@ -190,16 +190,18 @@ pub(crate) fn of_ledger(error: LedgerError) -> Failure {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::settings::Settings;
+    use crate::settings::{Settings, StartSettings};
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::value::{BootId, ChannelId, Conversation, ConversationId, Tier, Timestamp};
+    use std::sync::Arc;
 
     #[test]
     fn instructions_name_outbox_for_writable_tiers() {
         let root = tempfile::tempdir().unwrap();
         let file_store = FileStore::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
         let boot = BootId::new("b");
-        let settings = Settings::new(&Config::default(), boot, root.path().to_owned(), file_store);
+        let start = StartSettings::new(boot, root.path().to_owned(), file_store);
+        let settings = Settings::new(&Config::default(), Arc::new(start));
         let conversation = Conversation {
             conversation_id: ConversationId::new("c1"),
             channel: ChannelId::new("local"),

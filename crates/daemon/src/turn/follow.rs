@@ -9,8 +9,9 @@ use crate::turn::approvals::{AskedBefore, TurnRequests};
 use crate::turn::progress::ProgressTimer;
 use crate::turn::running::RunningTurn;
 use crate::turn::watchdog::{Cause, Duty, Watchdog};
+use bridge_core::channels;
 use bridge_core::port::{
-    Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream,
+    Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream, TurnTransport,
 };
 use bridge_core::step::{Answered, Fail, Lose, Name, Note, Suspend};
 use bridge_core::value::{
@@ -46,7 +47,15 @@ impl Followed {
 
     fn timed_out(&self) -> Failure {
         let timeout = self.patience.timeout.as_secs();
-        Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
+        // The legacy program gave a run that it ended the code -1, and people match on it.
+        let code = match self.patience.transport {
+            TurnTransport::AppServer => "",
+            TurnTransport::Exec => " (exit=-1)",
+        };
+        Failure::new(
+            Class::Permanent,
+            format!("timed out after {timeout}s{code}"),
+        )
     }
 
     /// A turn's time counts from its beginning, also when it is followed again after a restart, but for what it waited
@@ -64,6 +73,8 @@ pub(crate) struct TurnTimeouts {
     pub(crate) timeout: Duration,
     /// Without an event.
     pub(crate) idle: Duration,
+    /// What runs it.
+    pub(crate) transport: TurnTransport,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -90,6 +101,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ProgressTimer::new(self.settings().progress_times(), gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
+        }
+        let of_task = turn.claimed.message.channel.as_str() == channels::TASK;
+        if of_task && self.settings().config.tasks.raw_events {
+            stream.show_raw();
         }
         loop {
             let ending = watchdog.cause().is_some();
@@ -200,6 +215,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let message_id = turn.message_id();
         match event {
             TurnEvent::Alive => {}
+            TurnEvent::Raw(line) => self.note(message_id, EventKind::Raw, line, false).await,
+            TurnEvent::Stderr(line) => {
+                self.note(message_id, EventKind::Stderr, line, false).await;
+            }
             TurnEvent::Item(item) => self.item(message_id, item).await,
             TurnEvent::Text(said) => {
                 tracing::debug!(target: TRACE, at = "text", %message_id);
@@ -310,7 +329,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 /// The entry of a followed turn in the registry, given back when its task ends, also by a panic: then the turn runs on
-/// unseen, and whoever finds it again goes on with its calls.
+/// unseen, and the task that finds it again goes on with its calls.
 struct RunningEntry<'a, L: Ledger, A: Agent, S: Sink> {
     daemon: &'a Daemon<L, A, S>,
     turn: &'a Followed,

@@ -65,7 +65,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .commit(Reconcile {
                 message_id: message_id.clone(),
                 found,
-                boot_id: self.settings().boot_id.clone(),
+                boot_id: self.settings().start.boot_id.clone(),
                 attachments: parcel.files(),
                 reply_max_chars: self.reply_max_chars(&claimed),
                 on_cut: self.on_cut(&claimed),
@@ -80,7 +80,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     thread: lost.turn.thread,
                     turn_id,
                     started_at,
-                    // A run of `codex exec` is never found running: it ends with whoever followed it.
+                    // A run of `codex exec` is never found running: it ends with its follower.
                     patience: self.settings().patience(TurnTransport::AppServer),
                     attached: true,
                     received,

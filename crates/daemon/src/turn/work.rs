@@ -101,7 +101,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 thread: thread.clone(),
                 incarnation,
                 epoch: self.ledger.epoch(),
-                boot_id: self.settings().boot_id.clone(),
+                boot_id: self.settings().start.boot_id.clone(),
                 sandbox: spec.sandbox,
             })
             .await?;

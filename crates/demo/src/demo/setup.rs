@@ -4,8 +4,9 @@
 use super::say;
 use crate::DemoClient;
 use anyhow::{Context, bail};
+use bridge_channel::Secret;
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Origin, Origins, POLL, Secret, Settings, TokenSource,
+    Delivery, FIRST_START, MAX_REPLY_CHARS, Origin, Origins, POLL, Settings, TokenSource,
 };
 use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;
@@ -178,6 +179,7 @@ impl DemoPlatform {
                 wake: true,
                 max_reply_chars: MAX_REPLY_CHARS,
                 name: Some("codex".to_owned()),
+                delivery: Delivery::Poll,
                 on_unknown: OnUnknown::Hold,
             },
             via: TurnTransport::AppServer,

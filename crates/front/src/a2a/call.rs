@@ -1,16 +1,19 @@
 //! One A2A call: its version, content type, base URL and headers, read before the body is decoded.
 
 use super::error::A2aError;
+use super::task::{Detail, task};
 use super::{extension, parse, rest};
 use crate::api::{BodyError, BodyShare, Context, Gone, StreamPermit};
 use crate::{A2aProfile, BridgeService, Caller, Via};
+use a2a::Task;
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use bridge_core::task::TaskSnapshot;
 use tokio_util::sync::CancellationToken;
 
 /// One call: who calls, from where, and what was said beside the request.
-pub(crate) struct Call<D> {
+pub(crate) struct A2aCall<D> {
     pub(crate) context: Context<D>,
     pub(crate) caller: Caller,
     /// Where the caller reached us.
@@ -26,7 +29,7 @@ pub(crate) struct Call<D> {
     pub(crate) room: Option<BodyShare>,
 }
 
-impl<D: BridgeService> Call<D> {
+impl<D: BridgeService> A2aCall<D> {
     pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, A2aError> {
         let profile = context.service.a2a();
         if !profile.enabled {
@@ -48,6 +51,15 @@ impl<D: BridgeService> Call<D> {
             },
             context,
         })
+    }
+
+    /// The task as this caller sees it.
+    pub(super) async fn render(&self, view: &TaskSnapshot, history: Option<i32>) -> Task {
+        let detail = Detail {
+            history,
+            ..Detail::WHOLE
+        };
+        task(&self.context.service, &self.base, view, detail).await
     }
 
     /// A permit for a connection that stays open.

@@ -2,7 +2,7 @@
 
 use super::call::ProtocolVersion;
 use super::{extension, legacy};
-use crate::{A2aAuth, A2aProfile, A2aSkill, Caller};
+use crate::{A2aAuth, A2aProfile, A2aSkill, Caller, lock};
 use a2a::{
     AgentCapabilities, AgentCard, AgentInterface, AgentSkill, HttpAuthSecurityScheme,
     SecurityScheme,
@@ -12,7 +12,7 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// `max-age` of the card.
 pub(crate) const MAX_AGE_SECONDS: u32 = 60;
@@ -121,7 +121,7 @@ pub(crate) struct Ages(Mutex<HashMap<String, (String, Timestamp)>>);
 impl Ages {
     /// When the card at `base` got this tag.
     pub(crate) fn since(&self, base: &str, etag: &str, now: Timestamp) -> Timestamp {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         if known.len() >= REMEMBERED_MAX && !known.contains_key(base) {
             known.clear();
         }

@@ -17,6 +17,13 @@ const FULL_FOR: Duration = Duration::from_secs(30);
 /// Domain of the reasons that A2A does not define.
 const OWN_DOMAIN: &str = "codex-bridge";
 
+/// An HTTP status and its canonical word.
+type Canonical = (StatusCode, &'static str);
+
+const NOT_FOUND: Canonical = (StatusCode::NOT_FOUND, "NOT_FOUND");
+const INVALID_ARGUMENT: Canonical = (StatusCode::BAD_REQUEST, "INVALID_ARGUMENT");
+const FAILED_PRECONDITION: Canonical = (StatusCode::BAD_REQUEST, "FAILED_PRECONDITION");
+
 /// An error of an A2A call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct A2aError {
@@ -53,78 +60,50 @@ pub(crate) enum A2aErrorKind {
 }
 
 impl A2aErrorKind {
-    /// JSON-RPC code, HTTP status, and canonical status word (AIP-193). JSON-RPC has no code for a body that can't be
+    /// JSON-RPC code, and HTTP status with its canonical word (AIP-193). JSON-RPC has no code for a body that can't be
     /// taken now: it is an internal error there.
-    fn wire(self) -> (i32, StatusCode, &'static str) {
+    fn wire(self) -> (i32, Canonical) {
         use error_code as rpc;
         match self {
-            Self::TaskNotFound => (rpc::TASK_NOT_FOUND, StatusCode::NOT_FOUND, "NOT_FOUND"),
-            Self::TaskNotCancelable => (
-                rpc::TASK_NOT_CANCELABLE,
-                StatusCode::BAD_REQUEST,
-                "FAILED_PRECONDITION",
-            ),
-            Self::UnsupportedOperation => (
-                rpc::UNSUPPORTED_OPERATION,
-                StatusCode::BAD_REQUEST,
-                "FAILED_PRECONDITION",
-            ),
-            Self::ContentTypeNotSupported => (
-                rpc::CONTENT_TYPE_NOT_SUPPORTED,
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "INVALID_ARGUMENT",
-            ),
-            Self::VersionNotSupported => (
-                rpc::VERSION_NOT_SUPPORTED,
-                StatusCode::BAD_REQUEST,
-                "FAILED_PRECONDITION",
-            ),
-            Self::Parse => (
-                rpc::PARSE_ERROR,
-                StatusCode::BAD_REQUEST,
-                "INVALID_ARGUMENT",
-            ),
-            Self::InvalidRequest => (
-                rpc::INVALID_REQUEST,
-                StatusCode::BAD_REQUEST,
-                "INVALID_ARGUMENT",
-            ),
-            Self::MethodNotFound => (rpc::METHOD_NOT_FOUND, StatusCode::NOT_FOUND, "NOT_FOUND"),
-            Self::InvalidParams => (
-                rpc::INVALID_PARAMS,
-                StatusCode::BAD_REQUEST,
-                "INVALID_ARGUMENT",
-            ),
-            Self::TooLarge => (
-                rpc::INVALID_REQUEST,
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "INVALID_ARGUMENT",
-            ),
-            Self::Revoked => (
-                rpc::INVALID_REQUEST,
-                StatusCode::UNAUTHORIZED,
-                "UNAUTHENTICATED",
-            ),
-            Self::Full | Self::OverBudget => (
-                rpc::INTERNAL_ERROR,
-                StatusCode::TOO_MANY_REQUESTS,
-                "RESOURCE_EXHAUSTED",
-            ),
-            Self::NoRoom => (
-                rpc::INTERNAL_ERROR,
-                StatusCode::INSUFFICIENT_STORAGE,
-                "RESOURCE_EXHAUSTED",
-            ),
-            Self::Unavailable => (
-                rpc::INTERNAL_ERROR,
-                StatusCode::SERVICE_UNAVAILABLE,
-                "UNAVAILABLE",
-            ),
-            Self::Internal => (
-                rpc::INTERNAL_ERROR,
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "INTERNAL",
-            ),
+            Self::TaskNotFound => (rpc::TASK_NOT_FOUND, NOT_FOUND),
+            Self::TaskNotCancelable => (rpc::TASK_NOT_CANCELABLE, FAILED_PRECONDITION),
+            Self::UnsupportedOperation => (rpc::UNSUPPORTED_OPERATION, FAILED_PRECONDITION),
+            Self::ContentTypeNotSupported => {
+                let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                (
+                    rpc::CONTENT_TYPE_NOT_SUPPORTED,
+                    (status, "INVALID_ARGUMENT"),
+                )
+            }
+            Self::VersionNotSupported => (rpc::VERSION_NOT_SUPPORTED, FAILED_PRECONDITION),
+            Self::Parse => (rpc::PARSE_ERROR, INVALID_ARGUMENT),
+            Self::InvalidRequest => (rpc::INVALID_REQUEST, INVALID_ARGUMENT),
+            Self::MethodNotFound => (rpc::METHOD_NOT_FOUND, NOT_FOUND),
+            Self::InvalidParams => (rpc::INVALID_PARAMS, INVALID_ARGUMENT),
+            Self::TooLarge => {
+                let status = StatusCode::PAYLOAD_TOO_LARGE;
+                (rpc::INVALID_REQUEST, (status, "INVALID_ARGUMENT"))
+            }
+            Self::Revoked => {
+                let status = StatusCode::UNAUTHORIZED;
+                (rpc::INVALID_REQUEST, (status, "UNAUTHENTICATED"))
+            }
+            Self::Full | Self::OverBudget => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                (rpc::INTERNAL_ERROR, (status, "RESOURCE_EXHAUSTED"))
+            }
+            Self::NoRoom => {
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                (rpc::INTERNAL_ERROR, (status, "RESOURCE_EXHAUSTED"))
+            }
+            Self::Unavailable => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (rpc::INTERNAL_ERROR, (status, "UNAVAILABLE"))
+            }
+            Self::Internal => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                (rpc::INTERNAL_ERROR, (status, "INTERNAL"))
+            }
         }
     }
 
@@ -133,7 +112,7 @@ impl A2aErrorKind {
     }
 
     pub(crate) fn status(self) -> StatusCode {
-        self.wire().1
+        self.wire().1.0
     }
 
     /// The reason for programs, and its domain: A2A's, or ours where A2A has no reason.
@@ -257,7 +236,8 @@ impl A2aError {
 
     /// The token was revoked while the call waited for its task.
     pub(crate) fn revoked() -> Self {
-        let message = "the token was revoked while this call waited; the task goes on, and this caller is told no more";
+        let message =
+            "the token was revoked while this call waited; the task goes on without this caller";
         Self::new(A2aErrorKind::Revoked, message)
     }
 
@@ -323,7 +303,7 @@ impl A2aError {
     pub(crate) fn to_rest(&self) -> Value {
         json!({"error": {
             "code": self.kind.status().as_u16(),
-            "status": self.kind.wire().2,
+            "status": self.kind.wire().1.1,
             "message": self.message,
             "details": self.details(),
         }})

@@ -39,8 +39,7 @@ impl ParsedMessage {
 
     /// The message as JSON for the history.
     pub(crate) fn original(&self) -> Result<String, A2aError> {
-        serde_json::to_string(&self.message)
-            .map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
+        to_stored(&self.message)
     }
 
     /// The same for a message whose row has the text: an identical text part does not repeat it.
@@ -56,8 +55,7 @@ impl ParsedMessage {
             let metadata = part.metadata.get_or_insert_with(HashMap::new);
             metadata.insert(TEXT_KEY.to_owned(), Value::Bool(true));
         }
-        let stored = serde_json::to_string(&message);
-        stored.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
+        to_stored(&message)
     }
 
     /// The stored form of a message that a guard refuses: its ids only.
@@ -68,9 +66,14 @@ impl ParsedMessage {
             message_id: self.message.message_id.clone(),
             ..Message::new(Role::User, vec![part])
         };
-        let stored = serde_json::to_string(&message);
-        stored.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
+        to_stored(&message)
     }
+}
+
+/// The stored form of a message.
+pub(crate) fn to_stored(message: &Message) -> Result<String, A2aError> {
+    serde_json::to_string(message)
+        .map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
 }
 
 /// Restores a stored message; `text` is that of its row.

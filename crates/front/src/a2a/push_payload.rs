@@ -115,14 +115,7 @@ fn artifact(base: Option<&str>, view: &TaskSnapshot, one: &TaskMessage) -> Optio
         }
         None => parts.extend(unaddressed(&one.files)),
     }
-    (!parts.is_empty()).then(|| Artifact {
-        artifact_id: one.message.message_id.to_string(),
-        name: Some(task::ARTIFACT_NAME.to_owned()),
-        description: None,
-        parts,
-        metadata: None,
-        extensions: None,
-    })
+    task::artifact_with(&one.message.message_id, parts)
 }
 
 /// Lists files without links, for a server that does not know its public URL.

@@ -4,10 +4,9 @@
 //! history.
 
 use super::error::A2aError;
-use super::parse::ParsedMessage;
+use super::parse::{ParsedMessage, to_stored};
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
-use bridge_core::port::Ledger;
 use bridge_core::step::{DecideOutcome, DecideRefusal, TaskAnswered};
 use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::{Request, RequestDecision, RequestState, TaskInput, TaskInputKind};
@@ -142,7 +141,7 @@ async fn unasked<D: BridgeService>(
     let open = view.messages.iter().filter(open);
     let open = open.map(|one| (one.message.message_id.clone(), one.message.tier));
     let open: Vec<_> = open.collect();
-    let read = service.ledger().read(move |rows| {
+    let read = service.read(move |rows| {
         let mut theirs = Vec::new();
         for (id, tier) in &open {
             let asked = rows.requests(id)?.into_iter();
@@ -196,8 +195,7 @@ fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
     let mut message = parsed.message.clone();
     message.parts = not_kept();
     message.metadata = None;
-    let text = serde_json::to_string(&message);
-    text.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
+    to_stored(&message)
 }
 
 /// The decision in a message.
@@ -235,7 +233,7 @@ impl ParsedAnswer {
             None => None,
             Some(word) => Some(
                 word.as_str()
-                    .and_then(RequestDecision::from_word)
+                    .and_then(|word| word.parse().ok())
                     .ok_or_else(|| unknown_decision(word))?,
             ),
         };

@@ -1,9 +1,9 @@
 //! The HTTP+JSON binding: maps paths and methods to operations, and errors to statuses (AIP-193).
 
-use super::call::{self, Call, ProtocolVersion};
+use super::call::{self, A2aCall, ProtocolVersion};
 use super::card;
 use super::error::A2aError;
-use super::ops::{self, Done, Op};
+use super::ops::{self, Op, OperationResult};
 use crate::api::{Context, ProblemResponse, Who};
 use crate::{BridgeService, Caller};
 use axum::body::Body;
@@ -81,18 +81,18 @@ pub(crate) async fn file<D: BridgeService>(
     };
     let kind = HeaderValue::from_str(&file.media_type)
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let mut response = Body::from(bytes).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, kind);
-    headers.insert(
-        header::CONTENT_DISPOSITION,
-        HeaderValue::from_static("attachment"),
-    );
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    response
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (
+            header::CONTENT_DISPOSITION,
+            HeaderValue::from_static("attachment"),
+        ),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
+    ];
+    (headers, bytes).into_response()
 }
 
 /// The public card.
@@ -114,31 +114,25 @@ pub(crate) async fn public_card<D: BridgeService>(
     let known = asked
         .filter_map(|tags| tags.to_str().ok())
         .any(|tags| tags.trim() == "*" || tags.contains(etag.as_str()));
-    let mut response = if known {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        Body::from(content).into_response()
-    };
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    headers.insert(header::VARY, HeaderValue::from_static("A2A-Version"));
-    let max_age = format!("public, max-age={}", card::MAX_AGE_SECONDS);
-    let modified = DateTime::from_timestamp_millis(since.0)
-        .map(|at| at.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
-    let values = [
-        (header::CACHE_CONTROL, Some(max_age)),
-        (header::ETAG, Some(etag)),
-        (header::LAST_MODIFIED, modified),
+    let modified = DateTime::from_timestamp_millis(since.0).unwrap_or_default();
+    let headers = [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::VARY, "A2A-Version".to_owned()),
+        (
+            header::CACHE_CONTROL,
+            format!("public, max-age={}", card::MAX_AGE_SECONDS),
+        ),
+        (header::ETAG, etag),
+        (
+            header::LAST_MODIFIED,
+            modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+        ),
     ];
-    for (name, value) in values {
-        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
-            headers.insert(name, value);
-        }
+    if known {
+        (StatusCode::NOT_MODIFIED, headers).into_response()
+    } else {
+        (headers, content).into_response()
     }
-    response
 }
 
 async fn answer<D: BridgeService>(
@@ -151,8 +145,8 @@ async fn answer<D: BridgeService>(
     let (head, body) = request.into_parts();
     let media = call::media(&head.headers);
     match run(context, caller, head, body, op, named).await {
-        Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
-        Ok(Done::Events(events)) => events.respond(|event| event),
+        Ok(OperationResult::Value(value)) => json(media, StatusCode::OK, &value),
+        Ok(OperationResult::Events(events)) => events.respond(|event| event),
         Err(error) => refuse(media, &error),
     }
 }
@@ -164,9 +158,9 @@ async fn run<D: BridgeService>(
     body: Body,
     op: Op,
     named: &[(&str, &str)],
-) -> Result<Done, A2aError> {
+) -> Result<OperationResult, A2aError> {
     let bytes = call::body(&head, body).await?;
-    let call = Call::new(context, caller, &head)?;
+    let call = A2aCall::new(context, caller, &head)?;
     match call.version {
         ProtocolVersion::V1 => {}
         ProtocolVersion::V03 => {

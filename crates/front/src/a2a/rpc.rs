@@ -1,9 +1,9 @@
 //! The JSON-RPC 2.0 binding of 1.0 and 0.3.
 
-use super::call::{self, Call, ProtocolVersion};
+use super::call::{self, A2aCall, ProtocolVersion};
 use super::error::A2aError;
 use super::legacy;
-use super::ops::{self, Done, Op};
+use super::ops::{self, Op, OperationResult};
 use crate::BridgeService;
 use crate::api::{Context, Who};
 use axum::Json;
@@ -19,17 +19,7 @@ struct RpcRequest {
 }
 
 /// An error with the id of its request.
-struct RpcFailure {
-    id: Value,
-    error: Box<A2aError>,
-}
-
-impl RpcFailure {
-    fn new(id: Value, error: A2aError) -> Self {
-        let error = Box::new(error);
-        Self { id, error }
-    }
-}
+type RpcFailure = (Value, Box<A2aError>);
 
 pub(crate) async fn call<D: BridgeService>(
     State(context): State<Context<D>>,
@@ -43,11 +33,11 @@ pub(crate) async fn call<D: BridgeService>(
     };
     let asked = match read(&bytes) {
         Ok(asked) => asked,
-        Err(unread) => return refuse(unread.id, &unread.error),
+        Err((id, error)) => return refuse(id, &error),
     };
     drop(bytes);
     let id = asked.id.clone();
-    let call = match Call::new(context, caller, &head) {
+    let call = match A2aCall::new(context, caller, &head) {
         Ok(call) => call,
         Err(error) => return refuse(id, &error),
     };
@@ -59,44 +49,33 @@ pub(crate) async fn call<D: BridgeService>(
 
 /// Parses a request. An unreadable one has no id.
 fn read(bytes: &[u8]) -> Result<RpcRequest, RpcFailure> {
-    let unreadable = |error: serde_json::Error| {
-        RpcFailure::new(Value::Null, A2aError::parse(&error.to_string()))
-    };
-    let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let invalid = |id, why: &str| (id, Box::new(A2aError::invalid_request(why)));
+    let body: Value = serde_json::from_slice(bytes)
+        .map_err(|error| (Value::Null, Box::new(A2aError::parse(&error.to_string()))))?;
     let Value::Object(mut body) = body else {
         let why = "the body must be one JSON-RPC request; batches are not taken";
-        return Err(RpcFailure::new(Value::Null, A2aError::invalid_request(why)));
+        return Err(invalid(Value::Null, why));
     };
     // A2A has no notifications: a request without an id is answered with a null id.
-    let id = match body.remove("id") {
-        Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)) => id,
-        None => Value::Null,
-        Some(_) => {
-            let why = "id must be a string or a number";
-            return Err(RpcFailure::new(Value::Null, A2aError::invalid_request(why)));
-        }
-    };
+    let id = body.remove("id").unwrap_or_default();
+    if !matches!(id, Value::String(_) | Value::Number(_) | Value::Null) {
+        return Err(invalid(Value::Null, "id must be a string or a number"));
+    }
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(RpcFailure::new(
-            id,
-            A2aError::invalid_request("jsonrpc must be \"2.0\""),
-        ));
+        return Err(invalid(id, "jsonrpc must be \"2.0\""));
     }
-    match body.remove("method") {
-        Some(Value::String(method)) => Ok(RpcRequest {
-            id,
-            method,
-            params: body.remove("params"),
-        }),
-        Some(_) | None => Err(RpcFailure::new(
-            id,
-            A2aError::invalid_request("method must be a string"),
-        )),
-    }
+    let Some(Value::String(method)) = body.remove("method") else {
+        return Err(invalid(id, "method must be a string"));
+    };
+    Ok(RpcRequest {
+        id,
+        method,
+        params: body.remove("params"),
+    })
 }
 
 async fn answer<D: BridgeService>(
-    mut call: Call<D>,
+    mut call: A2aCall<D>,
     asked: RpcRequest,
 ) -> Result<Response, A2aError> {
     if let Some(op) = legacy::LegacyMethod::named(&asked.method) {
@@ -118,14 +97,14 @@ async fn answer<D: BridgeService>(
     let params = params.unwrap_or_else(|| Value::Object(Map::new()));
     let id = asked.id;
     Ok(match ops::run(&call, op, params).await? {
-        Done::Value(value) => result(id, value),
-        Done::Events(events) => events.respond(move |event| envelope(&id, event)),
+        OperationResult::Value(value) => result(id, value),
+        OperationResult::Events(events) => events.respond(move |event| envelope(&id, event)),
     })
 }
 
 /// Calls an operation of 0.3.
 async fn old<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     op: legacy::LegacyMethod,
     asked: RpcRequest,
 ) -> Result<Response, A2aError> {
@@ -136,8 +115,8 @@ async fn old<D: BridgeService>(
     let now = Op::named(method).ok_or_else(|| A2aError::method_not_found(method))?;
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
-        Done::Value(value) => result(id, in_0_3(op, value, &task_id)?),
-        Done::Events(events) => {
+        OperationResult::Value(value) => result(id, in_0_3(op, value, &task_id)?),
+        OperationResult::Events(events) => {
             events.respond(move |event| envelope(&id, legacy::streamed(op, event)))
         }
     })

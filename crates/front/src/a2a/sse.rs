@@ -1,6 +1,6 @@
 //! The events of a task as server-sent events, in the envelope of either binding.
 
-use super::call::Call;
+use super::call::A2aCall;
 use super::error::A2aError;
 use super::stream::{SequencedEvent, StartAt, Subscriber};
 use crate::BridgeService;
@@ -24,7 +24,7 @@ pub(crate) enum Until {
 }
 
 /// The events of a streaming call.
-pub(crate) enum EventStream {
+pub(crate) enum TaskEventStream {
     /// A single event, with its sequence number if it has one.
     One(Option<(Option<u64>, Box<StreamResponse>)>),
     /// The stream of a task.
@@ -37,7 +37,7 @@ pub(crate) enum EventStream {
     },
 }
 
-impl EventStream {
+impl TaskEventStream {
     pub(crate) fn one(seq: Option<u64>, event: StreamResponse) -> Self {
         Self::One(Some((seq, Box::new(event))))
     }
@@ -45,7 +45,7 @@ impl EventStream {
     /// Subscribes to a task. The caller acquires the permit before it stores anything, so that a stored message is never
     /// refused for lack of one.
     pub(crate) async fn of<D: BridgeService>(
-        call: &Call<D>,
+        call: &A2aCall<D>,
         permit: StreamPermit,
         task_id: &TaskId,
         until: Until,

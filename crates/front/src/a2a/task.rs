@@ -1,5 +1,5 @@
-//! A task as the task of A2A: status, history and artifacts, derived from its rows. How it stands is the core's
-//! word; how that looks on the wire is here, for answers and streams alike.
+//! A task in the form of A2A: status, history and artifacts, derived from its rows. The core derives the state; responses
+//! and streams render it with this module.
 
 use super::extension;
 use super::parse::restore;
@@ -17,14 +17,14 @@ use std::collections::HashMap;
 /// A file of an answer up to this size is in the answer itself; a longer one is named by its address.
 pub(crate) const INLINE_MAX: u64 = 256 * 1024;
 /// What the artifact of an answer is called.
-pub(crate) const ARTIFACT_NAME: &str = "answer";
+const ARTIFACT_NAME: &str = "answer";
 
-/// How much of a task is wanted.
+/// How much of a task is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
     /// At most so many of the newest messages; all when absent.
     pub(crate) history: Option<i32>,
-    /// Whether artifacts are told.
+    /// Whether artifacts are included.
     pub(crate) artifacts: bool,
 }
 
@@ -65,7 +65,6 @@ pub(crate) fn context_of(view: &TaskSnapshot) -> &str {
         .unwrap_or(&view.context)
 }
 
-/// The word for a state.
 pub(crate) fn state(state: A2aState) -> TaskState {
     match state {
         A2aState::Submitted => TaskState::Submitted,
@@ -79,7 +78,7 @@ pub(crate) fn state(state: A2aState) -> TaskState {
     }
 }
 
-/// How it stands now.
+/// Its current status.
 pub(crate) fn status(view: &TaskSnapshot) -> TaskStatus {
     let stand = view.now();
     TaskStatus {
@@ -122,7 +121,7 @@ fn question_part(request: &Request) -> Part {
     }
 }
 
-/// What we say in a task.
+/// A message of this agent in a task.
 fn said(view: &TaskSnapshot, parts: Vec<Part>) -> Message {
     Message {
         message_id: String::new(),
@@ -136,25 +135,26 @@ fn said(view: &TaskSnapshot, parts: Vec<Part>) -> Message {
     }
 }
 
-/// What was said, each answer behind what it answers, and behind what Codex was told while it worked on it.
+/// The messages of both sides. An answer comes after the message it answers, and after the input that Codex got while it
+/// worked on it.
 pub(crate) fn history(view: &TaskSnapshot) -> Vec<Message> {
-    let mut told = Vec::with_capacity(view.inputs.len() * 2);
+    let mut messages = Vec::with_capacity(view.inputs.len() * 2);
     let mut answer = None;
     for word in &view.inputs {
         if let TaskInputKind::Message(message_id) = &word.kind {
-            told.extend(answer.take());
+            messages.extend(answer.take());
             let one = view
                 .answered()
                 .find(|one| one.message.message_id == *message_id);
             answer = one.and_then(|one| answer_message(view, one));
         }
-        told.extend(original(view, word));
+        messages.extend(original(view, word));
     }
-    told.extend(answer);
-    told
+    messages.extend(answer);
+    messages
 }
 
-/// A word as it was said, with the ids that it has now.
+/// An input as its client sent it, with the ids that it has here.
 fn original(view: &TaskSnapshot, word: &TaskInput) -> Option<Message> {
     let message: Message = serde_json::from_str(&word.original).ok()?;
     let row = match &word.kind {
@@ -187,8 +187,8 @@ pub(crate) fn answer_message(view: &TaskSnapshot, one: &TaskMessage) -> Option<M
 fn newest(history: Vec<Message>, wanted: Option<i32>) -> Option<Vec<Message>> {
     let wanted = wanted.map_or(history.len(), |wanted| usize::try_from(wanted).unwrap_or(0));
     let skipped = history.len().saturating_sub(wanted);
-    let told: Vec<Message> = history.into_iter().skip(skipped).collect();
-    (!told.is_empty()).then_some(told)
+    let messages: Vec<Message> = history.into_iter().skip(skipped).collect();
+    (!messages.is_empty()).then_some(messages)
 }
 
 async fn artifacts<D: BridgeService>(
@@ -212,8 +212,13 @@ pub(crate) async fn artifact<D: BridgeService>(
 ) -> Option<Artifact> {
     let mut parts = answer_parts(one.answer.as_ref()?);
     parts.extend(file_parts(service, base, task_id, one).await);
+    artifact_with(&one.message.message_id, parts)
+}
+
+/// The artifact of an answer; nothing without parts.
+pub(crate) fn artifact_with(message_id: &MessageId, parts: Vec<Part>) -> Option<Artifact> {
     (!parts.is_empty()).then(|| Artifact {
-        artifact_id: one.message.message_id.to_string(),
+        artifact_id: message_id.to_string(),
         name: Some(ARTIFACT_NAME.to_owned()),
         description: None,
         parts,

@@ -5,29 +5,27 @@
 //! over the rows has an id, so a pass that is cut off is repeated.
 
 use super::extract::Who;
-use super::permits::StreamPermit;
+use super::feed::{EventSource, last_event_id, respond, sse};
 use super::requests::RequestView;
 use super::{Context, ProblemResponse};
 use crate::Time;
-use crate::live::AllChanges;
+use crate::live::{AllChanges, polls};
 use crate::{BridgeService, EventView};
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use bridge_core::deadline::after;
+use axum::response::sse::{Event, Sse};
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{
     Conversation, ItemEvent, Message, MessageId, Request, RequestId, RequestState, Timestamp,
 };
-use futures_util::{Stream, stream};
+use futures_util::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Interval;
 
 /// Interval at which rows are read in any case: not every change is announced.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -92,35 +90,24 @@ pub(super) async fn stream<D: BridgeService>(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let permit = context.shared.streams.acquire(&caller)?;
     let now = context.service.now();
-    let last = headers
-        .get("last-event-id")
-        .and_then(|id| id.to_str().ok()?.parse().ok())
-        .map(Timestamp);
-    let mut polls = interval_at(after(Instant::now(), POLL_EVERY), POLL_EVERY);
-    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let last = last_event_id(&headers).and_then(|id| id.parse().ok());
+    let last = last.map(Timestamp);
     let mut changes = ChangeStream {
         updates: context.service.hub().watch_all(),
         service: context.service,
-        stop: permit.stop(),
         since: now,
         published: Published::since(now),
-        polls,
+        polls: polls(POLL_EVERY),
         ahead: VecDeque::new(),
         queue: VecDeque::new(),
         ended: false,
-        _permit: permit,
     };
     changes.begin(last, now).await;
-    let events = stream::unfold(changes, |mut changes| async move {
-        let event = changes.next().await?;
-        Some((Ok(event), changes))
-    });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+    Ok(respond(changes, permit))
 }
 
 struct ChangeStream<D> {
     service: D,
-    stop: CancellationToken,
     updates: AllChanges,
     /// Everything before this time was published. Only a pass over all rows moves it: an update of one message says
     /// nothing about the updates still queued behind it.
@@ -131,7 +118,6 @@ struct ChangeStream<D> {
     ahead: VecDeque<MessageId>,
     queue: VecDeque<(Event, Option<Timestamp>)>,
     ended: bool,
-    _permit: StreamPermit,
 }
 
 impl<D: BridgeService> ChangeStream<D> {
@@ -155,40 +141,8 @@ impl<D: BridgeService> ChangeStream<D> {
     }
 
     fn mark(&mut self, name: &str, at: Timestamp) {
-        let data = serde_json::to_string(&MarkView { at: at.into() });
-        let event = Event::default().event(name).data(data.unwrap_or_default());
-        self.queue.push_back((event, Some(at)));
-    }
-
-    async fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some((event, at)) = self.queue.pop_front() {
-                return Some(match at {
-                    Some(at) => event.id(at.0.to_string()),
-                    None => event,
-                });
-            }
-            if self.ended {
-                return None;
-            }
-            if let Some(message_id) = self.ahead.pop_front() {
-                self.read_message(message_id).await;
-                continue;
-            }
-            let stop = self.stop.clone();
-            tokio::select! {
-                () = stop.cancelled() => return None,
-                _ = self.polls.tick() => self.read_changed().await,
-                update = self.updates.next() => match update {
-                    Some(message_id) => self.ahead.push_back(message_id),
-                    None => {
-                        // Updates still buffered here are older than the rows that are read next.
-                        self.updates = self.service.hub().watch_all();
-                        self.read_changed().await;
-                    }
-                },
-            }
-        }
+        let event = sse(name, &MarkView { at: at.into() });
+        self.queue.extend(event.map(|event| (event, Some(at))));
     }
 
     /// Starts a pass over everything that changed since the last one; also after updates were missed (N8).
@@ -211,8 +165,9 @@ impl<D: BridgeService> ChangeStream<D> {
     }
 
     async fn changed(&self, from: Timestamp, limit: u32) -> Option<Vec<MessageId>> {
-        let ledger = self.service.ledger();
-        let changed = ledger.read(move |rows| rows.changed_since(from, limit));
+        let changed = self
+            .service
+            .read(move |rows| rows.changed_since(from, limit));
         changed.await.ok()
     }
 
@@ -221,7 +176,6 @@ impl<D: BridgeService> ChangeStream<D> {
         let after = self.published.last_item(&message_id);
         let read = self
             .service
-            .ledger()
             .read(move |rows| load(rows, &message_id, after))
             .await;
         let Ok(rows) = read else {
@@ -235,6 +189,37 @@ impl<D: BridgeService> ChangeStream<D> {
             && let Some((_, at)) = self.queue.back_mut()
         {
             *at = Some(self.since);
+        }
+    }
+}
+
+impl<D: BridgeService> EventSource for ChangeStream<D> {
+    async fn next_event(&mut self) -> Option<Event> {
+        loop {
+            if let Some((event, at)) = self.queue.pop_front() {
+                return Some(match at {
+                    Some(at) => event.id(at.0.to_string()),
+                    None => event,
+                });
+            }
+            if self.ended {
+                return None;
+            }
+            if let Some(message_id) = self.ahead.pop_front() {
+                self.read_message(message_id).await;
+                continue;
+            }
+            tokio::select! {
+                _ = self.polls.tick() => self.read_changed().await,
+                update = self.updates.next() => match update {
+                    Some(message_id) => self.ahead.push_back(message_id),
+                    None => {
+                        // Updates still buffered here are older than the rows that are read next.
+                        self.updates = self.service.hub().watch_all();
+                        self.read_changed().await;
+                    }
+                },
+            }
         }
     }
 }
@@ -311,7 +296,7 @@ impl Published {
                     message_id: id.clone(),
                     event: EventView::from(item),
                 };
-                events.extend(event_of("item", &item));
+                events.extend(sse("item", &item));
             }
         }
         for request in &requests {
@@ -322,7 +307,7 @@ impl Published {
                     message_id: id.clone(),
                     request: RequestView::new(request, Some(&message)),
                 };
-                events.extend(event_of("request", &request));
+                events.extend(sse("request", &request));
             }
         }
         let state = (message.life.state.name().as_str(), message.life.attempt);
@@ -337,7 +322,7 @@ impl Published {
                 attempt: state.1,
                 at: message.life.updated_at.into(),
             };
-            events.extend(event_of("state", &state));
+            events.extend(sse("state", &state));
         }
         events
     }
@@ -370,9 +355,4 @@ fn changed_at(request: &Request) -> Timestamp {
         RequestState::Decided(verdict) | RequestState::Granted(verdict) => verdict.at,
         RequestState::Orphaned | RequestState::Withdrawn { .. } => Timestamp(i64::MAX),
     }
-}
-
-fn event_of(name: &str, data: &impl Serialize) -> Option<Event> {
-    let json = serde_json::to_string(data).ok()?;
-    Some(Event::default().event(name).data(json))
 }

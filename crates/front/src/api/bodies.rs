@@ -12,13 +12,14 @@ use super::limits::{
     BODY_UNCOUNTED_BYTES,
 };
 use crate::control::{Caller, Grants};
+use crate::lock;
 use axum::body::{Body, Bytes, HttpBody};
 use bridge_core::deadline::after;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -96,7 +97,7 @@ impl BodyBudget {
                 taken: Arc::default(),
             };
         }
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = lock(&self.shares);
         let used = shares.get(&caller.name).and_then(Weak::upgrade);
         let own = used.unwrap_or_else(|| {
             shares.retain(|_, share| share.strong_count() > 0);
@@ -134,7 +135,7 @@ impl BodyShare {
 
     /// Releases the memory early, when nothing of the body is in memory any more.
     pub(crate) fn release(&self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         taken.clear();
     }
 
@@ -176,7 +177,7 @@ impl BodyShare {
         if values > room {
             rooms.push(self.take(values - room).await?);
         }
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         taken.extend(rooms);
         Ok(Bytes::from(bytes))
     }

@@ -6,11 +6,12 @@
 use super::limits::{
     CONNECTION_QUIET, CONNECTIONS_PER_CALLER_DIVISOR, CONNECTIONS_UNKNOWN_DIVISOR,
 };
+use crate::lock;
 use bridge_core::deadline::after;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -103,7 +104,7 @@ enum Victim {
     None,
 }
 
-/// No room became free in time.
+/// There was no room in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -130,7 +131,7 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, ConnectionEntry>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     /// Waits for room for a connection from this address; closes another one if necessary.

@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::phase::Phase;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId, Timestamp};
 use schemars::JsonSchema;
@@ -88,7 +88,7 @@ impl From<Conversation> for ConversationView {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
@@ -101,9 +101,7 @@ pub(super) async fn list<D: BridgeService>(
             ));
         }
     };
-    let conversations = context
-        .service
-        .ledger()
+    let conversations = service
         .read(move |rows| active(rows, before, limit))
         .await?;
     let next = PageQuery::next(&conversations, limit, |last| {
@@ -160,14 +158,12 @@ fn in_detail(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
-    let (now, claim, limit) = (context.service.now(), context.service.claim(), page.limit());
-    let found = context
-        .service
-        .ledger()
+    let (now, claim, limit) = (service.now(), service.claim(), page.limit());
+    let found = service
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;
     let Some((conversation, messages)) = found else {

@@ -13,6 +13,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+/// Answer to a request that bypassed the guard, which can't happen.
+pub(super) const UNGUARDED: &str = "nobody looked who calls";
+
 /// A JSON body, read within its deadline.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
@@ -44,7 +47,7 @@ pub(super) async fn read_body(
 ) -> Result<Bytes, ProblemResponse> {
     // Set by the guard: bodies of unauthenticated requests are not read.
     let share = head.extensions.get::<BodyShare>();
-    let share = share.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"))?;
+    let share = share.ok_or_else(|| ProblemResponse::unauthorized(UNGUARDED))?;
     share.read(body).await.map_err(ProblemResponse::from)
 }
 
@@ -90,7 +93,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Who {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ProblemResponse> {
         // Only public routes have no caller, and none of those extracts one.
         let caller = parts.extensions.get::<Caller>().cloned();
-        let caller = caller.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"));
+        let caller = caller.ok_or_else(|| ProblemResponse::unauthorized(UNGUARDED));
         caller.map(Self)
     }
 }
@@ -117,7 +120,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
 }
 
 /// Default rows per page.
-const PAGE_DEFAULT: u32 = 50;
+pub(super) const PAGE_DEFAULT: u32 = 50;
 
 /// Which page of a list, newest first.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -8,23 +8,22 @@ use super::extract::Who;
 use super::messages::{find, view};
 use super::permits::StreamPermit;
 use super::{Context, ProblemResponse};
-use crate::control::Subject;
-use crate::live::MessageUpdates;
+use crate::control::TaskSubject;
+use crate::live::{MessageUpdates, polls};
 use crate::{BridgeService, EventView, LiveUpdate, MessageView, TextView};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use bridge_core::deadline::after;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError, TextUpdate};
+use bridge_core::port::{Read, RowsError, TextUpdate};
 use bridge_core::value::{ItemEvent, Message, MessageId, StateName};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, stream};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Interval;
 
 /// Interval at which the rows of a message are read without an update: changes of the message ahead of it are announced
 /// to that one's subscribers only.
@@ -72,9 +71,9 @@ enum FeedEvent {
 }
 
 /// Follows one task or message.
-struct Feed<D> {
+struct EventFeed<D> {
     service: D,
-    subject: Subject,
+    subject: TaskSubject,
     cursor: FeedCursor,
     /// Ordinal after which a message is read that has no entry in the cursor.
     start: u32,
@@ -88,21 +87,19 @@ struct Feed<D> {
     ended: bool,
 }
 
-impl<D: BridgeService> Feed<D> {
-    fn new(service: D, subject: Subject, cursor: FeedCursor, start: u32) -> Self {
+impl<D: BridgeService> EventFeed<D> {
+    fn new(service: D, subject: TaskSubject, cursor: FeedCursor, start: u32) -> Self {
         let every = match &subject {
-            Subject::Task(_) => TASK_POLL,
-            Subject::Message(_) => MESSAGE_POLL,
+            TaskSubject::Task(_) => TASK_POLL,
+            TaskSubject::Message(_) => MESSAGE_POLL,
         };
-        let mut polls = interval_at(after(Instant::now(), every), every);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             updates: MessageUpdates::new(service.hub()),
             service,
             subject,
             cursor,
             start,
-            polls,
+            polls: polls(every),
             states: HashMap::new(),
             queue: VecDeque::new(),
             stale: true,
@@ -140,7 +137,6 @@ impl<D: BridgeService> Feed<D> {
         let (subject, cursor, start) = (self.subject.clone(), self.cursor.clone(), self.start);
         let read = self
             .service
-            .ledger()
             .read(move |rows| load(rows, &subject, &cursor, start));
         let (messages, items) = read.await?;
         for (seq, item) in items {
@@ -189,7 +185,7 @@ type FeedRows = (Vec<Message>, Vec<(i64, ItemEvent)>);
 /// Loads the messages, oldest first, and their unpublished items in the order they happened.
 fn load(
     rows: &dyn Read,
-    subject: &Subject,
+    subject: &TaskSubject,
     cursor: &FeedCursor,
     start: u32,
 ) -> Result<FeedRows, RowsError> {
@@ -217,14 +213,14 @@ pub(super) async fn message_events<D: BridgeService>(
     let start = last_event_id(&headers)
         .and_then(|id| id.parse().ok())
         .unwrap_or(0);
-    let subject = Subject::Message(message_id.clone());
-    let mut feed = Feed::new(context.service, subject, FeedCursor::default(), start);
+    let subject = TaskSubject::Message(message_id.clone());
+    let mut feed = EventFeed::new(context.service, subject, FeedCursor::default(), start);
     if !feed.updates.follow(&[message_id]) {
         return Err(ProblemResponse::unavailable(
             "too many messages are being watched; ask again later",
         ));
     }
-    Ok(respond(feed, permit, |event| match event {
+    let project = |event| match event {
         FeedEvent::Item { item, .. } => {
             let id = item.ordinal.to_string();
             Some(sse("item", &EventView::from(&item))?.id(id))
@@ -235,7 +231,8 @@ pub(super) async fn message_events<D: BridgeService>(
         FeedEvent::State(shown) if shown.is_over() => None,
         FeedEvent::State(shown) => sse("state", &shown),
         FeedEvent::End(shown) => sse("end", &shown),
-    }))
+    };
+    Ok(respond(Projection { feed, project }, permit))
 }
 
 /// Handles `/v1/tasks/{id}/events`: the same events over all messages of a task, each with its message.
@@ -247,12 +244,14 @@ pub(super) async fn task_events<D: BridgeService>(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let permit = context.shared.streams.acquire(&caller)?;
     let named = id.clone();
-    let ledger = context.service.ledger();
-    let found = ledger.read(move |rows| Subject::find(rows, &named)).await?;
+    let found = context
+        .service
+        .read(move |rows| TaskSubject::find(rows, &named))
+        .await?;
     let subject = found.map_err(|not| not.of(&id))?;
     let cursor = last_event_id(&headers).map_or_else(FeedCursor::default, FeedCursor::parse);
-    let feed = Feed::new(context.service, subject, cursor, 0);
-    Ok(respond(feed, permit, |event| match event {
+    let feed = EventFeed::new(context.service, subject, cursor, 0);
+    let project = |event| match event {
         FeedEvent::Item { item, cursor } => {
             let event = about("item", &item.message_id, &EventView::from(&item))?;
             Some(event.id(cursor.text()))
@@ -261,34 +260,57 @@ pub(super) async fn task_events<D: BridgeService>(
         FeedEvent::Diff(message_id, diff) => about("diff", &message_id, &diff_view(&diff)),
         FeedEvent::State(shown) => sse("state", &shown),
         FeedEvent::End(shown) => sse("end", &shown),
-    }))
+    };
+    Ok(respond(Projection { feed, project }, permit))
 }
 
-fn last_event_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get("last-event-id")?.to_str().ok()
+/// A source of server-sent events.
+pub(super) trait EventSource: Send + 'static {
+    /// The next event; `None` at the end.
+    fn next_event(&mut self) -> impl Future<Output = Option<Event>> + Send;
 }
 
-/// StreamPermits a feed until its end, or until the permit is withdrawn.
-fn respond<D: BridgeService>(
-    feed: Feed<D>,
-    permit: StreamPermit,
+/// A feed as one of its surfaces shows it.
+struct Projection<D> {
+    feed: EventFeed<D>,
+    /// `None` for what the surface does not show.
     project: fn(FeedEvent) -> Option<Event>,
+}
+
+impl<D: BridgeService> EventSource for Projection<D> {
+    async fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.feed.next().await?;
+            if let Some(event) = (self.project)(event) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+/// Streams a source until its end, or until the permit is withdrawn.
+pub(super) fn respond(
+    source: impl EventSource,
+    permit: StreamPermit,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let events = stream::unfold((feed, permit), |(mut feed, permit)| async move {
+    let events = stream::unfold((source, permit), |(mut source, permit)| async move {
         let stop = permit.stop();
         let event = tokio::select! {
             // What is queued already goes out before the stream stops.
             biased;
-            event = feed.next() => event?,
+            event = source.next_event() => event?,
             () = stop.cancelled() => return None,
         };
-        Some((event, (feed, permit)))
+        Some((Ok(event), (source, permit)))
     });
-    let events = events.filter_map(move |event| std::future::ready(project(event).map(Ok)));
     Sse::new(events).keep_alive(KeepAlive::default())
 }
 
-fn sse(name: &str, data: &impl Serialize) -> Option<Event> {
+pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get("last-event-id")?.to_str().ok()
+}
+
+pub(super) fn sse(name: &str, data: &impl Serialize) -> Option<Event> {
     let json = serde_json::to_string(data).ok()?;
     Some(Event::default().event(name).data(json))
 }

@@ -8,10 +8,11 @@ use super::guard::ConnectionPeer;
 use super::limits::{HEAD_MAX_BYTES, REFUSAL_DEADLINE, REFUSAL_LOGGED_EVERY, REFUSALS_MAX};
 use super::server::{Socket, refuse};
 use crate::control::LocalProgram;
+use crate::lock;
 use axum::response::IntoResponse;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
@@ -87,7 +88,7 @@ impl Local {
     }
 
     fn log(&self, why: &str) {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = lock(&self.logged);
         let now = Instant::now();
         if logged.is_none_or(|at| now.duration_since(at) >= REFUSAL_LOGGED_EVERY) {
             *logged = Some(now);

@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use bridge_core::find::conversations;
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId, Seq};
 use bridge_core::why::Case;
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(super) async fn submit<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
     Body(body): Body<SubmitRequest>,
@@ -29,7 +29,7 @@ pub(super) async fn submit<D: BridgeService>(
             "the header Idempotency-Key is missing: it makes sending twice safe",
         )
     })?;
-    let submitted = context.service.submit(body, &key, caller).await?;
+    let submitted = service.submit(body, &key, caller).await?;
     let status = if submitted.duplicate {
         StatusCode::OK
     } else {
@@ -43,15 +43,13 @@ pub(super) async fn submit<D: BridgeService>(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<StoryView>, ProblemResponse> {
-    let message_id = find(&context.service, id).await?;
-    let (now, claim) = (context.service.now(), context.service.claim());
+    let message_id = find(&service, id).await?;
+    let (now, claim) = (service.now(), service.claim());
     let found = message_id.clone();
-    let rows = context
-        .service
-        .ledger()
+    let rows = service
         .read(move |rows| {
             let Some(message) = rows_of(rows, &found, &claim)? else {
                 return Ok(None);
@@ -94,14 +92,12 @@ impl MessageQuery {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(query): Params<MessageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = query.page().limit();
-    let (now, claim) = (context.service.now(), context.service.claim());
-    let found = context
-        .service
-        .ledger()
+    let (now, claim) = (service.now(), service.claim());
+    let found = service
         .read(move |rows| {
             let found = match listed(rows, &query, limit)? {
                 Ok(found) => found,
@@ -192,7 +188,6 @@ pub(super) async fn find<D: BridgeService>(
     }
     let prefix = id.clone();
     let mut found = service
-        .ledger()
         .read(move |rows| rows.message_ids_by_prefix(&prefix, 2))
         .await?;
     match (found.pop(), found.pop()) {
@@ -212,10 +207,7 @@ pub(super) async fn view<D: BridgeService>(
 ) -> Result<MessageView, ProblemResponse> {
     let (now, claim) = (service.now(), service.claim());
     let id = message_id.clone();
-    let rows = service
-        .ledger()
-        .read(move |rows| rows_of(rows, &id, &claim))
-        .await?;
+    let rows = service.read(move |rows| rows_of(rows, &id, &claim)).await?;
     rows.map(|rows| rows.view(now))
         .ok_or_else(|| unknown(&message_id))
 }

@@ -2,23 +2,22 @@
 //!
 //! No label contains an id, a name or a text of a user.
 
+use super::status::counts;
 use super::{Context, ProblemResponse};
-use crate::{BridgeService, HealthView, LedgerView};
+use crate::{BridgeService, HealthView, LedgerView, lock};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use bridge_core::port::{Figures, Ledger, StateCount};
+use bridge_core::port::{Figures, StateCount};
 use bridge_core::step::{Incarnate, IncarnationGone, Transition};
 use bridge_core::value::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Content type of Prometheus' text format.
 pub(super) const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// A day in milliseconds.
-const DAY_MS: i64 = 24 * 3_600_000;
 
 /// Counts since the start that no row has.
 #[derive(Debug, Default)]
@@ -39,10 +38,7 @@ impl Counters {
     }
 
     pub(super) fn answered(&self, status: u16) {
-        let mut responses = self
-            .responses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut responses = lock(&self.responses);
         *responses.entry(status).or_default() += 1;
     }
 
@@ -60,10 +56,7 @@ impl Counters {
     }
 
     pub(super) fn responses(&self) -> Vec<(u16, u64)> {
-        let responses = self
-            .responses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let responses = lock(&self.responses);
         responses
             .iter()
             .map(|(status, count)| (*status, *count))
@@ -81,12 +74,7 @@ pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
 ) -> Result<impl IntoResponse, ProblemResponse> {
     let now = context.service.now();
-    let since = now.plus_ms(-DAY_MS);
-    let read = context
-        .service
-        .ledger()
-        .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
-        .await;
+    let read = counts(&context.service, now).await;
     let health = context.service.health().await;
     let mut text = MetricsText::default();
     text.add_health(&health);
@@ -242,11 +230,7 @@ impl MetricsText {
                 "Questions of Codex that wait for somebody.",
                 figures.requests_waiting,
             ),
-            (
-                "acks_owed",
-                "Sources that are still to be told of an end.",
-                0,
-            ),
+            ("acks_owed", "Always 0: no source is owed an ack.", 0),
             (
                 "replies_retried",
                 "Replies that were tried and are not delivered.",

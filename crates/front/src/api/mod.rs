@@ -16,10 +16,10 @@ mod metrics;
 mod openapi;
 pub(crate) mod operator;
 mod permits;
+mod platform;
 mod problem;
 pub(crate) mod requests;
 mod route;
-mod router;
 mod server;
 mod stall;
 pub(crate) mod status;
@@ -155,7 +155,7 @@ impl<D: BridgeService> Api<D> {
 
     /// The router of one listener.
     pub fn router(&self, listener: Listener) -> Router {
-        router::router(self.context.clone(), listener, table::routes())
+        route::router(self.context.clone(), listener, table::routes())
     }
 
     /// All routes.

@@ -112,6 +112,9 @@ fn operation<D>(route: &Route<D>, method: &str, generator: &mut SchemaGenerator)
         Access::Public => {
             operation.insert("security".to_owned(), json!([]));
         }
+        Access::Platform => {
+            operation.insert("security".to_owned(), json!([{TOKEN: []}]));
+        }
         Access::Scope(scope) => {
             for (status, name, _) in REFUSALS {
                 responses.insert(status.to_owned(), refused(name));

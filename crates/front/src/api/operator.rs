@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bridge_core::limits::clip;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::{Cancel, CancelOutcome, Discard, Redrive, RedriveOutcome, StopCause};
 use bridge_core::value::{
     ChannelId, Conversation, Message, MessageId, MessageState, StateName, Timestamp,
@@ -110,15 +110,13 @@ impl DeadView {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<DeadList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
-    let now = context.service.now();
-    let found = context
-        .service
-        .ledger()
+    let now = service.now();
+    let found = service
         .read(move |rows| dead(rows, before.as_ref(), limit, now))
         .await?;
     Ok(Json(found))
@@ -135,8 +133,6 @@ fn dead(
     found.extend(rows.messages_in(StateName::Parked, before, limit)?);
     found.sort_by(|a, b| b.message_id.cmp(&a.message_id));
     let size = usize::try_from(limit).unwrap_or(usize::MAX);
-    // A full page may be the last one; then the next is empty.
-    let more = found.len() >= size;
     found.truncate(size);
     let mut dead = Vec::with_capacity(found.len());
     for message in found {
@@ -144,16 +140,17 @@ fn dead(
         let answered = rows.answer(&message.message_id)?.is_some();
         dead.extend(DeadView::of(message, conversation, answered, now));
     }
-    let next = match (more, dead.last()) {
-        (true, Some(last)) => Some(last.message_id.clone()),
-        (true, None) | (false, _) => None,
-    };
+    let next = PageQuery::next(&dead, limit, |last| last.message_id.clone());
     Ok(DeadList { dead, next })
 }
 
-type Acted = Result<(StatusCode, Json<ActView>), ProblemResponse>;
+type MessageActionResult = Result<(StatusCode, Json<ActView>), ProblemResponse>;
 
-fn acted(status: StatusCode, message_id: &MessageId, outcome: &str, detail: &str) -> Acted {
+fn done(
+    status: StatusCode,
+    message_id: &MessageId,
+    (outcome, detail): (&str, &str),
+) -> MessageActionResult {
     let act = ActView {
         message_id: message_id.to_string(),
         outcome: outcome.to_owned(),
@@ -163,7 +160,11 @@ fn acted(status: StatusCode, message_id: &MessageId, outcome: &str, detail: &str
 }
 
 /// A conflict response with the message's state.
-async fn conflict<D: BridgeService>(service: &D, message_id: MessageId, why: &str) -> Acted {
+async fn conflict<D: BridgeService>(
+    service: &D,
+    message_id: MessageId,
+    why: &str,
+) -> MessageActionResult {
     let MessageView {
         message_id,
         state,
@@ -175,98 +176,82 @@ async fn conflict<D: BridgeService>(service: &D, message_id: MessageId, why: &st
 }
 
 pub(super) async fn redrive<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> Acted {
-    let message_id = find(&context.service, id).await?;
+) -> MessageActionResult {
+    let message_id = find(&service, id).await?;
     let redrive = Redrive {
         message_id: message_id.clone(),
         by: caller.actor().to_string(),
     };
-    match context.service.commit(redrive).await? {
-        RedriveOutcome::Queued => acted(
-            StatusCode::ACCEPTED,
-            &message_id,
+    let outcome = match service.commit(redrive).await? {
+        RedriveOutcome::Queued => (
             "queued",
             "it waits for a turn, at the end of its conversation",
         ),
-        RedriveOutcome::Delivering => acted(
-            StatusCode::ACCEPTED,
-            &message_id,
+        RedriveOutcome::Delivering => (
             "delivering",
             "its answer is delivered again; Codex is not asked again",
         ),
-        RedriveOutcome::Continuing => acted(
-            StatusCode::ACCEPTED,
-            &message_id,
+        RedriveOutcome::Continuing => (
             "continuing",
-            "it goes on where it was cut: Codex is told to look first",
+            "it goes on where it was cut: Codex gets the instruction to look first",
         ),
         RedriveOutcome::Unfit => {
-            let why = "it was refused at the door, and what is kept of it is not the whole message: its sender must send it again";
-            conflict(&context.service, message_id, why).await
+            let why = "it was refused at intake, and only a part of it was kept: its sender must send it again";
+            return conflict(&service, message_id, why).await;
         }
         RedriveOutcome::NotDead => {
             let why = "only a failed message, or one that waits for a person, is sent again";
-            conflict(&context.service, message_id, why).await
+            return conflict(&service, message_id, why).await;
         }
-    }
+    };
+    done(StatusCode::ACCEPTED, &message_id, outcome)
 }
 
 pub(super) async fn discard<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> Acted {
-    let message_id = find(&context.service, id).await?;
+) -> MessageActionResult {
+    let message_id = find(&service, id).await?;
     let discard = Discard {
         message_id: message_id.clone(),
         by: caller.actor().to_string(),
     };
-    if context.service.commit(discard).await? {
-        acted(
-            StatusCode::OK,
-            &message_id,
-            "dropped",
-            "it is given up; its text can be read until retention removes it",
-        )
-    } else {
+    if !service.commit(discard).await? {
         let why = "only a failed message, or one that waits for a person, is discarded; `codex-bridge stop` stops another";
-        conflict(&context.service, message_id, why).await
+        return conflict(&service, message_id, why).await;
     }
+    let detail = "it is given up; its text can be read until retention removes it";
+    done(StatusCode::OK, &message_id, ("dropped", detail))
 }
 
 pub(super) async fn cancel<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> Acted {
-    let message_id = find(&context.service, id).await?;
+) -> MessageActionResult {
+    let message_id = find(&service, id).await?;
     let cancel = Cancel {
         message_id: message_id.clone(),
         by: caller.actor(),
     };
-    match context.service.commit(cancel).await? {
-        CancelOutcome::Cancelled => acted(
-            StatusCode::OK,
-            &message_id,
-            "cancelled",
-            "it was stopped before its turn began",
-        ),
-        CancelOutcome::Stopping => acted(
-            StatusCode::ACCEPTED,
-            &message_id,
-            "stopping",
-            "its turn is being interrupted; if its answer comes first, it counts",
-        ),
+    match service.commit(cancel).await? {
+        CancelOutcome::Cancelled => {
+            let detail = "it was stopped before its turn began";
+            done(StatusCode::OK, &message_id, ("cancelled", detail))
+        }
+        CancelOutcome::Stopping => {
+            let detail = "its turn is being interrupted; if its answer comes first, it counts";
+            done(StatusCode::ACCEPTED, &message_id, ("stopping", detail))
+        }
         CancelOutcome::Steered(leader) => {
             let why = format!("stop that one: `codex-bridge stop {leader}`");
-            conflict(&context.service, message_id, &why).await
+            conflict(&service, message_id, &why).await
         }
-        CancelOutcome::TooLate => {
-            conflict(&context.service, message_id, "there is nothing to stop").await
-        }
+        CancelOutcome::TooLate => conflict(&service, message_id, "there is nothing to stop").await,
     }
 }
 
@@ -295,7 +280,7 @@ pub struct StopSenderView {
 }
 
 pub(super) async fn stop_sender<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Body(request): Body<StopSenderRequest>,
 ) -> Result<Json<StopSenderView>, ProblemResponse> {
@@ -309,7 +294,7 @@ pub(super) async fn stop_sender<D: BridgeService>(
         channel: request.channel.map(ChannelId::new),
         cause: StopCause::Operator,
     };
-    let stopped = context.service.stop_sender(stop, caller.actor()).await?;
+    let stopped = service.stop_sender(stop, caller.actor()).await?;
     Ok(Json(StopSenderView {
         sender: request.sender,
         cancelled: stopped.cancelled,
@@ -370,8 +355,8 @@ impl ReloadView {
 
 /// An invalid file is not an error of the call: the response has `ok: false`.
 pub(super) async fn reload<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
 ) -> Json<ReloadView> {
-    Json(context.service.reload(&caller.actor().to_string()).await)
+    Json(service.reload(&caller.actor().to_string()).await)
 }

@@ -3,9 +3,10 @@
 use super::ProblemResponse;
 use super::limits::{STREAMS_MAX, STREAMS_PER_CALLER};
 use crate::control::{Caller, Grants};
+use crate::lock;
 use bridge_core::requester::LOCAL_OWNER;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 /// The open streams of all callers.
@@ -32,14 +33,14 @@ pub(crate) struct StreamPermit {
 }
 
 impl StreamPermits {
-    /// StreamPermits that end when `stop` is cancelled.
+    /// Permits for streams that end when `stop` is cancelled.
     pub(super) fn until(stop: CancellationToken) -> Self {
         let taken = Arc::default();
         Self { taken, stop }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, CallerStreams>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.taken)
     }
 
     /// Number of open streams.

@@ -1,20 +1,19 @@
 //! Approval requests of Codex: their JSON form without secrets, the list, and the decision. Field names are stable.
 
-use super::extract::{Body, Params, Who};
+use super::extract::{Body, PAGE_DEFAULT, PageQuery, Params, Who};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::Time;
-use crate::control::Scope;
+use crate::control::{ControlError, Scope};
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::requester::requester;
-use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
+use bridge_core::step::{Authority, DecideOutcome, DecideRefusal};
 use bridge_core::value::{
-    DecidedBy, Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
+    Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -206,8 +205,6 @@ fn shown_answers(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     }
 }
 
-/// Default requests per page.
-const PAGE_DEFAULT: u32 = 50;
 /// Channel whose conversations are tasks.
 const TASKS: &str = "task";
 
@@ -235,7 +232,7 @@ pub(super) struct RequestQuery {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<RequestQuery>,
 ) -> Result<Json<RequestList>, ProblemResponse> {
     let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
@@ -244,8 +241,7 @@ pub(super) async fn list<D: BridgeService>(
         Which::Open => true,
         Which::All => false,
     };
-    let ledger = context.service.ledger();
-    let found = ledger.read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
+    let found = service.read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
     Ok(Json(found.await?))
 }
 
@@ -256,10 +252,7 @@ fn page_of(
     limit: u32,
 ) -> Result<RequestList, RowsError> {
     let found = rows.newest_requests(waiting, before, limit)?;
-    // A full page may be the last one; then the next is empty.
-    let more = found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-    let next = found.last().filter(|_| more);
-    let next = next.map(|last| last.request_id.to_string());
+    let next = PageQuery::next(&found, limit, |last| last.request_id.to_string());
     let requests = found
         .iter()
         .map(|request| entry(rows, request, RequestView::new))
@@ -290,11 +283,11 @@ fn entry(
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<RequestEntry>, ProblemResponse> {
-    let request_id = find(&context.service, id).await?;
-    Ok(Json(look(&context.service, request_id).await?))
+    let request_id = find(&service, id).await?;
+    Ok(Json(look(&service, request_id).await?))
 }
 
 async fn look<D: BridgeService>(
@@ -302,7 +295,7 @@ async fn look<D: BridgeService>(
     request_id: RequestId,
 ) -> Result<RequestEntry, ProblemResponse> {
     let id = request_id.clone();
-    let found = service.ledger().read(move |rows| match rows.request(&id)? {
+    let found = service.read(move |rows| match rows.request(&id)? {
         Some(request) => entry(rows, &request, RequestView::whole).map(Some),
         None => Ok(None),
     });
@@ -316,7 +309,7 @@ fn unknown(id: &str) -> ProblemResponse {
 /// Finds a request by its id, or an undecided one by an unambiguous prefix.
 async fn find<D: BridgeService>(service: &D, id: String) -> Result<RequestId, ProblemResponse> {
     let named = id.clone();
-    let found = service.ledger().read(move |rows| {
+    let found = service.read(move |rows| {
         let whole = RequestId::new(named.clone());
         if rows.request(&whole)?.is_some() || named.chars().count() < ID_PREFIX_MIN_CHARS {
             return Ok(vec![whole]);
@@ -339,42 +332,33 @@ async fn find<D: BridgeService>(service: &D, id: String) -> Result<RequestId, Pr
 }
 
 pub(super) async fn decide<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
     Body(body): Body<DecisionRequest>,
 ) -> Result<Json<DecisionView>, ProblemResponse> {
-    let Some(decision) = RequestDecision::from_word(&body.decision) else {
+    let Ok(decision) = body.decision.parse::<RequestDecision>() else {
         let words: Vec<_> = RequestDecision::ALL.map(RequestDecision::as_str).into();
         let detail = format!("the decision must be one of {}", words.join(", "));
         return Err(ProblemResponse::bad_request(detail));
     };
-    let found = find(&context.service, id).await;
+    let found = find(&service, id).await;
     let authority = caller.authority();
     if decision.accepts() && authority != Authority::Owner {
         let request_id = found.as_ref().ok().cloned();
-        may_accept(&context.service, &authority, decision, request_id).await?;
+        may_accept(&service, &authority, decision, request_id).await?;
     }
     let request_id = found?;
-    let decide = Decide {
-        request_id: request_id.clone(),
-        verdict: RequestVerdict {
-            decision,
-            answers: body.answers.map(|answers| answers.to_string()),
-            by: DecidedBy::Caller(caller.actor()),
-            via: caller.via.as_str().to_owned(),
-            at: context.service.now(),
-        },
-        authority,
-    };
-    let outcome = match context.service.decide(decide).await? {
+    let (answers, now) = (body.answers.as_ref(), service.now());
+    let decide = caller.decide(request_id.clone(), decision, answers, now);
+    let outcome = match service.decide(decide).await? {
         DecideOutcome::Applied => "applied",
         DecideOutcome::Granted => "granted",
         DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
     };
     Ok(Json(DecisionView {
         outcome: outcome.to_owned(),
-        request: look(&context.service, request_id).await?,
+        request: look(&service, request_id).await?,
     }))
 }
 
@@ -385,7 +369,7 @@ async fn may_accept<D: BridgeService>(
     decision: RequestDecision,
     request_id: Option<RequestId>,
 ) -> Result<(), ProblemResponse> {
-    let asked = service.ledger().read(move |rows| {
+    let asked = service.read(move |rows| {
         let request = match request_id {
             Some(id) => rows.request(&id)?,
             None => None,
@@ -411,13 +395,6 @@ async fn may_accept<D: BridgeService>(
 }
 
 fn refused(refusal: &DecideRefusal) -> ProblemResponse {
-    let status = match refusal {
-        DecideRefusal::Unknown => StatusCode::NOT_FOUND,
-        DecideRefusal::Decided { .. }
-        | DecideRefusal::Expired
-        | DecideRefusal::Withdrawn { .. } => StatusCode::CONFLICT,
-        DecideRefusal::NotYours { .. } => StatusCode::FORBIDDEN,
-        DecideRefusal::Unfit { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    ProblemResponse::new(status, format!("the decision does not count: {refusal}"))
+    let message = format!("the decision does not count: {refusal}");
+    ControlError::new(refusal.into(), message).into()
 }

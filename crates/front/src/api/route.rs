@@ -1,11 +1,21 @@
-//! A row of the route table. Router, OpenAPI document and the test of refusals are built from the rows.
+//! A row of the route table, and the router that is built from the rows: each route behind its access rule, all of them
+//! behind the guard. The OpenAPI document and the test of refusals are built from the same rows.
 
-use super::Context;
+use super::bodies::BodyBudget;
+use super::extract::UNGUARDED;
+use super::guard::{Identity, Listener, ListenerGuard, TokenUse, enter};
+use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
+use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::Scope;
+use crate::control::{Caller, Grants, Scope};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::handler::Handler;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{self, MethodRouter};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use std::sync::Arc;
 
 /// The method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub enum Access {
     Public,
     /// Callers with this scope.
     Scope(Scope),
+    /// A platform that pushes messages, by the secret that it gave us.
+    Platform,
 }
 
 /// The record that a call leaves (threat 28).
@@ -43,7 +55,7 @@ pub enum Trace {
 /// The deadline of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallDeadline {
-    /// As long as [`super::limits::CALL_DEADLINE`].
+    /// As long as [`CALL_DEADLINE`].
     Call,
     /// None: it streams as long as the client reads.
     Stream,
@@ -200,4 +212,105 @@ impl<D: BridgeService> Route<D> {
 
 fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
+}
+
+/// Access rule of a route.
+#[derive(Clone, Debug)]
+struct AccessRule {
+    access: Access,
+    pace: CallDeadline,
+    bodies: Arc<BodyBudget>,
+}
+
+/// The routes behind one listener.
+pub(super) fn router<D: BridgeService>(
+    context: Context<D>,
+    listener: Listener,
+    routes: Vec<Route<D>>,
+) -> Router {
+    let mut router = Router::new();
+    for route in routes {
+        let rule = AccessRule {
+            access: route.access,
+            pace: route.pace,
+            bodies: Arc::clone(&context.shared.bodies),
+        };
+        let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
+        router = router.route(route.path, handler);
+    }
+    let gate = ListenerGuard::new(context.clone(), listener);
+    router
+        .fallback(|request: Request| async move {
+            refuse(
+                &request,
+                ProblemResponse::not_found("there is no such route"),
+            )
+        })
+        .method_not_allowed_fallback(|request: Request| async move {
+            refuse(&request, ProblemResponse::method_not_allowed())
+        })
+        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
+        .layer(from_fn_with_state(gate, enter::<D>))
+        .with_state(context)
+}
+
+/// Unidentified callers can't find out which routes exist.
+fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
+    match request.extensions().get::<Identity>() {
+        Some(Identity::Known(_)) => problem,
+        Some(Identity::Nobody(why)) => ProblemResponse::unauthorized(*why),
+        Some(Identity::Unsure) => ProblemResponse::unsure(),
+        None => ProblemResponse::unauthorized(UNGUARDED),
+    }
+}
+
+/// Checks the scope and applies the deadline. Holds the memory of the body until the response.
+async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next) -> Response {
+    let mut room = None;
+    match (rule.access, request.extensions().get::<Identity>().cloned()) {
+        (Access::Public, _) => {}
+        (Access::Scope(_) | Access::Platform, Some(Identity::Known(caller))) => {
+            if let Some(problem) = refusal(rule.access, &caller) {
+                return problem.into_response();
+            }
+            let token = request.extensions_mut().remove::<TokenUse>();
+            let share = rule.bodies.of(&caller).with_token(token);
+            room = Some(share.clone());
+            request.extensions_mut().insert(share);
+            request.extensions_mut().insert(caller);
+        }
+        (Access::Scope(_) | Access::Platform, Some(Identity::Nobody(why))) => {
+            return ProblemResponse::unauthorized(why).into_response();
+        }
+        (Access::Scope(_) | Access::Platform, Some(Identity::Unsure)) => {
+            return ProblemResponse::unsure().into_response();
+        }
+        (Access::Scope(_) | Access::Platform, None) => {
+            return ProblemResponse::unauthorized(UNGUARDED).into_response();
+        }
+    }
+    let response = match rule.pace {
+        CallDeadline::Stream => next.run(request).await,
+        CallDeadline::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => ProblemResponse::unavailable(
+                "the call took too long; what it began may still happen: look before you ask again",
+            )
+            .into_response(),
+        },
+    };
+    drop(room);
+    response
+}
+
+/// Why a known caller may not use a route. A caller whom the guard knows at the platform's route over TCP is a platform.
+fn refusal(access: Access, caller: &Caller) -> Option<ProblemResponse> {
+    match access {
+        Access::Public => None,
+        Access::Scope(scope) => {
+            (!caller.may(scope)).then(|| ProblemResponse::forbidden(scope.missing()).needing(scope))
+        }
+        Access::Platform => (caller.grants == Grants::LocalOwner)
+            .then(|| ProblemResponse::forbidden("only a platform that pushes messages calls this")),
+    }
 }

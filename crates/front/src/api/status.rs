@@ -5,7 +5,7 @@ use crate::Time;
 use crate::{BridgeService, LedgerView, ReloadView};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::port::{Figures, Ledger, StateCount};
+use bridge_core::port::{Figures, LedgerError, StateCount};
 use bridge_core::value::{StateName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,15 +155,25 @@ impl StatusView {
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
 
+/// Messages by state, and the figures of the last day.
+pub(super) async fn counts<D: BridgeService>(
+    service: &D,
+    now: Timestamp,
+) -> Result<(Vec<StateCount>, Figures), LedgerError> {
+    let since = now.plus_ms(-DAY_MS);
+    let read = service.read(move |rows| Ok((rows.counts()?, rows.figures(since)?)));
+    read.await
+}
+
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
 /// Public, so it says nothing more than whether.
 pub(super) async fn readyz<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
 ) -> Result<&'static str, ProblemResponse> {
-    if context.service.health().await.ready {
+    if service.health().await.ready {
         Ok("ready\n")
     } else {
         Err(ProblemResponse::unavailable(
@@ -173,22 +183,17 @@ pub(super) async fn readyz<D: BridgeService>(
 }
 
 pub(super) async fn status<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
 ) -> Result<Json<StatusView>, ProblemResponse> {
-    let now = context.service.now();
-    let since = now.plus_ms(-DAY_MS);
-    let read = context
-        .service
-        .ledger()
-        .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
-        .await;
-    let health = context.service.health().await;
+    let now = service.now();
+    let read = counts(&service, now).await;
+    let health = service.health().await;
     // A damaged ledger may have no counts; the status must still report the damage.
     let (counts, figures) = match read {
         Err(_) if !health.ready => Default::default(),
         read => read?,
     };
-    let bytes = context.service.ledger_bytes();
+    let bytes = service.ledger_bytes();
     Ok(Json(StatusView::new(health, &counts, figures, bytes, now)))
 }
 

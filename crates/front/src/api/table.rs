@@ -5,8 +5,8 @@ use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
 use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{
-    all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, requests,
-    status, tasks, tokens,
+    all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, platform,
+    requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
@@ -39,7 +39,20 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.extend(of_requests());
     routes.extend(of_tasks());
     routes.extend(of_a2a());
+    routes.push(of_platforms());
     routes
+}
+
+/// Messages that a platform pushes.
+fn of_platforms<D: BridgeService>() -> Route<D> {
+    Route::post(
+        platform::PATH,
+        Access::Platform,
+        Trace::Row,
+        "Molecule: a message for the workspace's agent, answered in the response",
+        platform::receive::<D>,
+    )
+    .waits()
 }
 
 /// The daemon itself.

@@ -59,7 +59,7 @@ pub(super) struct NotifyBody {
     dry_run: bool,
 }
 
-type Told<T = TaskReply> = Result<Json<T>, ProblemResponse>;
+type EnvelopeResult<T = TaskReply> = Result<Json<T>, ProblemResponse>;
 
 impl From<ControlError> for ProblemResponse {
     fn from(error: ControlError) -> Self {
@@ -75,7 +75,7 @@ impl From<ControlError> for ProblemResponse {
 }
 
 /// An envelope that says no is a problem here.
-fn told<T: DeserializeOwned>(envelope: Value) -> Told<T> {
+fn accepted<T: DeserializeOwned>(envelope: Value) -> EnvelopeResult<T> {
     match envelope.get("success") {
         Some(Value::Bool(false)) => {
             let why = envelope.get("error").and_then(Value::as_str);
@@ -98,13 +98,13 @@ async fn act<D: BridgeService, T: DeserializeOwned>(
     context: Context<D>,
     Who(caller): Who,
     act: ControlAction,
-) -> Told<T> {
+) -> EnvelopeResult<T> {
     let control = TaskService::new(context.service);
-    told(control.act(&caller, act).await?)
+    accepted(control.act(&caller, act).await?)
 }
 
 pub(super) async fn start<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
     Body(args): Body<StartArgs>,
@@ -113,7 +113,7 @@ pub(super) async fn start<D: BridgeService>(
         key: idempotency_key(&headers)?,
         ..args
     };
-    let control = TaskService::new(context.service);
+    let control = TaskService::new(service);
     let envelope = control.act(&caller, ControlAction::Start(args)).await?;
     let status = match envelope.get("duplicate") {
         Some(Value::Bool(true)) => StatusCode::OK,
@@ -123,10 +123,10 @@ pub(super) async fn start<D: BridgeService>(
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
     Params(page): Params<TaskPage>,
-) -> Told<TaskPageView> {
-    let control = TaskService::new(context.service);
+) -> EnvelopeResult<TaskPageView> {
+    let control = TaskService::new(service);
     Ok(Json(read(control.page(page.limit, page.before).await?)?))
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
-) -> Told {
+) -> EnvelopeResult {
     act(context, who, ControlAction::Status { task_id }).await
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn steer<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
     Body(body): Body<SteerBody>,
-) -> Told {
+) -> EnvelopeResult {
     let steer = ControlAction::Steer {
         task_id,
         instruction: body.instruction,
@@ -156,7 +156,7 @@ pub(super) async fn interrupt<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
-) -> Told {
+) -> EnvelopeResult {
     act(context, who, ControlAction::Interrupt { task_id }).await
 }
 
@@ -165,7 +165,7 @@ pub(super) async fn respond<D: BridgeService>(
     who: Who,
     Path(task_id): Path<String>,
     Body(body): Body<RespondBody>,
-) -> Told {
+) -> EnvelopeResult {
     let respond = ControlAction::Respond {
         task_id,
         request_id: body.request_id,
@@ -179,7 +179,7 @@ pub(super) async fn notify<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Body(body): Body<NotifyBody>,
-) -> Told<NotifyReply> {
+) -> EnvelopeResult<NotifyReply> {
     let notify = ControlAction::NotifyCompleted {
         limit: body.limit,
         dry_run: body.dry_run,

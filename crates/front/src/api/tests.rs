@@ -5,7 +5,7 @@ mod floods;
 
 use super::guard::ConnectionPeer;
 use super::route::{Access, Route, Trace, Verb};
-use super::{Api, Hosts, Listener, router, table};
+use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
@@ -282,7 +282,7 @@ async fn threat_1_private_routes_require_token() {
             let what = format!("{method} {path} {token:?}");
             match access {
                 Access::Public => assert_eq!(response.status(), StatusCode::OK, "{what}"),
-                Access::Scope(_) => {
+                Access::Scope(_) | Access::Platform => {
                     assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{what}");
                     assert!(response.headers().contains_key(header::WWW_AUTHENTICATE));
                     let kind = &response.headers()[header::CONTENT_TYPE];
@@ -298,7 +298,7 @@ async fn threat_1_private_routes_require_token() {
     }
 }
 
-/// A good token and a wrong one can't be told apart then: its holder must not throw it away.
+/// A good token can't be distinguished from a wrong one then: its holder must not throw it away.
 #[tokio::test]
 async fn ledger_outage_returns_503_for_tokens() {
     let api = api();
@@ -309,6 +309,7 @@ async fn ledger_outage_returns_503_for_tokens() {
         let response = call(&router, named).await;
         match access {
             Access::Public => assert_eq!(response.status(), StatusCode::OK, "{path}"),
+            Access::Platform => assert_eq!(response.status(), StatusCode::UNAUTHORIZED),
             Access::Scope(_) => {
                 assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
                 assert!(response.headers().contains_key(header::RETRY_AFTER));
@@ -429,7 +430,7 @@ async fn k16_handler_panic_fails_one_request() {
     let path = "/trouble";
     let access = Access::Scope(Scope::Read);
     routes.push(Route::get(path, access, "Panics", trouble));
-    let router = router::router(api.context.clone(), Listener::Local, routes);
+    let router = route::router(api.context.clone(), Listener::Local, routes);
     let good = request(&Method::GET, "/readyz", 1);
     let (bad, good) = tokio::join!(
         call(&router, request(&Method::GET, path, 1)),
@@ -480,7 +481,7 @@ async fn metrics_have_valid_format_and_labels() {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["gauge", "counter"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            assert!(typed.insert(name.to_owned()), "told twice: {line}");
+            assert!(typed.insert(name.to_owned()), "typed twice: {line}");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();
@@ -519,7 +520,7 @@ fn openapi_covers_routes_and_resolves_references() {
         };
         let scope = &path[method]["x-scope"];
         match route.access {
-            Access::Public => assert!(scope.is_null()),
+            Access::Public | Access::Platform => assert!(scope.is_null()),
             Access::Scope(known) => assert_eq!(scope, known.as_str(), "{}", route.path),
         }
     }

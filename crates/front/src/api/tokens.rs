@@ -8,7 +8,7 @@ use crate::{BridgeService, StopRequest, Stopped};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::port::LedgerError;
 use bridge_core::requester::ANONYMOUS;
 use bridge_core::step::{AddToken, RevokeToken, StopCause, TokenAdded};
 use bridge_core::value::{DecidedBy, Token};
@@ -175,9 +175,9 @@ impl From<Token> for TokenView {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(context): State<Context<D>>,
+    State(Context { service, .. }): State<Context<D>>,
 ) -> Result<Json<TokenList>, ProblemResponse> {
-    let tokens = context.service.ledger().read(|rows| rows.tokens()).await?;
+    let tokens = service.read(|rows| rows.tokens()).await?;
     let tokens = tokens.into_iter().map(TokenView::from).collect();
     Ok(Json(TokenList { tokens }))
 }
@@ -291,7 +291,7 @@ fn of_token(name: String) -> StopRequest {
 }
 
 async fn was_revoked<D: BridgeService>(service: &D, name: &str) -> Result<bool, LedgerError> {
-    let tokens = service.ledger().read(|rows| rows.tokens()).await?;
+    let tokens = service.read(|rows| rows.tokens()).await?;
     Ok(tokens.iter().any(|token| token.name == name))
 }
 

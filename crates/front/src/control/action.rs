@@ -1,87 +1,79 @@
-//! The acts of control, in the words of the tool that other agents know, and why one is refused.
+//! The actions of control, named as in the legacy tool `codex_bridge`, and their errors.
 
 use super::{Caller, Scope};
+use crate::{StartError, SubmitError};
+use bridge_core::port::LedgerError;
+use bridge_core::step::DecideRefusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 use std::future::Future;
 
-/// Does what a caller may.
+/// Performs the actions that a caller may.
 pub trait Control: Clone + Send + Sync + 'static {
-    /// What tells whoever waits for a task when to look at it.
+    /// Notifies a caller that waits for a task.
     type TaskWatch: TaskWatch;
 
-    /// Does it, and gives the envelope that its caller is shown.
+    /// Performs an action and returns the envelope for its caller.
     fn act(
         &self,
         caller: &Caller,
         act: ControlAction,
     ) -> impl Future<Output = Result<Value, ControlError>> + Send;
 
-    /// TaskWatch of the task with this id. Nothing is listened to before it is asked.
+    /// Watches the task with this id; it subscribes at the first call of `changed`.
     fn news(&self, task_id: &str) -> Self::TaskWatch;
 }
 
-/// Says "look" to whoever waits for a task. Lossy: the rows are the truth, so look before it is asked, and now and
-/// then without it. It may be asked again after it was dropped half way.
+/// Notifies of changes of a task. Lossy: rows are the truth, so read them before the first call, and now and then without
+/// a notification. Cancel-safe.
 pub trait TaskWatch: Send + 'static {
-    /// The task may have changed since the last call. Whatever happens after the first call is heard: it returns as
-    /// soon as it listens, so that what happened before is looked at.
+    /// Resolves when the task may have changed since the last call. The first call resolves as soon as it subscribes, so
+    /// that the caller reads what happened before.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// One act. Where a task is named, a message of any channel may be named as well.
+/// One action. A `task_id` may also be the id of a message of any channel.
 #[derive(Clone, PartialEq)]
 pub enum ControlAction {
-    /// Begin a task.
     Start(StartArgs),
-    /// How a task is.
     Status {
-        /// Which.
         task_id: String,
     },
-    /// The newest tasks.
     List {
-        /// How many.
         limit: Option<u32>,
     },
-    /// Whose questions wait, of all channels: the newest ones.
+    /// The newest open requests of all channels.
     Requests,
-    /// Tell a running turn more.
+    /// Give a running turn more input.
     Steer {
-        /// Which task.
         task_id: String,
-        /// The text.
         instruction: String,
     },
-    /// End what runs.
+    /// Stop everything that has no answer.
     Interrupt {
-        /// Which task.
         task_id: String,
     },
     /// Answer a question of Codex.
     Respond {
-        /// Which task.
         task_id: String,
-        /// Which question, by its id or its code.
+        /// Its id or its code.
         request_id: String,
         /// `accept`, `acceptForSession`, `decline` or `cancel`; `decline` when absent.
         decision: Option<String>,
-        /// What questions and forms are answered with.
+        /// For questions and forms.
         answers: Option<Value>,
     },
     /// Send the notifications of finished tasks that are still unsent.
     NotifyCompleted {
-        /// At most so many.
         limit: Option<u32>,
-        /// Only say what would be sent.
         dry_run: bool,
     },
 }
 
 impl ControlAction {
-    /// The scope without which it is refused. To accept what Codex asks needs `approve` beside it.
+    /// The scope that it needs. Accepting a request needs `approve` as well.
     #[must_use]
     pub fn scope(&self) -> Scope {
         match self {
@@ -98,7 +90,7 @@ impl ControlAction {
     }
 }
 
-/// Answers may be secrets, and other texts are nobody else's: which act on what is all that is printed.
+/// Omits texts and answers, which may be secret.
 impl fmt::Debug for ControlAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut on = |name: &str, task_id: &str| {
@@ -144,45 +136,106 @@ pub struct StartArgs {
     /// A CODEX_HOME that the configuration lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codex_home: Option<String>,
-    /// Who is told when it is over.
+    /// Target of the notification at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify_target: Option<String>,
     /// The caller's own id for it: the same one again is the same task.
     #[serde(skip)]
     pub key: Option<String>,
+    /// Where the caller's program works, as its transport says.
+    #[serde(skip)]
+    pub base: Option<String>,
 }
 
-/// Why an act was not done. Nothing was changed.
+/// Why an action was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ControlError {
-    /// What kind of refusal it is.
     pub kind: ControlErrorKind,
     /// What happened and what to do.
     pub message: String,
 }
 
-/// What kind of refusal an error is.
+/// The kind of a [`ControlError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlErrorKind {
-    /// What was asked for can't be.
+    /// The arguments are not valid.
     Invalid,
     /// There is no such task, message or question.
     Unknown,
-    /// It is not in a state for that.
+    /// Its state does not allow it.
     Refused,
-    /// The caller may not.
+    /// The caller lacks the right.
     Forbidden,
-    /// The daemon can't now.
+    /// The daemon can't do it now.
     Unavailable,
 }
 
 impl ControlError {
-    /// A refusal of this kind.
+    /// An error of this kind.
     pub fn new(kind: ControlErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::Invalid, message)
+    }
+
+    pub(crate) fn unknown(message: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::Unknown, message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(ControlErrorKind::Forbidden, message)
+    }
+}
+
+impl From<LedgerError> for ControlError {
+    fn from(error: LedgerError) -> Self {
+        let message = format!("the ledger can't be used now: {error}");
+        Self::new(ControlErrorKind::Unavailable, message)
+    }
+}
+
+impl From<SubmitError> for ControlError {
+    fn from(error: SubmitError) -> Self {
+        let kind = match &error {
+            SubmitError::Unfit(_) | SubmitError::OtherBody => ControlErrorKind::Invalid,
+            SubmitError::Revoked => ControlErrorKind::Forbidden,
+            SubmitError::Full
+            | SubmitError::OverBudget { .. }
+            | SubmitError::NoRoom(_)
+            | SubmitError::Slow { .. }
+            | SubmitError::Damaged(_)
+            | SubmitError::Stopping
+            | SubmitError::Ledger(_) => ControlErrorKind::Unavailable,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<StartError> for ControlError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Invalid(why) => Self::invalid(why),
+            StartError::Forbidden(why) => Self::forbidden(why),
+            StartError::Submit(error) => error.into(),
+        }
+    }
+}
+
+impl From<&DecideRefusal> for ControlErrorKind {
+    fn from(refusal: &DecideRefusal) -> Self {
+        match refusal {
+            DecideRefusal::Unknown => Self::Unknown,
+            DecideRefusal::Unfit { .. } => Self::Invalid,
+            DecideRefusal::NotYours { .. } => Self::Forbidden,
+            DecideRefusal::Decided { .. }
+            | DecideRefusal::Expired
+            | DecideRefusal::Withdrawn { .. } => Self::Refused,
         }
     }
 }

@@ -1,25 +1,24 @@
-//! Who calls, and what they may do. Made from the connection and its token, never from what is said on it.
+//! Callers and their rights, derived from the connection and its token, never from the request.
 
 pub use bridge_core::requester::ANONYMOUS;
 use bridge_core::requester::LOCAL_OWNER;
-use bridge_core::step::Authority;
-use bridge_core::value::Actor;
+use bridge_core::step::{Authority, Decide};
+use bridge_core::value::{Actor, DecidedBy, RequestDecision, RequestId, RequestVerdict, Timestamp};
+use serde_json::Value;
 
-/// Who calls.
+/// A caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// A name for people and the audit: `local owner`, or that of a token.
+    /// `local owner`, or the name of a token; shown to people and in the audit.
     pub name: String,
-    /// From where.
     pub via: Via,
-    /// Which program calls for the local owner, unless it is a person at a terminal.
+    /// The program that calls for the local owner; `None` for a person at a terminal.
     pub program: Option<String>,
-    /// What they may do.
     pub grants: Grants,
 }
 
 impl Caller {
-    /// Whoever can open the private socket of the state directory.
+    /// The owner, who alone can open the private socket of the state directory.
     #[must_use]
     pub fn local_owner(via: Via) -> Self {
         Self {
@@ -30,7 +29,7 @@ impl Caller {
         }
     }
 
-    /// Whoever reaches `/a2a` where nobody must say who they are.
+    /// A caller of `/a2a` where no token is needed.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -41,13 +40,12 @@ impl Caller {
         }
     }
 
-    /// Whether they showed nothing that says who they are.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.name == ANONYMOUS
     }
 
-    /// Who is said to have done something: the name, and the program where no person at a terminal acts.
+    /// The actor in the audit.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor {
@@ -56,12 +54,32 @@ impl Caller {
         }
     }
 
-    /// Whether they may do what needs this scope.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         match &self.grants {
             Grants::LocalOwner => true,
             Grants::Scopes(scopes) => scopes.contains(&scope),
+        }
+    }
+
+    /// Their decision about an approval request.
+    pub(crate) fn decide(
+        &self,
+        request_id: RequestId,
+        decision: RequestDecision,
+        answers: Option<&Value>,
+        at: Timestamp,
+    ) -> Decide {
+        Decide {
+            request_id,
+            verdict: RequestVerdict {
+                decision,
+                answers: answers.map(ToString::to_string),
+                by: DecidedBy::Caller(self.actor()),
+                via: self.via.as_str().to_owned(),
+                at,
+            },
+            authority: self.authority(),
         }
     }
 
@@ -77,7 +95,7 @@ impl Caller {
     }
 }
 
-/// What calls on `api.sock`.
+/// The program that calls on `api.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalProgram {
     /// Our own command at a terminal: a person.
@@ -92,7 +110,7 @@ impl LocalProgram {
     /// Longest name of a program that is repeated; the kernel's are shorter.
     const NAME_MAX_CHARS: usize = 32;
 
-    /// What the records call it; nothing for a person at a terminal.
+    /// Its name in the audit; `None` for a person at a terminal.
     #[must_use]
     pub fn named(&self, via: Via) -> Option<String> {
         match self {
@@ -114,7 +132,7 @@ impl LocalProgram {
     }
 }
 
-/// From where somebody calls.
+/// The surface of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The command line.
@@ -152,20 +170,20 @@ pub enum Grants {
     Scopes(Vec<Scope>),
 }
 
-/// What a token may be good for.
+/// A right that a token may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// See messages, tasks, questions and figures.
     Read,
     /// Send messages.
     Send,
-    /// Start, steer and stop tasks, decline what Codex asks, act on dead letters.
+    /// Start, steer and stop tasks, decline requests of Codex, redrive and drop dead letters.
     Control,
-    /// Accept what Codex asks for.
+    /// Accept requests of Codex.
     Approve,
     /// Make and revoke tokens, reload the configuration.
     Admin,
-    /// Give Codex tasks over A2A, and see one's own there; nothing else. Whoever holds this alone is a peer.
+    /// Start tasks over A2A and see one's own there. A caller with this scope alone is a peer.
     A2a,
 }
 
@@ -200,6 +218,14 @@ impl Scope {
             Self::Admin => "admin",
             Self::A2a => "a2a",
         }
+    }
+
+    /// What to do where a token lacks this scope.
+    pub(crate) fn missing(self) -> String {
+        let scope = self.as_str();
+        format!(
+            "this token was not made for `{scope}`: make one with `codex-bridge token add NAME --scope {scope}`"
+        )
     }
 
     /// Reads the word.

@@ -1,9 +1,9 @@
-//! The envelopes of tasks: the JSON that other agents know, with their keys, and ours beside them. The same types describe
-//! them in the API's document.
+//! The JSON envelopes of tasks: the keys of the legacy tool, and our own beside them.
 
-use super::rows::{EVENTS_TOLD, TaskRows};
+use super::rows::{EVENTS_SHOWN, TaskRows};
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
 use bridge_core::requester::requester;
+use bridge_core::step::OldEvent;
 use bridge_core::task::ControlStatus;
 use bridge_core::value::{
     EventKind, ItemEvent, Life, MessageState, Request, Subscription, SubscriptionState,
@@ -18,7 +18,7 @@ const SUMMARY_MAX_CHARS: usize = 500;
 /// Longest summary of the newest event.
 const PROGRESS_MAX_CHARS: usize = 300;
 
-/// About one task, or a message in the same words.
+/// One task, or a message shown as one.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskEnvelope {
     /// Whether it was done.
@@ -28,7 +28,7 @@ pub(crate) struct TaskEnvelope {
     message: Option<String>,
     /// The task as it is now.
     pub(super) task: TaskView,
-    /// `steered`, `queued`, or `unknown` (it may have been heard: look before it is said again), after telling more.
+    /// `steered`, `queued`, or `unknown` (Codex may have it: look before you send it again), after a steer.
     #[serde(skip_serializing_if = "Option::is_none")]
     steer: Option<&'static str>,
     /// Why it waits, or is not known.
@@ -45,10 +45,10 @@ pub(crate) struct TaskEnvelope {
     /// Whether the task was there before, after a start.
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicate: Option<bool>,
-    /// What Codex was answered.
+    /// The answer that Codex got.
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<Value>,
-    /// What Codex said.
+    /// The result of Codex's call.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Value>,
     /// How we talk to Codex.
@@ -68,7 +68,7 @@ pub(crate) struct TaskListEnvelope {
     pub(super) next: Option<String>,
 }
 
-/// What became of notifications.
+/// Results of notifications.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct NotifyEnvelope {
     /// Always true.
@@ -138,7 +138,7 @@ pub(crate) struct TaskView {
     channel: Option<String>,
     /// Its messages, oldest first.
     message_ids: Vec<String>,
-    /// Who is told when it is over.
+    /// Target of the notification at its end.
     notify_target: Option<String>,
     /// `pending`, `sent`, `failed` or `no_target`.
     notification_status: Option<&'static str>,
@@ -179,8 +179,8 @@ pub(crate) struct TaskView {
 
 #[derive(Debug, Serialize)]
 struct RecentEvent {
-    source_event_type: &'static str,
-    normalized_status: Option<&'static str>,
+    source_event_type: String,
+    normalized_status: Option<String>,
     payload_summary: String,
     created_at: f64,
 }
@@ -235,20 +235,19 @@ pub(crate) enum TaskDetail {
     Notification,
 }
 
-/// Seconds, as other agents know times.
+/// Seconds, as in the legacy tool.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of this epoch fit")]
 pub(super) fn seconds(at: Timestamp) -> f64 {
     at.0 as f64 / 1_000.0
 }
 
-/// One line: white space as it comes in prompts says nothing in a summary.
+/// One line, with white space collapsed.
 pub(crate) fn summary(text: &str, max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     clip(&words.join(" "), max)
 }
 
 impl TaskEnvelope {
-    /// A good answer about one task.
     pub(super) fn of(rows: &TaskRows) -> Self {
         Self {
             success: true,
@@ -328,6 +327,9 @@ impl TaskView {
             .map(|task| task.created_at)
             .or(first.map(|message| message.received_at));
         let changed = rows.messages.iter().map(|one| one.message.life.updated_at);
+        // The rows of a task that was taken over are of the day of that; its newest event is of its own.
+        let imported = newest.filter(|event| event.kind == EventKind::Imported);
+        let imported = imported.map(|event| event.at);
         let updated = changed.chain(newest.map(|event| event.at)).max();
         let whole = detail != TaskDetail::Line;
         Self {
@@ -340,6 +342,7 @@ impl TaskView {
                 .map(ToString::to_string),
             codex_turn_id: turn
                 .and_then(|turn| turn.turn_id.as_ref())
+                .or(conversation.and_then(|conversation| conversation.last_turn.as_ref()))
                 .map(ToString::to_string),
             prompt_summary,
             cwd: terms
@@ -366,19 +369,17 @@ impl TaskView {
             notification_status: notification.map(notification_word),
             notified_at: notification.and_then(notified_at).map(seconds),
             notification_error: notification.and_then(|it| it.error.clone()),
-            last_progress_summary: newest.map(|event| {
-                let line = format!("{}: {}", kind(event.kind), event.text);
-                clip(&line, PROGRESS_MAX_CHARS)
-            }),
+            last_progress_summary: progress(rows),
             final_summary: answer.map(|answer| summary(&answer.text, SUMMARY_MAX_CHARS)),
             error_summary: life
                 .and_then(error)
                 .map(|reason| summary(reason, SUMMARY_MAX_CHARS)),
             stopping: life.and_then(|life| life.stop.clone()),
             created_at: created.map(seconds),
-            updated_at: updated.map(seconds),
+            updated_at: imported.or(updated).map(seconds),
             completed_at: answer
                 .map(|answer| answer.created_at)
+                .or(imported)
                 .or(life.map(|life| life.updated_at))
                 .filter(|_| status.over())
                 .map(seconds),
@@ -393,18 +394,17 @@ impl TaskView {
     }
 }
 
-/// The word for how far the notification of a task is. A task without a target says so once a person was shown it.
+/// The status of a notification. A task without a target has one once `notify_completed` has shown it.
 pub(super) fn notification_word(notification: &Subscription) -> &'static str {
     match (&notification.target, notification.state) {
         (SubscriptionTarget::Nobody, _) => "no_target",
-        // The intent to send is ours to know.
         (_, SubscriptionState::Waiting { .. } | SubscriptionState::Sending) => "pending",
         (_, SubscriptionState::Closed { .. }) => "sent",
         (_, SubscriptionState::Dead { .. }) => "failed",
     }
 }
 
-/// When a notification was taken.
+/// When a notification was delivered.
 pub(super) fn notified_at(notification: &Subscription) -> Option<Timestamp> {
     match (notification.notify(), notification.state) {
         (Some(_), SubscriptionState::Closed { at }) => Some(at),
@@ -432,7 +432,7 @@ fn is_active(life: &Life) -> bool {
     )
 }
 
-/// The names of events that other agents know.
+/// The legacy tool's names of events.
 fn kind(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Started => "item/started",
@@ -440,15 +440,35 @@ fn kind(kind: EventKind) -> &'static str {
         EventKind::Retrying => "error",
         EventKind::Asked => "bridge/request",
         EventKind::Bridge => "bridge/note",
+        EventKind::Raw | EventKind::Stderr | EventKind::Imported => kind.as_str(),
     }
 }
 
+/// The newest event. Lines of the protocol and of standard error are no progress, nor is it that a task was taken over.
+fn progress(rows: &TaskRows) -> Option<String> {
+    rows.events.iter().rev().find_map(|event| {
+        let line = match event.kind {
+            EventKind::Raw | EventKind::Stderr => return None,
+            EventKind::Imported => match OldEvent::read(&event.text) {
+                (OldEvent::TAKEN_OVER, _, _) => return None,
+                (source, _, summary) => format!("{source}: {summary}"),
+            },
+            kind => format!("{}: {}", self::kind(kind), event.text),
+        };
+        Some(clip(&line, PROGRESS_MAX_CHARS))
+    })
+}
+
 fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
-    let mut events: Vec<(Timestamp, RecentEvent)> = rows.turns.iter().flat_map(of_turn).collect();
+    let mut events: Vec<(Timestamp, RecentEvent)> = rows
+        .turns
+        .iter()
+        .flat_map(|turn| of_turn(rows, turn))
+        .collect();
     events.extend(rows.events.iter().map(of_event));
     // Stable: events of the same time stay in order.
     events.sort_by_key(|(at, _)| *at);
-    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    let surplus = events.len().saturating_sub(EVENTS_SHOWN);
     events
         .into_iter()
         .skip(surplus)
@@ -457,14 +477,14 @@ fn recent(rows: &TaskRows) -> Vec<RecentEvent> {
 }
 
 fn event(
-    source: &'static str,
-    status: Option<&'static str>,
+    source: &str,
+    status: Option<&str>,
     payload: &str,
     at: Timestamp,
 ) -> (Timestamp, RecentEvent) {
     let event = RecentEvent {
-        source_event_type: source,
-        normalized_status: status,
+        source_event_type: source.to_owned(),
+        normalized_status: status.map(ToOwned::to_owned),
         payload_summary: payload.to_owned(),
         created_at: seconds(at),
     };
@@ -472,7 +492,7 @@ fn event(
 }
 
 /// The beginning and the end of a turn, which are rows of their own here.
-fn of_turn(turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
+fn of_turn(rows: &TaskRows, turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
     let name = turn.turn_id.as_ref().map(ToString::to_string);
     let name = name.unwrap_or_default();
     let mut events = vec![event(
@@ -482,16 +502,32 @@ fn of_turn(turn: &Turn) -> Vec<(Timestamp, RecentEvent)> {
         turn.started_at,
     )];
     if let (TurnState::Ended, Some(at)) = (turn.state, turn.ended_at) {
-        events.push(event("turn/completed", None, &name, at));
+        let status = Some(ended_as(rows, turn).as_str());
+        events.push(event("turn/completed", status, &name, at));
     }
     events
+}
+
+/// How a turn ended, by what became of its message.
+fn ended_as(rows: &TaskRows, turn: &Turn) -> ControlStatus {
+    let mut messages = rows.messages.iter();
+    let one = messages.find(|one| one.message.message_id == turn.message_id);
+    match one.map(|one| (&one.answer, &one.message.life.state)) {
+        Some((Some(_), _)) => ControlStatus::Completed,
+        Some((None, MessageState::Cancelled { .. })) => ControlStatus::Cancelled,
+        Some((None, _)) | None => ControlStatus::Failed,
+    }
 }
 
 fn of_event(item: &ItemEvent) -> (Timestamp, RecentEvent) {
     let status = match item.kind {
         EventKind::Started | EventKind::Completed | EventKind::Retrying => Some("working"),
         EventKind::Asked => Some(ControlStatus::WaitingForApproval.as_str()),
-        EventKind::Bridge => None,
+        EventKind::Bridge | EventKind::Raw | EventKind::Stderr => None,
+        EventKind::Imported => {
+            let (source, status, summary) = OldEvent::read(&item.text);
+            return event(source, status, summary, item.at);
+        }
     };
     event(kind(item.kind), status, &item.text, item.at)
 }
@@ -503,7 +539,7 @@ fn pending(rows: &TaskRows, request: &Request) -> PendingRequest {
         request_id: request.request_id.to_string(),
         code: request.request_id.code().to_owned(),
         method: request.method.clone(),
-        // What Codex sent is JSON; where it was cut it is shown as the text it is.
+        // Codex sends JSON; a payload that was cut is shown as text.
         payload: serde_json::from_str(&request.payload)
             .unwrap_or_else(|_| Value::String(request.payload.clone())),
         status: "pending",

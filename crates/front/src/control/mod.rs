@@ -1,7 +1,6 @@
-//! Control: what people and programs may do to tasks and messages, as one interface for every front.
+//! Control of tasks and messages: one interface for HTTP, MCP and the command line.
 //!
-//! HTTP, MCP and the command line speak it; the daemon answers it from rows. Who may do what is the caller's scopes;
-//! what a decision leads to is the core's.
+//! The caller's scopes decide what it may do; answers are derived from rows.
 
 mod action;
 mod caller;
@@ -18,6 +17,6 @@ mod tests;
 pub use action::{Control, ControlAction, ControlError, ControlErrorKind, StartArgs, TaskWatch};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub use notify::NotificationPayload;
-pub(crate) use rows::{NotFound, Subject};
+pub(crate) use rows::{NotFound, TaskSubject};
 pub use service::{ServiceTaskWatch, TaskService};
 pub use start::prompt_summary;

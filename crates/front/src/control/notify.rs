@@ -4,12 +4,12 @@ use super::envelope::{
     NotificationView, NotifyEnvelope, Protocol, TaskDetail, TaskView, notification_word,
     notified_at, seconds,
 };
-use super::rows::{Subject, TaskRows};
-use super::service::{Done, shown, unavailable};
+use super::rows::{TaskRows, TaskSubject};
+use super::service::{ActionResult, shown};
 use super::{Caller, ControlError, TaskService};
 use crate::service::{BridgeService, Notified};
 use bridge_core::limits::{PAGE_MAX, clip};
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{Subscription, Task, TaskId};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,61 +21,66 @@ const NOTIFY_DEFAULT: u32 = 10;
 const NOTIFY_MAX: u32 = 50;
 
 /// How long one call goes on to send: with the wait for the last one it must end before an API call does, so that its
-/// caller hears what became of all of them.
+/// caller gets all results.
 const NOTIFY_TIME: Duration = Duration::from_secs(40);
 const NO_TIME: &str = "this call had no time left for it: ask again";
-const BUSY: &str = "it is on its way, or too many others are: its task says later what became of it; if it is still unsent then, ask again";
+const BUSY: &str = "it is on its way, or too many others are: its task shows the result later; if it is still unsent then, ask again";
 
-/// What is done with one of them.
+/// How a notification is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// It is sent.
+enum NotifyMode {
     Send,
-    /// It is only shown.
-    Show,
-    /// There is no time left.
-    Leave,
+    /// Shown, not sent.
+    Preview,
+    OutOfTime,
 }
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn notify(&self, caller: &Caller, limit: Option<u32>, dry_run: bool) -> Done {
+    pub(super) async fn notify(
+        &self,
+        caller: &Caller,
+        limit: Option<u32>,
+        dry_run: bool,
+    ) -> ActionResult {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
-        let due = self.service.ledger().read(move |rows| due(rows, limit));
-        let (mut told, mut processed) = (Vec::new(), 0_u32);
+        let due = self.service.read(move |rows| due(rows, limit));
+        let (mut notifications, mut processed) = (Vec::new(), 0_u32);
         let begun = Instant::now();
-        for one in due.await.map_err(unavailable)? {
-            let way = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
-                (true, _) => Way::Show,
-                (false, true) => Way::Send,
-                (false, false) => Way::Leave,
+        for one in due.await? {
+            let mode = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
+                (true, _) => NotifyMode::Preview,
+                (false, true) => NotifyMode::Send,
+                (false, false) => NotifyMode::OutOfTime,
             };
-            processed = processed.saturating_add(u32::from(way != Way::Leave));
-            told.push(self.tell_one(caller, one, way).await?);
+            processed = processed.saturating_add(u32::from(mode != NotifyMode::OutOfTime));
+            notifications.push(self.notify_one(caller, one, mode).await?);
         }
         shown(NotifyEnvelope {
             success: true,
             dry_run,
             processed,
-            notifications: told,
+            notifications,
         })
     }
 
-    async fn tell_one(
+    async fn notify_one(
         &self,
         caller: &Caller,
         due: Due,
-        way: Way,
+        mode: NotifyMode,
     ) -> Result<NotificationView, ControlError> {
         let task_id = due.task.task_id;
         let target = due.notification.as_ref().and_then(Subscription::notify);
-        let mut told = NotificationView {
+        let mut view = NotificationView {
             task_id: task_id.to_string(),
             status: due.payload.status,
             target: target.map(ToOwned::to_owned),
-            notification_status: match (&due.notification, way) {
+            notification_status: match (&due.notification, mode) {
                 (None, _) => "no_target",
-                (Some(_), Way::Show) => "dry_run",
-                (Some(notification), Way::Send | Way::Leave) => notification_word(notification),
+                (Some(_), NotifyMode::Preview) => "dry_run",
+                (Some(notification), NotifyMode::Send | NotifyMode::OutOfTime) => {
+                    notification_word(notification)
+                }
             },
             sent: false,
             notified_at: None,
@@ -83,38 +88,37 @@ impl<D: BridgeService> TaskService<D> {
             error: None,
             why: None,
         };
-        match way {
-            Way::Send => {}
-            Way::Show => return Ok(told),
-            Way::Leave => {
-                told.why = Some(NO_TIME);
-                return Ok(told);
+        match mode {
+            NotifyMode::Send => {}
+            NotifyMode::Preview => return Ok(view),
+            NotifyMode::OutOfTime => {
+                view.why = Some(NO_TIME);
+                return Ok(view);
             }
         }
         let by = caller.actor().to_string();
         let done = self.service.notify_task(&task_id, &by).await;
-        if done.map_err(unavailable)? == Notified::Busy {
-            told.why = Some(BUSY);
+        if done? == Notified::Busy {
+            view.why = Some(BUSY);
         }
         let row = self
             .service
-            .ledger()
             .read(move |rows| notification_of(rows, &task_id));
-        if let Some(notification) = row.await.map_err(unavailable)? {
-            told.notified_at = notified_at(&notification).map(seconds);
-            told.sent = told.notified_at.is_some();
-            told.notification_status = notification_word(&notification);
-            told.error = notification.error;
+        if let Some(notification) = row.await? {
+            view.notified_at = notified_at(&notification).map(seconds);
+            view.sent = view.notified_at.is_some();
+            view.notification_status = notification_word(&notification);
+            view.error = notification.error;
         }
-        Ok(told)
+        Ok(view)
     }
 }
 
-/// A finished task whose end is to be told.
+/// A finished task whose notification is unsent.
 #[derive(Debug)]
 struct Due {
     task: Task,
-    /// `None` where nobody is to be told.
+    /// `None` without a target.
     notification: Option<Subscription>,
     payload: NotificationPayload,
 }
@@ -193,7 +197,7 @@ pub struct NotificationPayload {
 impl NotificationPayload {
     /// Made from rows; `None` if the task's messages are gone.
     pub fn load(rows: &dyn Read, task: &Task) -> Result<Option<Self>, RowsError> {
-        let loaded = TaskRows::load(rows, Subject::Task(Box::new(task.clone())))?;
+        let loaded = TaskRows::load(rows, TaskSubject::Task(Box::new(task.clone())))?;
         Ok(loaded.map(|rows| Self::of(&rows)))
     }
 

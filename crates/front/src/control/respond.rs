@@ -1,12 +1,13 @@
-//! Respond: a question of a task is decided. Silence about the decision is a no, as in the tool that other agents know.
+//! Respond: decides a request of a task. Without a decision it is declined, as in the legacy tool.
 
 use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
-use super::service::{Done, permit, shown, unavailable};
+use super::service::{ActionResult, permit, shown};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
-use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{DecidedBy, Request, RequestDecision, RequestKind, RequestVerdict};
+use bridge_core::port::Ledger;
+use bridge_core::step::{Authority, DecideOutcome};
+use bridge_core::value::{Request, RequestDecision, RequestId, RequestKind};
 use serde_json::{Value, json};
 
 impl<D: BridgeService> TaskService<D> {
@@ -17,39 +18,39 @@ impl<D: BridgeService> TaskService<D> {
         request_id: &str,
         decision: Option<&str>,
         answers: Option<Value>,
-    ) -> Done {
+    ) -> ActionResult {
         let said = read(decision)?;
         let rows = self.look(task_id).await?;
-        let request = find(&rows, request_id);
-        let decision = said.unwrap_or_else(|| unsaid(request, answers.as_ref()));
+        let past = self.past_request(&rows, request_id).await?;
+        let request = find(&rows, request_id).or(past.as_ref());
+        let decision = said.unwrap_or_else(|| implied(request, answers.as_ref()));
         let own = request.is_some_and(|request| is_own_question(caller, &rows, request));
         if decision.accepts() && !own {
             permit(caller, Scope::Approve)?;
         }
+        let none = format!("No pending Codex request '{request_id}' for task {task_id}");
         let request = request.ok_or_else(|| {
-            let said = format!("No pending Codex request '{request_id}' for task {task_id}.");
-            ControlError::new(ControlErrorKind::Unknown, said)
+            let said = format!("{none}.{}", asked_now(&rows, None));
+            ControlError::unknown(said)
         })?;
-        let verdict = RequestVerdict {
-            decision,
-            answers: answers.as_ref().map(ToString::to_string),
-            by: DecidedBy::Caller(caller.actor()),
-            via: caller.via.as_str().to_owned(),
-            at: self.service.now(),
-        };
-        // What must not be shown is not said back either: callers keep what they read.
+        // A secret answer is not repeated in the response: callers keep what they read.
+        let request_id = request.request_id.clone();
+        let decide = caller.decide(request_id, decision, answers.as_ref(), self.service.now());
         let said_back = answers.filter(|_| !request.secret_answer);
-        let decide = Decide {
-            request_id: request.request_id.clone(),
-            verdict,
-            authority: caller.authority(),
-        };
-        let message = match self.service.decide(decide).await.map_err(unavailable)? {
-            DecideOutcome::Applied => "The decision counts; Codex is told.",
+        let message = match self.service.decide(decide).await? {
+            DecideOutcome::Applied => "The decision counts; Codex gets it.",
             DecideOutcome::Granted => {
                 "Codex died while it asked. The decision counts once, if it asks the same again."
             }
-            DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
+            DecideOutcome::Refused(refusal) => {
+                let kind = ControlErrorKind::from(&refusal);
+                let mut why = refusal.to_string();
+                if kind == ControlErrorKind::Refused {
+                    let rows = self.look(task_id).await?;
+                    why = format!("{none}: {why}.{}", asked_now(&rows, Some(request)));
+                }
+                return Err(ControlError::new(kind, why));
+            }
         };
         let rows = self.look(task_id).await?;
         let response = match said_back {
@@ -61,33 +62,64 @@ impl<D: BridgeService> TaskService<D> {
     }
 }
 
-fn refused(refusal: &DecideRefusal) -> ControlError {
-    let kind = match refusal {
-        DecideRefusal::Unknown => ControlErrorKind::Unknown,
-        DecideRefusal::Unfit { .. } => ControlErrorKind::Invalid,
-        DecideRefusal::NotYours { .. } => ControlErrorKind::Forbidden,
-        DecideRefusal::Decided { .. }
-        | DecideRefusal::Expired
-        | DecideRefusal::Withdrawn { .. } => ControlErrorKind::Refused,
-    };
-    ControlError::new(kind, refusal.to_string())
+impl<D: BridgeService> TaskService<D> {
+    /// A request of the task that does not wait any more, the newest one with this id or code.
+    async fn past_request(
+        &self,
+        rows: &TaskRows,
+        id: &str,
+    ) -> Result<Option<Request>, ControlError> {
+        let id = id.trim().to_owned();
+        if find(rows, &id).is_some() {
+            return Ok(None);
+        }
+        let messages = rows
+            .messages
+            .iter()
+            .map(|one| one.message.message_id.clone());
+        let messages: Vec<_> = messages.collect();
+        let found = self.service.ledger().read(move |rows| {
+            for message_id in messages.iter().rev() {
+                let standings = rows.standings(message_id)?;
+                let mut standings = standings.iter().rev();
+                if let Some(one) = standings.find(|one| is_named(&one.request_id, &id)) {
+                    return rows.request(&one.request_id);
+                }
+            }
+            Ok(None)
+        });
+        Ok(found.await?)
+    }
+}
+
+/// What Codex waits for now, for whoever answered something else: after a restart it asks the same again under another
+/// code.
+fn asked_now(rows: &TaskRows, answered: Option<&Request>) -> String {
+    let asked = rows.requests().last().map(|request| {
+        let same = answered.is_some_and(|before| before.digest == request.digest);
+        let how = if same {
+            "Codex asked again: answer"
+        } else {
+            "Codex waits for"
+        };
+        let code = request.request_id.code();
+        format!(" {how} '{code}' ({}).", request.headline)
+    });
+    asked.unwrap_or_default()
 }
 
 fn read(decision: Option<&str>) -> Result<Option<RequestDecision>, ControlError> {
     let Some(word) = decision.map(str::trim).filter(|word| !word.is_empty()) else {
         return Ok(None);
     };
-    RequestDecision::from_word(word).map(Some).ok_or_else(|| {
-        ControlError::new(
-            ControlErrorKind::Invalid,
-            "decision must be one of accept, acceptForSession, decline, cancel.",
-        )
+    word.parse().map(Some).map_err(|_| {
+        ControlError::invalid("decision must be one of accept, acceptForSession, decline, cancel.")
     })
 }
 
-/// Agents answer a question of Codex without a decision. Nothing else is accepted by what was not said: the form of
-/// an MCP server may be an approval.
-fn unsaid(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision {
+/// The decision where none is given: answers to a question of Codex accept it, because agents leave the decision out.
+/// Nothing else is accepted that way: the form of an MCP server may be an approval.
+fn implied(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision {
     let answered = answers
         .and_then(Value::as_object)
         .is_some_and(|answers| !answers.is_empty());
@@ -116,9 +148,12 @@ fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool 
 /// By its id, or by its code.
 fn find<'r>(rows: &'r TaskRows, id: &str) -> Option<&'r Request> {
     let id = id.trim();
-    rows.requests().find(|request| {
-        request.request_id.as_str() == id || request.request_id.code().eq_ignore_ascii_case(id)
-    })
+    rows.requests()
+        .find(|request| is_named(&request.request_id, id))
+}
+
+fn is_named(request_id: &RequestId, id: &str) -> bool {
+    request_id.as_str() == id || request_id.code().eq_ignore_ascii_case(id)
 }
 
 #[cfg(test)]
@@ -137,11 +172,11 @@ mod tests {
             (RequestKind::Elicitation, answers.clone(), "decline"),
             (RequestKind::Command, answers, "decline"),
         ] {
-            let decision = unsaid(Some(&asks(kind.clone())), Some(&answers));
+            let decision = implied(Some(&asks(kind.clone())), Some(&answers));
             assert_eq!(decision.as_str(), said, "{kind:?} {answers}");
         }
         let asked = asks(RequestKind::UserInput);
-        assert_eq!(unsaid(Some(&asked), None), RequestDecision::Decline);
+        assert_eq!(implied(Some(&asked), None), RequestDecision::Decline);
     }
 
     #[test]

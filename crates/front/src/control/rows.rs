@@ -1,6 +1,6 @@
-//! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
+//! Loads the rows of a task, or of a message of any channel that is shown as one.
 
-use crate::control::{ControlError, ControlErrorKind};
+use crate::control::ControlError;
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use bridge_core::find::TASK_PREFIX;
 use bridge_core::phase::Phase;
@@ -11,14 +11,14 @@ use bridge_core::value::{
     Transport, Turn,
 };
 
-/// Messages of a task that are looked at, the newest ones.
-const MESSAGES_LOOKED_AT: u32 = 50;
-/// Events that are told, the newest ones, as in the tool that other agents know.
-pub(super) const EVENTS_TOLD: usize = 20;
+/// Messages of a task that are read, the newest ones.
+const MESSAGES_READ: u32 = 50;
+/// Events that are shown, the newest ones; as many as in the legacy tool.
+pub(super) const EVENTS_SHOWN: usize = 20;
 
 /// What an id names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum TaskSubject {
     /// A task.
     Task(Box<Task>),
     /// A message of another channel.
@@ -37,19 +37,15 @@ pub(crate) enum NotFound {
 impl NotFound {
     pub(crate) fn of(self, id: &str) -> ControlError {
         match self {
-            Self::Unknown => ControlError::new(
-                ControlErrorKind::Unknown,
-                format!("Unknown Codex bridge task: {id}"),
-            ),
-            Self::Several => ControlError::new(
-                ControlErrorKind::Invalid,
-                format!("several tasks or messages begin with {id}: give more of the id"),
-            ),
+            Self::Unknown => ControlError::unknown(format!("Unknown Codex bridge task: {id}")),
+            Self::Several => ControlError::invalid(format!(
+                "several tasks or messages begin with {id}: give more of the id"
+            )),
         }
     }
 }
 
-impl Subject {
+impl TaskSubject {
     /// The task or message with this id; its beginning will do.
     pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if id.starts_with(TASK_PREFIX) {
@@ -77,7 +73,8 @@ impl Subject {
     pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
-                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;
+                let mut messages =
+                    rows.messages_before(&task.conversation_id, None, MESSAGES_READ)?;
                 messages.reverse();
                 messages
             }
@@ -102,7 +99,7 @@ impl Subject {
     }
 }
 
-/// Everything that is told about one task or message.
+/// The rows of one task or message.
 #[derive(Debug)]
 pub(crate) struct TaskRows {
     pub(super) task: Option<Task>,
@@ -120,11 +117,11 @@ pub(crate) struct TaskRows {
 }
 
 impl TaskRows {
-    pub(crate) fn load(rows: &dyn Read, subject: Subject) -> Result<Option<Self>, RowsError> {
+    pub(crate) fn load(rows: &dyn Read, subject: TaskSubject) -> Result<Option<Self>, RowsError> {
         let messages = subject.messages(rows)?;
         let task = match subject {
-            Subject::Task(task) => Some(*task),
-            Subject::Message(_) => None,
+            TaskSubject::Task(task) => Some(*task),
+            TaskSubject::Message(_) => None,
         };
         let Some(first) = messages.first() else {
             return Ok(None);
@@ -188,17 +185,17 @@ pub(super) fn transport(live: &[Incarnation], turns: &[Turn]) -> Transport {
 }
 
 fn newest_events(rows: &dyn Read, messages: &[Message]) -> Result<Vec<ItemEvent>, RowsError> {
-    let told = u32::try_from(EVENTS_TOLD).unwrap_or(u32::MAX);
+    let limit = u32::try_from(EVENTS_SHOWN).unwrap_or(u32::MAX);
     let mut events = Vec::new();
     for message in messages.iter().rev() {
         let last = rows.last_event(&message.message_id)?;
-        events.extend(rows.events(&message.message_id, last.saturating_sub(told), told)?);
+        events.extend(rows.events(&message.message_id, last.saturating_sub(limit), limit)?);
     }
     events.sort_by(|one, other| {
         let key = |event: &ItemEvent| (event.at, event.message_id.clone(), event.ordinal);
         key(one).cmp(&key(other))
     });
-    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    let surplus = events.len().saturating_sub(EVENTS_SHOWN);
     events.drain(..surplus);
     Ok(events)
 }

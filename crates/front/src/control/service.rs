@@ -1,13 +1,13 @@
 //! Control over the service: each action is checked against the caller's scopes, performed, and answered from rows.
 
 use super::envelope::{TaskDetail, TaskEnvelope, TaskListEnvelope, TaskView};
-use super::rows::{Subject, TaskRows};
+use super::rows::{TaskRows, TaskSubject};
 use super::{Caller, Control, ControlAction, ControlError, ControlErrorKind, Scope, TaskWatch};
 use crate::live::MessageUpdates;
-use crate::service::{BridgeService, Steering, SubmitError};
+use crate::service::{BridgeService, Steering};
 use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::port::LedgerError;
 use bridge_core::value::{MessageId, TaskId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub struct TaskService<D> {
 }
 
 /// An answer.
-pub(super) type Done = Result<Value, ControlError>;
+pub(super) type ActionResult = Result<Value, ControlError>;
 
 impl<D: BridgeService> TaskService<D> {
     /// Over this service.
@@ -32,24 +32,24 @@ impl<D: BridgeService> TaskService<D> {
         Self { service }
     }
 
-    pub(super) async fn subject(&self, id: &str) -> Result<Subject, ControlError> {
+    pub(super) async fn subject(&self, id: &str) -> Result<TaskSubject, ControlError> {
         let named = id.trim().to_owned();
         let found = self
             .service
-            .ledger()
-            .read(move |rows| Subject::find(rows, &named))
-            .await
-            .map_err(unavailable)?;
+            .read(move |rows| TaskSubject::find(rows, &named))
+            .await?;
         found.map_err(|not| not.of(id))
     }
 
-    pub(super) async fn rows(&self, subject: Subject, id: &str) -> Result<TaskRows, ControlError> {
+    pub(super) async fn rows(
+        &self,
+        subject: TaskSubject,
+        id: &str,
+    ) -> Result<TaskRows, ControlError> {
         let found = self
             .service
-            .ledger()
             .read(move |rows| TaskRows::load(rows, subject))
-            .await
-            .map_err(unavailable)?;
+            .await?;
         found.ok_or_else(|| super::NotFound::Unknown.of(id))
     }
 
@@ -59,24 +59,24 @@ impl<D: BridgeService> TaskService<D> {
         self.rows(subject, id).await
     }
 
-    async fn status(&self, task_id: &str) -> Done {
+    async fn status(&self, task_id: &str) -> ActionResult {
         let rows = self.look(task_id).await?;
         let message = format!("The task is {}.", rows.status().as_str());
         shown(TaskEnvelope::of(&rows).with_message(message))
     }
 
     /// A page of tasks, newest first, older than `before`.
-    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> Done {
+    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> ActionResult {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let before = before.map(TaskId::new);
-        let rows = self.service.ledger().read(move |rows| {
+        let rows = self.service.read(move |rows| {
             let tasks = rows.started_tasks(before.as_ref(), limit)?.into_iter();
-            let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
+            let loaded = tasks.map(|task| TaskRows::load(rows, TaskSubject::Task(Box::new(task))));
             loaded
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, _>>()
         });
-        let rows: Vec<TaskRows> = rows.await.map_err(unavailable)?;
+        let rows: Vec<TaskRows> = rows.await?;
         let tasks = rows.iter().map(|rows| TaskView::of(rows, TaskDetail::Line));
         let tasks: Vec<TaskView> = tasks.collect();
         let full = tasks.len() >= limit as usize;
@@ -89,8 +89,8 @@ impl<D: BridgeService> TaskService<D> {
     }
 
     /// Whose questions wait, as the list of the API names them.
-    async fn requests(&self) -> Done {
-        let asked = self.service.ledger().read(|rows| {
+    async fn requests(&self) -> ActionResult {
+        let asked = self.service.read(|rows| {
             let mut asked = Vec::new();
             for request in rows.newest_requests(true, None, PAGE_MAX)? {
                 let message = rows.message(&request.message_id)?;
@@ -106,21 +106,21 @@ impl<D: BridgeService> TaskService<D> {
             }
             Ok(asked)
         });
-        let asked = asked.await.map_err(unavailable)?;
+        let asked = asked.await?;
         Ok(json!({ "success": true, "requests": asked }))
     }
 
     /// Non-admin callers may steer only tasks they started.
-    async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
+    async fn may_speak(&self, caller: &Caller, subject: &TaskSubject) -> Result<(), ControlError> {
         if caller.may(Scope::Admin) {
             return Ok(());
         }
         let theirs = match subject {
-            Subject::Task(task) => task.owner == caller.name,
-            Subject::Message(message_id) => {
+            TaskSubject::Task(task) => task.owner == caller.name,
+            TaskSubject::Message(message_id) => {
                 let id = message_id.clone();
-                let found = self.service.ledger().read(move |rows| rows.message(&id));
-                found.await.map_err(unavailable)?.is_some_and(|message| {
+                let found = self.service.read(move |rows| rows.message(&id));
+                found.await?.is_some_and(|message| {
                     message.channel.as_str() == channels::LOCAL && message.sender == caller.name
                 })
             }
@@ -128,29 +128,28 @@ impl<D: BridgeService> TaskService<D> {
         if theirs {
             Ok(())
         } else {
-            Err(ControlError::new(
-                ControlErrorKind::Forbidden,
+            Err(ControlError::forbidden(
                 "somebody else began this: a token may steer only what it started itself, or anything with the scope `admin`",
             ))
         }
     }
 
-    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
+    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> ActionResult {
         if instruction.trim().is_empty() {
             let words = "codex_bridge steer requires task_id and instruction.";
-            return Err(ControlError::new(ControlErrorKind::Invalid, words));
+            return Err(ControlError::invalid(words));
         }
         let subject = self.subject(task_id).await?;
         self.may_speak(caller, &subject).await?;
         let steering = match &subject {
-            Subject::Task(task) => {
-                let told = self.service.steer_task(task, instruction, &caller.name);
-                told.await.map_err(closed)?
+            TaskSubject::Task(task) => {
+                let steered = self.service.steer_task(task, instruction, &caller.name);
+                steered.await?
             }
-            Subject::Message(message_id) => {
+            TaskSubject::Message(message_id) => {
                 let by = caller.actor().to_string();
-                let told = self.service.tell(message_id.clone(), instruction, &by);
-                told.await.map_err(unavailable)?
+                let steered = self.service.tell(message_id.clone(), instruction, &by);
+                steered.await?
             }
         };
         let rows = self.look(task_id).await?;
@@ -171,7 +170,7 @@ impl<D: BridgeService> Control for TaskService<D> {
         ServiceTaskWatch::of(self.service.clone(), task_id)
     }
 
-    async fn act(&self, caller: &Caller, act: ControlAction) -> Done {
+    async fn act(&self, caller: &Caller, act: ControlAction) -> ActionResult {
         permit(caller, act.scope())?;
         match act {
             ControlAction::Start(args) => self.start(caller, args).await,
@@ -201,7 +200,7 @@ impl<D: BridgeService> Control for TaskService<D> {
 }
 
 /// As JSON.
-pub(super) fn shown(envelope: impl Serialize) -> Done {
+pub(super) fn shown(envelope: impl Serialize) -> ActionResult {
     serde_json::to_value(envelope).map_err(|error| {
         let said = format!("the answer can't be written as JSON: {error}");
         ControlError::new(ControlErrorKind::Unavailable, said)
@@ -212,34 +211,8 @@ pub(super) fn permit(caller: &Caller, scope: Scope) -> Result<(), ControlError> 
     if caller.may(scope) {
         Ok(())
     } else {
-        Err(ControlError::new(
-            ControlErrorKind::Forbidden,
-            format!(
-                "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
-                scope.as_str()
-            ),
-        ))
+        Err(ControlError::forbidden(scope.missing()))
     }
-}
-
-pub(super) fn unavailable(error: LedgerError) -> ControlError {
-    let said = format!("the ledger can't be used now: {error}");
-    ControlError::new(ControlErrorKind::Unavailable, said)
-}
-
-pub(super) fn closed(error: SubmitError) -> ControlError {
-    let kind = match &error {
-        SubmitError::Unfit(_) | SubmitError::OtherBody => ControlErrorKind::Invalid,
-        SubmitError::Revoked => ControlErrorKind::Forbidden,
-        SubmitError::Full
-        | SubmitError::OverBudget { .. }
-        | SubmitError::NoRoom(_)
-        | SubmitError::Slow { .. }
-        | SubmitError::Damaged(_)
-        | SubmitError::Stopping
-        | SubmitError::Ledger(_) => ControlErrorKind::Unavailable,
-    };
-    ControlError::new(kind, error.to_string())
 }
 
 /// Changes of one task, or of a message of any channel.
@@ -266,8 +239,8 @@ impl<D: BridgeService> ServiceTaskWatch<D> {
     /// any more, and its last change may have notified nobody.
     async fn follow_open(&mut self) -> Result<bool, LedgerError> {
         let id = self.id.clone();
-        let open = self.service.ledger().read(move |rows| {
-            let Ok(subject) = Subject::find(rows, &id)? else {
+        let open = self.service.read(move |rows| {
+            let Ok(subject) = TaskSubject::find(rows, &id)? else {
                 return Ok(Vec::new());
             };
             let mut messages = subject.messages(rows)?;

@@ -1,11 +1,11 @@
-//! Start: what a caller asks for is read here, word by word, and refused in the words that other agents know. Whether
-//! this machine has it is the service's to judge.
+//! Start: checks the arguments of a new task, with the errors of the legacy tool. The service checks paths and settings of
+//! this machine.
 
 use super::envelope::{TaskEnvelope, summary};
-use super::rows::Subject;
-use super::service::{Done, closed, shown};
-use super::{Caller, ControlError, ControlErrorKind, Grants, Scope, StartArgs, TaskService};
-use crate::service::{BridgeService, NewTask, StartError};
+use super::rows::TaskSubject;
+use super::service::{ActionResult, shown};
+use super::{Caller, ControlError, Grants, Scope, StartArgs, TaskService};
+use crate::service::{BridgeService, NewTask};
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
 use bridge_core::value::{ApprovalPolicy, Sandbox};
 
@@ -19,19 +19,11 @@ pub fn prompt_summary(prompt: &str) -> String {
 }
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> Done {
-        let new = wanted(caller, args)?;
-        let begun = self
-            .service
-            .start_task(new)
-            .await
-            .map_err(|error| match error {
-                StartError::Invalid(why) => ControlError::new(ControlErrorKind::Invalid, why),
-                StartError::Forbidden(why) => ControlError::new(ControlErrorKind::Forbidden, why),
-                StartError::Submit(error) => closed(error),
-            })?;
+    pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> ActionResult {
+        let new = new_task(caller, args)?;
+        let begun = self.service.start_task(new).await?;
         let task_id = begun.task.task_id.to_string();
-        let subject = Subject::Task(Box::new(begun.task));
+        let subject = TaskSubject::Task(Box::new(begun.task));
         let rows = self.rows(subject, &task_id).await?;
         let message = if begun.duplicate {
             "This Codex task was started before with the same key."
@@ -43,25 +35,23 @@ impl<D: BridgeService> TaskService<D> {
     }
 }
 
-fn invalid(message: impl Into<String>) -> ControlError {
-    ControlError::new(ControlErrorKind::Invalid, message)
-}
-
-/// An empty text is the same as none: that is how other agents leave something out.
+/// An empty text counts as absent: other agents leave parameters out that way.
 fn given(text: Option<String>) -> Option<String> {
     text.map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
 }
 
-fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
+fn new_task(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
     if args.prompt.trim().is_empty() {
-        return Err(invalid("codex_bridge start requires a non-empty prompt."));
+        return Err(ControlError::invalid(
+            "codex_bridge start requires a non-empty prompt.",
+        ));
     }
     let model = given(args.model);
     if let Some(model) = &model
         && (model.chars().nth(MODEL_MAX_CHARS).is_some() || model.chars().any(char::is_control))
     {
-        return Err(invalid("model is no name of a model."));
+        return Err(ControlError::invalid("model is no name of a model."));
     }
     Ok(NewTask {
         sandbox: given(args.sandbox).as_deref().map(sandbox).transpose()?,
@@ -76,31 +66,30 @@ fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
         notify_target: given(args.notify_target),
         key: args.key,
         starter: caller.name.clone(),
-        any_directory: match &caller.grants {
-            Grants::LocalOwner => true,
-            Grants::Scopes(_) => false,
-        },
         by_owner: caller.may(Scope::Admin),
+        base: args.base.filter(|_| caller.grants == Grants::LocalOwner),
     })
 }
 
 fn sandbox(word: &str) -> Result<Sandbox, ControlError> {
-    match Sandbox::from_word(word) {
-        Some(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
-        Some(Sandbox::DangerFullAccess) => Err(invalid(
+    match word.parse() {
+        Ok(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
+        Ok(Sandbox::DangerFullAccess) => Err(ControlError::invalid(
             "codex_bridge refuses danger-full-access as a default bridge sandbox.",
         )),
-        None => Err(invalid(
+        Err(_) => Err(ControlError::invalid(
             "sandbox must be one of read-only, workspace-write.",
         )),
     }
 }
 
 fn approval_policy(word: &str) -> Result<ApprovalPolicy, ControlError> {
-    match ApprovalPolicy::from_word(word) {
-        Some(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
-        Some(ApprovalPolicy::Never) => Err(invalid("codex_bridge refuses approval_policy=never.")),
-        None => Err(invalid(
+    match word.parse() {
+        Ok(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
+        Ok(ApprovalPolicy::Never) => Err(ControlError::invalid(
+            "codex_bridge refuses approval_policy=never.",
+        )),
+        Err(_) => Err(ControlError::invalid(
             "approval_policy must be one of on-request, untrusted.",
         )),
     }

@@ -4,10 +4,11 @@ use super::envelope::{TaskDetail, TaskView};
 use super::rows::TaskRows;
 use bridge_core::task::TaskMessage;
 use bridge_core::value::{
-    Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
-    EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
-    MessageState, ReadAccess, Request, RequestId, RequestKind, RequestState, Round, Sandbox,
-    SenderKind, Seq, Task, TaskId, TaskStart, TaskTerms, Tier, Timestamp, Transport, TurnId, Wants,
+    Answer, AnswerSource, ApprovalPolicy, AskedDigest, BootId, ChannelId, ClientId, ConversationId,
+    Deciders, EffectDigest, Epoch, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message,
+    MessageId, MessageState, ReadAccess, Request, RequestId, RequestKind, RequestState, Round,
+    Sandbox, SenderKind, Seq, Task, TaskId, TaskStart, TaskTerms, ThreadId, Tier, Timestamp,
+    Transport, Turn, TurnId, TurnState, Usage, Wants,
 };
 use serde_json::{Value, json};
 
@@ -209,8 +210,8 @@ fn task_view_matches_described_keys() {
         text: "ran make".to_owned(),
         at: Timestamp(2_000),
     }];
-    let told = shown(&rows, TaskDetail::Whole);
-    let mut keys: Vec<String> = told.as_object().unwrap().keys().cloned().collect();
+    let view = shown(&rows, TaskDetail::Whole);
+    let mut keys: Vec<String> = view.as_object().unwrap().keys().cloned().collect();
     let mut described = task_keys();
     keys.sort();
     described.sort();
@@ -225,9 +226,9 @@ fn task_view_matches_described_keys() {
         ("last_progress_summary", json!("item/completed: ran make")),
         ("degraded_mode", json!("none")),
     ] {
-        assert_eq!(told[key], value, "{key}");
+        assert_eq!(view[key], value, "{key}");
     }
-    let event = &told["recent_events"][0];
+    let event = &view["recent_events"][0];
     assert_eq!(event["source_event_type"], "item/completed");
     assert_eq!(event["normalized_status"], "working");
     assert_eq!(event["created_at"], json!(2.0));
@@ -247,10 +248,80 @@ fn task_view_matches_described_keys() {
 fn pending_requests_keep_original_payload() {
     let mut rows = rows(vec![(running(), false)]);
     rows.messages[0].requests = vec![asks(RequestKind::Command)];
-    let told = shown(&rows, TaskDetail::Whole);
-    let asked = &told["pending_requests"][0];
+    let view = shown(&rows, TaskDetail::Whole);
+    let asked = &view["pending_requests"][0];
     assert_eq!(asked["payload"], json!({ "command": "make" }));
     assert_eq!(asked["code"], "012345");
     assert_eq!(asked["status"], "pending");
     assert_eq!(asked["deadline"], json!(9.0));
+}
+
+fn ended_turn() -> Turn {
+    Turn {
+        message_id: MessageId::new("m1"),
+        attempt: 1,
+        client_id: ClientId::new("m1.1"),
+        epoch: Epoch(1),
+        boot_id: BootId::new("b"),
+        incarnation: IncarnationId::new("i"),
+        thread: ThreadId::new("th"),
+        after_turn: None,
+        turn_id: Some(TurnId::new("tu")),
+        sandbox: Sandbox::ReadOnly,
+        state: TurnState::Ended,
+        touched: false,
+        started_at: Timestamp(1),
+        ended_at: Some(Timestamp(2)),
+        usage: Usage::default(),
+    }
+}
+
+#[test]
+fn turn_end_carries_its_status() {
+    let why = || "why".to_owned();
+    for (state, answered, status) in [
+        (MessageState::Done, true, "completed"),
+        (MessageState::Dead { reason: why() }, false, "failed"),
+        (
+            MessageState::Cancelled { reason: why() },
+            false,
+            "cancelled",
+        ),
+        (MessageState::Received { hold: None }, false, "failed"),
+    ] {
+        let mut rows = rows(vec![(state, answered)]);
+        rows.turns = vec![ended_turn()];
+        let told = shown(&rows, TaskDetail::Whole);
+        let events = told["recent_events"].as_array().unwrap();
+        assert_eq!(events[0]["normalized_status"], "working");
+        assert_eq!(events[1]["source_event_type"], "turn/completed");
+        assert_eq!(events[1]["normalized_status"], status);
+    }
+}
+
+#[test]
+fn imported_task_shows_its_own_times() {
+    let mut rows = rows(vec![(MessageState::Done, false)]);
+    let at = |ordinal: u32, text: &str| ItemEvent {
+        message_id: MessageId::new("m1"),
+        ordinal,
+        attempt: 0,
+        kind: EventKind::Imported,
+        text: text.to_owned(),
+        at: Timestamp(500),
+    };
+    rows.messages[0].message.life.updated_at = Timestamp(9_000);
+    rows.events = vec![
+        at(1, "turn/started [working] {}"),
+        at(2, "bridge/imported [] the older tool had it as completed"),
+    ];
+    let told = shown(&rows, TaskDetail::Whole);
+    assert_eq!(told["updated_at"], json!(0.5));
+    assert_eq!(told["completed_at"], json!(0.5));
+    assert_eq!(told["last_progress_summary"], "turn/started: {}");
+    assert_eq!(
+        told["recent_events"][0]["source_event_type"],
+        "turn/started"
+    );
+    assert_eq!(told["recent_events"][0]["normalized_status"], "working");
 }

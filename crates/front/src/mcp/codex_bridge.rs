@@ -1,9 +1,9 @@
 //! The tool `codex_bridge` with the parameters and envelope of its legacy version.
 
-use super::tools::{Arguments, invalid};
+use super::tools::Arguments;
 use crate::{ControlAction, ControlError, StartArgs};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations, object};
+use serde_json::json;
 
 pub(super) const NAME: &str = "codex_bridge";
 
@@ -44,7 +44,7 @@ fn schema() -> JsonObject {
             "type": "object",
             "description": "requestUserInput answers keyed by Codex question id, e.g. {'q1': {'answers': ['value']}}.",
         },
-        "cwd": text("Working directory for the Codex thread. Default: a new directory of the task's own."),
+        "cwd": text("Working directory for the Codex thread. Default: the client's own directory over stdio, else a new one of the task's own."),
         "model": text("Optional Codex model override."),
         "sandbox": choice(
             &["read-only", "workspace-write"],
@@ -57,7 +57,8 @@ fn schema() -> JsonObject {
         "codex_home": text("Optional CODEX_HOME override for isolated runs; only directories that the configuration lists."),
         "notify_target": text(
             "Optional completion notification target for action=start: 'local', 'webhook:<url>', \
-             'molecule:<workspace>' or 'command:<name>'.",
+             'molecule:<workspace>', 'command:<name>', or a target of a scheme that the configuration maps, such as \
+             'feishu:<chat_id>'.",
         ),
         "limit": {"type": "integer", "description": "Most tasks for action=list and notify_completed. Default 10."},
         "dry_run": {
@@ -65,11 +66,7 @@ fn schema() -> JsonObject {
             "description": "For action=notify_completed, preview notifications without sending or marking tasks.",
         },
     });
-    let schema = json!({"type": "object", "properties": properties, "required": ["action"]});
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    object(json!({"type": "object", "properties": properties, "required": ["action"]}))
 }
 
 /// Parses a call. Parameters that its action does not use are ignored, as in the legacy tool.
@@ -86,11 +83,12 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
             codex_home: given.text("codex_home")?,
             notify_target: given.text("notify_target")?,
             key: None,
+            base: None,
         })),
         "status" => Ok(ControlAction::Status {
             task_id: given
                 .text("task_id")?
-                .ok_or_else(|| words("codex_bridge status requires task_id."))?,
+                .ok_or_else(|| ControlError::invalid("codex_bridge status requires task_id."))?,
         }),
         "list" => Ok(ControlAction::List {
             limit: given.number("limit")?,
@@ -100,7 +98,8 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
             dry_run: given.flag("dry_run")?,
         }),
         "steer" => {
-            let words = || words("codex_bridge steer requires task_id and instruction.");
+            let words =
+                || ControlError::invalid("codex_bridge steer requires task_id and instruction.");
             Ok(ControlAction::Steer {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 instruction: given.text("instruction")?.ok_or_else(words)?,
@@ -109,11 +108,14 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
         "interrupt" | "cancel" => Ok(ControlAction::Interrupt {
             task_id: given
                 .text("task_id")?
-                .ok_or_else(|| words("codex_bridge interrupt requires task_id."))?,
+                .ok_or_else(|| ControlError::invalid("codex_bridge interrupt requires task_id."))?,
         }),
         "respond" => {
-            let words =
-                || words("codex_bridge respond requires task_id and instruction=request_id.");
+            let words = || {
+                ControlError::invalid(
+                    "codex_bridge respond requires task_id and instruction=request_id.",
+                )
+            };
             Ok(ControlAction::Respond {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 request_id: given.text("instruction")?.ok_or_else(words)?,
@@ -121,12 +123,8 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<ControlAction, Contro
                 answers: given.object("answers")?,
             })
         }
-        _ => Err(words(
+        _ => Err(ControlError::invalid(
             "action must be one of start, status, list, notify_completed, steer, interrupt, respond.",
         )),
     }
-}
-
-fn words(text: &str) -> ControlError {
-    invalid(text.to_owned())
 }

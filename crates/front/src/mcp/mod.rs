@@ -14,6 +14,6 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
-pub use server::{Backend, refused};
+pub use server::{Backend, DIRECTORY_META, refused};
 pub use tools::CallTraits;
 pub use transport::{route, serve_stdio};

@@ -25,6 +25,9 @@ const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine 
     codex_respond answers what Codex asks. Tasks go on without you and survive restarts. \
     codex_bridge does the same in one tool, for agents that know it already.";
 
+/// Where a stdio server's client works, in `_meta` of a call. Believed from the local owner alone.
+pub const DIRECTORY_META: &str = "codex-bridge/directory";
+
 /// Answers the requests that need tasks.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Calls a tool.
@@ -196,8 +199,13 @@ impl<C: Control> Backend for ControlBackend<C> {
         let caller = caller(&context)?;
         let key = idempotency_key(&request_parts(&context)?.headers)
             .map_err(|_| ErrorData::invalid_params("Idempotency-Key is no key", None))?;
+        let directory = context.meta.0.0.get(DIRECTORY_META);
+        let directory = directory.and_then(Value::as_str).map(ToOwned::to_owned);
         let result = match McpCall::read(request)? {
-            Ok(call) => self.call(call.with_key(key), &caller, &context).await,
+            Ok(call) => {
+                let call = call.with_key(key).with_base(directory);
+                self.call(call, &caller, &context).await
+            }
             Err(error) => Err(error),
         };
         Ok(tool_result(result))

@@ -13,11 +13,10 @@ pub(super) fn task(envelope: &Value) -> Value {
             brief.insert((*name).to_owned(), value.clone());
         }
     }
-    for name in ["success", "steer", "why", "message", "error"] {
-        if let Some(value) = envelope.get(name).filter(|value| !value.is_null()) {
-            brief.insert(name.to_owned(), value.clone());
-        }
-    }
+    brief.extend(pick(
+        envelope,
+        &["success", "steer", "why", "message", "error"],
+    ));
     let requests = requests(task);
     if !requests.is_empty() {
         brief.insert("requests".to_owned(), Value::Array(requests));
@@ -42,25 +41,17 @@ const FIELDS: &[(&str, &str)] = &[
 /// The newest tasks, a line each.
 pub(super) fn list(envelope: &Value) -> Value {
     let tasks = envelope.get("tasks").and_then(Value::as_array);
-    let tasks: Vec<Value> = tasks
-        .into_iter()
-        .flatten()
-        .map(|task| {
-            let mut line = Map::new();
-            for name in [
-                "task_id",
-                "status",
-                "prompt_summary",
-                "created_at",
-                "completed_at",
-            ] {
-                if let Some(value) = task.get(name).filter(|value| !value.is_null()) {
-                    line.insert(name.to_owned(), value.clone());
-                }
-            }
-            Value::Object(line)
-        })
-        .collect();
+    let line = |task| {
+        let names = [
+            "task_id",
+            "status",
+            "prompt_summary",
+            "created_at",
+            "completed_at",
+        ];
+        Value::Object(pick(task, &names))
+    };
+    let tasks: Vec<Value> = tasks.into_iter().flatten().map(line).collect();
     json!({"success": true, "tasks": tasks})
 }
 
@@ -68,8 +59,7 @@ pub(super) fn list(envelope: &Value) -> Value {
 pub(super) fn requests(task: &Value) -> Vec<Value> {
     let pending = task.get("pending_requests").and_then(Value::as_array);
     let brief = |request: &Value| {
-        let mut brief = Map::new();
-        for name in [
+        let names = [
             "request_id",
             "requester",
             "kind",
@@ -78,27 +68,25 @@ pub(super) fn requests(task: &Value) -> Vec<Value> {
             "headline",
             "shown",
             "deadline",
-        ] {
-            if let Some(value) = request.get(name).filter(|value| !value.is_null()) {
-                brief.insert(name.to_owned(), value.clone());
-            }
-        }
+        ];
+        let mut brief = pick(request, &names);
         // Answers need the question ids, which are in Codex's payload.
-        let method = brief.get("method").and_then(Value::as_str);
-        let approval = brief.get("wants").is_some_and(|wants| wants == "approval");
-        if method.is_some_and(is_a_question)
-            && !approval
-            && let Some(payload) = request.get("payload")
-        {
-            brief.insert("payload".to_owned(), payload.clone());
+        let is = |name: &str, word: &str| request.get(name).is_some_and(|value| value == word);
+        if (is("kind", "user_input") || is("kind", "elicitation")) && !is("wants", "approval") {
+            brief.extend(pick(request, &["payload"]));
         }
         Value::Object(brief)
     };
     pending.into_iter().flatten().map(brief).collect()
 }
 
-fn is_a_question(method: &str) -> bool {
-    method.ends_with("requestUserInput") || method.contains("elicitation")
+/// The named fields that are not null.
+fn pick(from: &Value, names: &[&str]) -> Map<String, Value> {
+    let values = names.iter().filter_map(|name| {
+        let value = from.get(name).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), value.clone()))
+    });
+    values.collect()
 }
 
 /// The next step.

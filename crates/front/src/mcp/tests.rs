@@ -26,13 +26,13 @@ type Answer = Result<Value, ControlError>;
 struct Scripted {
     acts: Arc<Mutex<Vec<(Caller, ControlAction)>>>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    heard: Option<mpsc::UnboundedSender<()>>,
-    news: Told,
+    performed: Option<mpsc::UnboundedSender<()>>,
+    news: ScriptedWatch,
 }
 
-/// What the script's news is like.
+/// When the script notifies of changes.
 #[derive(Clone, Default)]
-enum Told {
+enum ScriptedWatch {
     /// There is none.
     #[default]
     Never,
@@ -42,12 +42,12 @@ enum Told {
     At(Arc<Notify>),
 }
 
-impl TaskWatch for Told {
+impl TaskWatch for ScriptedWatch {
     async fn changed(&mut self) {
         match self {
             Self::Never => std::future::pending().await,
             Self::Always => {}
-            Self::At(told) => told.notified().await,
+            Self::At(notify) => notify.notified().await,
         }
     }
 }
@@ -68,17 +68,17 @@ impl Scripted {
 }
 
 impl Control for Scripted {
-    type TaskWatch = Told;
+    type TaskWatch = ScriptedWatch;
 
-    fn news(&self, task_id: &str) -> Told {
+    fn news(&self, task_id: &str) -> ScriptedWatch {
         assert_eq!(task_id, "codex-1");
         self.news.clone()
     }
 
     async fn act(&self, caller: &Caller, act: ControlAction) -> Answer {
         self.acts.lock().unwrap().push((caller.clone(), act));
-        if let Some(heard) = &self.heard {
-            let _unheard = heard.send(());
+        if let Some(performed) = &self.performed {
+            let _closed = performed.send(());
         }
         let mut answers = self.answers.lock().unwrap();
         match answers.len() {
@@ -138,7 +138,7 @@ impl ClientHandler for Client {
         news: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let _unheard = self.0.send(news);
+        let _closed = self.0.send(news);
     }
 }
 
@@ -156,15 +156,15 @@ async fn connect(
         let running = server.serve(theirs).await.unwrap();
         running.waiting().await.unwrap();
     });
-    let (news, heard) = mpsc::unbounded_channel();
-    (Client(news).serve(ours).await.unwrap(), heard)
+    let (sender, progress) = mpsc::unbounded_channel();
+    (Client(sender).serve(ours).await.unwrap(), progress)
 }
 
 fn call(name: &'static str, arguments: &Value) -> CallToolRequestParams {
     CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone())
 }
 
-async fn told(client: &Connected, name: &'static str, arguments: Value) -> CallToolResult {
+async fn call_tool(client: &Connected, name: &'static str, arguments: Value) -> CallToolResult {
     client.call_tool(call(name, &arguments)).await.unwrap()
 }
 
@@ -205,6 +205,7 @@ async fn maps_every_legacy_action() {
                 codex_home: Some("/h".to_owned()),
                 notify_target: Some("local".to_owned()),
                 key: None,
+                base: None,
             }),
         ),
         // The ancestor's agents send what they do not use, and its refusals come from control.
@@ -273,7 +274,7 @@ async fn maps_every_legacy_action() {
         ),
     ];
     for (arguments, act) in cases {
-        read(&told(&client, "codex_bridge", arguments).await);
+        read(&call_tool(&client, "codex_bridge", arguments).await);
         assert_eq!(control.acts().pop(), Some(act));
     }
 }
@@ -310,7 +311,7 @@ async fn invalid_legacy_actions_keep_original_errors() {
         ),
     ];
     for (arguments, words) in cases {
-        let value = read(&told(&client, "codex_bridge", arguments).await);
+        let value = read(&call_tool(&client, "codex_bridge", arguments).await);
         assert_eq!(value, json!({"success": false, "error": words}));
     }
     assert_eq!(control.acts(), []);
@@ -329,14 +330,14 @@ async fn wait_reports_progress_until_approval_request() {
             ],
         }})),
     ]);
-    let (client, mut heard) = connect(&control).await;
-    let value = read(&told(&client, "codex_wait", json!({"task_id": "codex-1"})).await);
+    let (client, mut progress) = connect(&control).await;
+    let value = read(&call_tool(&client, "codex_wait", json!({"task_id": "codex-1"})).await);
     assert_eq!(value["status"], "waiting_for_approval");
     assert_eq!(value["requests"][0]["shown"], "rm -r x");
     assert_eq!(value["requests"][0]["payload"], Value::Null);
     assert!(value["next"].as_str().unwrap().contains("codex_respond"));
-    let first = heard.recv().await.unwrap();
-    let second = heard.recv().await.unwrap();
+    let first = progress.recv().await.unwrap();
+    let second = progress.recv().await.unwrap();
     assert_eq!(first.message.as_deref(), Some("queued"));
     assert_eq!(second.message.as_deref(), Some("working: ls"));
     assert!(second.progress > first.progress);
@@ -346,14 +347,14 @@ async fn wait_reports_progress_until_approval_request() {
 #[tokio::test(start_paused = true)]
 async fn wait_times_out_with_progress_notifications() {
     let control = Scripted::with([task("working", "ls")]);
-    let (client, mut heard) = connect(&control).await;
+    let (client, mut progress) = connect(&control).await;
     let arguments = json!({"task_id": "codex-1", "timeout_seconds": 35});
-    let value = read(&told(&client, "codex_wait", arguments).await);
+    let value = read(&call_tool(&client, "codex_wait", arguments).await);
     assert_eq!(value["timed_out"], json!(true));
     assert!(value["next"].as_str().unwrap().contains("codex_wait"));
     for _ in 0..3 {
         assert_eq!(
-            heard.recv().await.unwrap().message.as_deref(),
+            progress.recv().await.unwrap().message.as_deref(),
             Some("working: ls")
         );
     }
@@ -364,8 +365,8 @@ async fn wait_returns_immediately_on_task_end() {
     let (looks, mut looked) = mpsc::unbounded_channel();
     let news = Arc::new(Notify::new());
     let control = Scripted {
-        heard: Some(looks),
-        news: Told::At(Arc::clone(&news)),
+        performed: Some(looks),
+        news: ScriptedWatch::At(Arc::clone(&news)),
         ..Scripted::with([task("working", "ls"), task("completed", "ls")])
     };
     let (client, _) = connect(&control).await;
@@ -374,7 +375,7 @@ async fn wait_returns_immediately_on_task_end() {
         looked.recv().await.unwrap();
         news.notify_one();
     };
-    let waited = told(&client, "codex_wait", json!({"task_id": "codex-1"}));
+    let waited = call_tool(&client, "codex_wait", json!({"task_id": "codex-1"}));
     let (result, ()) = tokio::join!(waited, ended);
     assert_eq!(read(&result)["status"], "completed");
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -383,37 +384,37 @@ async fn wait_returns_immediately_on_task_end() {
 #[tokio::test(start_paused = true)]
 async fn wait_throttles_progress_notifications() {
     let control = Scripted {
-        news: Told::Always,
+        news: ScriptedWatch::Always,
         ..Scripted::with((0..1_000).map(|n| task("working", &n.to_string())))
     };
-    let (client, mut heard) = connect(&control).await;
+    let (client, mut progress) = connect(&control).await;
     let arguments = json!({"task_id": "codex-1", "timeout_seconds": 10});
-    read(&told(&client, "codex_wait", arguments).await);
+    read(&call_tool(&client, "codex_wait", arguments).await);
     let looks = control.acts().len();
     assert!((200..=212).contains(&looks), "{looks}");
     let mut lines = 0;
-    while heard.try_recv().is_ok() {
+    while progress.try_recv().is_ok() {
         lines += 1;
     }
     assert!((30..=41).contains(&lines), "{lines}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_held_back_is_told_soon() {
+async fn suppressed_progress_is_sent_later() {
     let news = Arc::new(Notify::new());
     let control = Scripted {
-        news: Told::At(Arc::clone(&news)),
+        news: ScriptedWatch::At(Arc::clone(&news)),
         ..Scripted::with([task("queued", ""), task("working", "ls")])
     };
-    let (client, mut heard) = connect(&control).await;
+    let (client, mut progress) = connect(&control).await;
     let lines = async {
-        let began = heard.recv().await.unwrap();
+        let began = progress.recv().await.unwrap();
         assert_eq!(began.message.as_deref(), Some("queued"));
         news.notify_one();
-        heard.recv().await.unwrap()
+        progress.recv().await.unwrap()
     };
     let arguments = json!({"task_id": "codex-1", "timeout_seconds": 5});
-    let (_, second) = tokio::join!(told(&client, "codex_wait", arguments), lines);
+    let (_, second) = tokio::join!(call_tool(&client, "codex_wait", arguments), lines);
     assert_eq!(second.message.as_deref(), Some("working: ls"));
     assert!(second.progress < 0.5, "{}", second.progress);
 }
@@ -422,7 +423,7 @@ async fn what_was_held_back_is_told_soon() {
 async fn cancelling_wait_leaves_task_running() {
     let (looks, mut looked) = mpsc::unbounded_channel();
     let control = Scripted {
-        heard: Some(looks),
+        performed: Some(looks),
         ..Scripted::with([task("working", "ls")])
     };
     let (client, _) = connect(&control).await;
@@ -438,7 +439,7 @@ async fn cancelling_wait_leaves_task_running() {
     let cancelled = CancelledNotificationParam::new(Some(waiting.id.clone()), None);
     client.notify_cancelled(cancelled).await.unwrap();
     // The server still answers, and the wait no longer looks.
-    read(&told(&client, "codex_bridge", json!({"action": "list"})).await);
+    read(&call_tool(&client, "codex_bridge", json!({"action": "list"})).await);
     let acts = control.acts();
     let is_a_look = |act: &ControlAction| {
         matches!(
@@ -462,7 +463,7 @@ async fn tools_report_unavailable_daemon() {
         ("codex_wait", json!({"task_id": "codex-1"})),
         ("codex_requests", json!({})),
     ] {
-        let value = read(&told(&client, tool, arguments).await);
+        let value = read(&call_tool(&client, tool, arguments).await);
         assert_eq!(value["error"], "the daemon went away: start it again");
     }
 }
@@ -485,7 +486,7 @@ async fn tools_reject_missing_and_unknown_parameters() {
         ),
     ];
     for (tool, arguments, words) in cases {
-        let value = read(&told(&client, tool, arguments).await);
+        let value = read(&call_tool(&client, tool, arguments).await);
         assert_eq!(value["error"], words);
     }
     assert_eq!(control.acts(), []);
@@ -503,16 +504,16 @@ async fn lists_open_requests_across_tasks() {
         {"request_id": "r4", "message_id": "m4", "task_id": "codex-2"},
     ]});
     let asked = json!({"success": true, "task": {"task_id": "codex-2", "pending_requests": [
-        {"request_id": "r2", "method": "item/tool/requestUserInput", "payload": {"questions": [{"id": "q1"}]}},
+        {"request_id": "r2", "kind": "user_input", "method": "item/tool/requestUserInput", "payload": {"questions": [{"id": "q1"}]}},
     ]}});
     let chat = json!({"success": true, "task": {"task_id": null, "pending_requests": [
         {"request_id": "r3", "headline": "run make"},
     ]}});
     let control = Scripted::with([Ok(listed), Ok(asked), Ok(chat)]);
     let (client, _) = connect(&control).await;
-    let value = read(&told(&client, "codex_requests", json!({})).await);
+    let value = read(&call_tool(&client, "codex_requests", json!({})).await);
     let expected = json!([
-        {"task_id": "codex-2", "request_id": "r2", "method": "item/tool/requestUserInput",
+        {"task_id": "codex-2", "request_id": "r2", "kind": "user_input", "method": "item/tool/requestUserInput",
             "payload": {"questions": [{"id": "q1"}]}},
         {"task_id": "m3", "request_id": "r3", "headline": "run make"},
     ]);
@@ -530,7 +531,7 @@ async fn lists_open_requests_across_tasks() {
 async fn finished_task_does_not_suggest_steering() {
     let control = Scripted::with([task("completed", "ls")]);
     let (client, _) = connect(&control).await;
-    let value = read(&told(&client, "codex_status", json!({"task_id": "codex-1"})).await);
+    let value = read(&call_tool(&client, "codex_status", json!({"task_id": "codex-1"})).await);
     let next = value["next"].as_str().unwrap();
     assert!(
         next.contains("codex_start") && !next.contains("codex_steer"),
@@ -597,11 +598,11 @@ async fn refusal_with_task_is_an_error() {
     let (client, _) = connect(&control).await;
     let arguments = json!({"action": "steer", "task_id": "codex-1", "instruction": "more"});
     assert_eq!(
-        read(&told(&client, "codex_bridge", arguments).await),
+        read(&call_tool(&client, "codex_bridge", arguments).await),
         refused
     );
     let arguments = json!({"task_id": "codex-1", "instruction": "more"});
-    let brief = read(&told(&client, "codex_steer", arguments).await);
+    let brief = read(&call_tool(&client, "codex_steer", arguments).await);
     assert_eq!(brief["error"], "the turn is over");
     assert_eq!(brief["answer"], "whole");
 }

@@ -1,7 +1,7 @@
 //! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`, and their arguments.
 
 use super::{codex_bridge, wait};
-use crate::{ControlAction, ControlError, ControlErrorKind, StartArgs};
+use crate::{ControlAction, ControlError, StartArgs};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -58,66 +58,65 @@ impl TaskTool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    pub(super) const fn name(self) -> &'static str {
+    /// Its name, title, effect and description.
+    const fn about(self) -> (&'static str, &'static str, ToolEffect, &'static str) {
         match self {
-            Self::Start => "codex_start",
-            Self::Status => "codex_status",
-            Self::Wait => "codex_wait",
-            Self::List => "codex_list",
-            Self::Requests => "codex_requests",
-            Self::Respond => "codex_respond",
-            Self::Steer => "codex_steer",
-            Self::Interrupt => "codex_interrupt",
-        }
-    }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Start => "Start a Codex task",
-            Self::Status => "Look at a Codex task",
-            Self::Wait => "Wait for a Codex task",
-            Self::List => "List Codex tasks",
-            Self::Requests => "What Codex waits for",
-            Self::Respond => "Answer Codex",
-            Self::Steer => "Tell a running Codex task more",
-            Self::Interrupt => "Stop a Codex task",
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::Start => {
-                "Give Codex a task. Returns its task_id at once, or with wait_seconds what became of it by then. \
-                 The task goes on by itself; follow it with codex_wait."
-            }
-            Self::Status => {
-                "What a task is doing now: status, answer or error, and what Codex asks."
-            }
-            Self::Wait => {
+            Self::Start => (
+                "codex_start",
+                "Start a Codex task",
+                ToolEffect::Adds,
+                "Give Codex a task. Returns its task_id at once, or with wait_seconds its status by then. \
+                 The task goes on by itself; follow it with codex_wait.",
+            ),
+            Self::Status => (
+                "codex_status",
+                "Look at a Codex task",
+                ToolEffect::Looks,
+                "What a task is doing now: status, answer or error, and what Codex asks.",
+            ),
+            Self::Wait => (
+                "codex_wait",
+                "Wait for a Codex task",
+                ToolEffect::Looks,
                 "Wait until a task ends or Codex asks something, and return its status. \
-                 When the time is over first, nothing is lost: call it again. It never stops the task."
-            }
-            Self::List => "The newest tasks with their status.",
-            Self::Requests => {
-                "Every approval and question of recent tasks that Codex waits for, with all that is decided about."
-            }
-            Self::Respond => {
+                 When the time is over first, nothing is lost: call it again. It never stops the task.",
+            ),
+            Self::List => (
+                "codex_list",
+                "List Codex tasks",
+                ToolEffect::Looks,
+                "The newest tasks with their status.",
+            ),
+            Self::Requests => (
+                "codex_requests",
+                "What Codex waits for",
+                ToolEffect::Looks,
+                "Every approval and question of recent tasks that Codex waits for, with all that is decided about.",
+            ),
+            Self::Respond => (
+                "codex_respond",
+                "Answer Codex",
+                ToolEffect::Changes,
                 "Answer an approval or a question of Codex. Accept only what the person you work for wants done: \
-                 look at `shown` first. Questions take `answers`."
-            }
-            Self::Steer => {
-                "Give a task another instruction. It reaches the running turn, or waits for the next one; `steer` says which."
-            }
-            Self::Interrupt => "Stop a task. What it changed so far stays changed.",
+                 look at `shown` first. Questions take `answers`.",
+            ),
+            Self::Steer => (
+                "codex_steer",
+                "Tell a running Codex task more",
+                ToolEffect::Adds,
+                "Give a task another instruction. It reaches the running turn, or waits for the next one; `steer` says which.",
+            ),
+            Self::Interrupt => (
+                "codex_interrupt",
+                "Stop a Codex task",
+                ToolEffect::Changes,
+                "Stop a task. What it changed so far stays changed.",
+            ),
         }
     }
 
-    const fn effect(self) -> ToolEffect {
-        match self {
-            Self::Status | Self::Wait | Self::List | Self::Requests => ToolEffect::Looks,
-            Self::Start | Self::Steer => ToolEffect::Adds,
-            Self::Respond | Self::Interrupt => ToolEffect::Changes,
-        }
+    pub(super) const fn name(self) -> &'static str {
+        self.about().0
     }
 
     /// Parameters with their schema, and which of them are required.
@@ -128,11 +127,11 @@ impl TaskTool {
             Self::Start => (
                 json!({
                     "prompt": {"type": "string", "description": "What to do, with everything Codex needs to know."},
-                    "cwd": {"type": "string", "description": "Directory to work in. Default: a new one of the task's own."},
+                    "cwd": {"type": "string", "description": "Directory to work in. Default: the client's own directory over stdio, else a new one of the task's own."},
                     "model": {"type": "string", "description": "Codex model. Default: the configured one."},
                     "sandbox": {"type": "string", "enum": ["read-only", "workspace-write"], "description": "Default read-only; workspace-write lets Codex change files in cwd."},
                     "approval_policy": {"type": "string", "enum": ["untrusted", "on-request"], "description": "When Codex asks before it runs a command."},
-                    "notify_target": {"type": "string", "description": "Who is told when it is done: local, webhook:<url>, molecule:<workspace>, command:<name>."},
+                    "notify_target": {"type": "string", "description": "Target of the notification at its end: local, webhook:<url>, molecule:<workspace>, command:<name>."},
                     "wait_seconds": seconds("Wait this long for the end or a question. Default 0.".to_owned()),
                 }),
                 &["prompt"],
@@ -162,7 +161,7 @@ impl TaskTool {
             Self::Steer => (
                 json!({
                     "task_id": task,
-                    "instruction": {"type": "string", "description": "What Codex is told."},
+                    "instruction": {"type": "string", "description": "The instruction for Codex."},
                 }),
                 &["task_id", "instruction"],
             ),
@@ -177,13 +176,10 @@ impl TaskTool {
             "required": required,
             "additionalProperties": false,
         });
-        let schema = match schema {
-            Value::Object(schema) => schema,
-            _ => JsonObject::new(),
-        };
-        Tool::new(self.name(), self.description(), schema)
-            .with_title(self.title())
-            .with_annotations(self.effect().annotations(self.title()))
+        let (name, title, effect, description) = self.about();
+        Tool::new(name, description, rmcp::model::object(schema))
+            .with_title(title)
+            .with_annotations(effect.annotations(title))
     }
 
     /// What a call asks for.
@@ -207,6 +203,7 @@ impl TaskTool {
                     codex_home: None,
                     notify_target: given.text("notify_target")?,
                     key: None,
+                    base: None,
                 },
                 given
                     .number("wait_seconds")?
@@ -270,6 +267,14 @@ impl McpCall {
         }
         self
     }
+
+    /// Where the client works.
+    pub(super) fn with_base(mut self, base: Option<String>) -> Self {
+        if let Self::Start(args, _) | Self::Whole(ControlAction::Start(args)) = &mut self {
+            args.base = base;
+        }
+        self
+    }
 }
 
 /// What a proxy must know of a tool call.
@@ -277,6 +282,8 @@ impl McpCall {
 pub struct CallTraits {
     /// A repetition is harmless: the call only reads, or starts a task under the same idempotency key.
     pub repeatable: bool,
+    /// It starts a task, so it matters where the client works.
+    pub starts: bool,
     /// How long the call waits, and the argument that says so.
     pub wait: Option<(&'static str, Duration)>,
 }
@@ -303,7 +310,15 @@ impl CallTraits {
             ),
             McpCall::Start(..) | McpCall::Wait { .. } | McpCall::Requests => true,
         };
-        Self { repeatable, wait }
+        let starts = matches!(
+            &call,
+            McpCall::Start(..) | McpCall::Whole(ControlAction::Start(_))
+        );
+        Self {
+            repeatable,
+            starts,
+            wait,
+        }
     }
 }
 
@@ -346,7 +361,7 @@ impl Arguments {
     /// A required text.
     pub(super) fn needed(&self, name: &str) -> Result<String, ControlError> {
         self.text(name)?
-            .ok_or_else(|| invalid(format!("{} requires {name}.", self.tool)))
+            .ok_or_else(|| ControlError::invalid(format!("{} requires {name}.", self.tool)))
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<u32>, ControlError> {
@@ -384,7 +399,7 @@ impl Arguments {
             .find(|name| !known.contains(&name.as_str()))
         {
             None => Ok(()),
-            Some(name) => Err(invalid(format!(
+            Some(name) => Err(ControlError::invalid(format!(
                 "{} has no parameter {name:?}; it has: {}.",
                 self.tool,
                 known.join(", ")
@@ -397,12 +412,8 @@ impl Arguments {
     }
 
     fn unfit(&self, name: &str, wanted: &str) -> ControlError {
-        invalid(format!("{}: {name} must be {wanted}.", self.tool))
+        ControlError::invalid(format!("{}: {name} must be {wanted}.", self.tool))
     }
-}
-
-pub(super) fn invalid(message: String) -> ControlError {
-    ControlError::new(ControlErrorKind::Invalid, message)
 }
 
 #[cfg(test)]

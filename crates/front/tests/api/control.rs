@@ -91,7 +91,7 @@ async fn threat_1_token_steers_only_own_tasks() {
 }
 
 /// Whether there is news now, once everything that is ready was done.
-async fn is_told(news: &mut impl TaskWatch) -> bool {
+async fn is_notified(news: &mut impl TaskWatch) -> bool {
     tokio::time::timeout(Duration::from_hours(1), news.changed())
         .await
         .is_ok()
@@ -105,12 +105,12 @@ async fn waiters_are_notified_on_task_change() {
     let first = MessageId::new("t1-first");
     for id in [TASK, "t1-first", " codex-01234567 "] {
         let mut news = control.news(id);
-        assert!(is_told(&mut news).await, "{id}: it listens");
-        assert!(!is_told(&mut news).await, "{id}: nothing happened");
+        assert!(is_notified(&mut news).await, "{id}: it listens");
+        assert!(!is_notified(&mut news).await, "{id}: nothing happened");
         service.hub().publish(&first, LiveUpdate::Diff("+1".into()));
-        assert!(!is_told(&mut news).await, "{id}: what Codex writes");
+        assert!(!is_notified(&mut news).await, "{id}: what Codex writes");
         service.hub().publish(&first, LiveUpdate::Changed);
-        assert!(is_told(&mut news).await, "{id}: it changed");
+        assert!(is_notified(&mut news).await, "{id}: it changed");
     }
 }
 
@@ -121,7 +121,7 @@ async fn task_end_before_listening_is_reported() {
     let control = TaskService::new(service.clone());
     let (mut early, mut late) = (control.news(TASK), control.news(TASK));
     let mut nobodys = control.news("codex-unknown");
-    assert!(is_told(&mut early).await);
+    assert!(is_notified(&mut early).await);
     service
         .cancel(
             MessageId::new("t1-first"),
@@ -130,7 +130,10 @@ async fn task_end_before_listening_is_reported() {
         .await
         .unwrap();
     for news in [&mut early, &mut late, &mut nobodys] {
-        assert!(is_told(news).await);
-        assert!(!is_told(news).await, "nothing is left that could change");
+        assert!(is_notified(news).await);
+        assert!(
+            !is_notified(news).await,
+            "nothing is left that could change"
+        );
     }
 }

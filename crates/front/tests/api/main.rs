@@ -9,6 +9,6 @@ mod a2a;
 mod audit;
 mod control;
 mod finding;
-mod news;
 mod service;
+mod slow_readers;
 mod tokens;

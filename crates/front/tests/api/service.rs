@@ -6,7 +6,7 @@ use axum::http::{Request, StatusCode};
 use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
     AcceptInput, Action, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
-    DecideOutcome, DeliveryBegin, Extras, InputAccepted, InputTarget, MidTurn, Receive, Received,
+    DecideOutcome, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive, Received,
     Record, ReserveSequence, RunError, StopSender, TaskAnswered, Tell, TokenAdded, Transition, Tx,
     Verdict,
 };
@@ -103,7 +103,7 @@ impl TestService {
         assert_eq!(self.does(token).await.unwrap(), TokenAdded::Added);
     }
 
-    /// A message of its own conversation comes in, and whoever watches is told.
+    /// A message of its own conversation comes in, and subscribers are notified.
     pub(crate) async fn receives(&self, id: &str) {
         let received = self.does(message(id, "local", "ann")).await;
         assert!(matches!(received, Ok(Received::New(_))));
@@ -316,7 +316,7 @@ impl BridgeService for TestService {
     }
 
     async fn notify_task(&self, task_id: &TaskId, by: &str) -> Result<Notified, LedgerError> {
-        let begin = DeliveryBegin {
+        let begin = NotifyBegin {
             task_id: task_id.clone(),
             subscription_id: Subscription::END.to_owned(),
             asked: Some(by.to_owned()),

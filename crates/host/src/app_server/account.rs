@@ -4,11 +4,12 @@
 //! more, because a new login or a report of free room forgets it.
 
 use crate::error::agent_error;
+use crate::locked;
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::error_info::ClassHint;
 use bridge_core::port::AgentError;
 use bridge_core::value::{Class, Timestamp};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// What Codex has reported about the account.
 #[derive(Debug, Default)]
@@ -25,13 +26,9 @@ struct AccountLimits {
 }
 
 impl AccountState {
-    fn locked(&self) -> MutexGuard<'_, AccountLimits> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes in what Codex tells at `now`.
     pub(crate) fn notice(&self, notification: &Notification, now: Timestamp) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         match notification {
             Notification::RateLimitsUpdated(update) => {
                 let limits = &update.rate_limits;
@@ -58,15 +55,15 @@ impl AccountState {
     /// When the limit resets, if that is still to come at `now`. A time that has passed, by our clock or by the
     /// provider's, says nothing about when to ask again.
     pub(crate) fn resets_at(&self, now: Timestamp) -> Option<Timestamp> {
-        self.locked().reset_after(now)
+        locked(&self.inner).reset_after(now)
     }
 
     /// An error for everybody while the limit is known to be reached.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), AgentError> {
-        match self.locked().reached.filter(|until| *until > now) {
+        match locked(&self.inner).reached.filter(|until| *until > now) {
             Some(until) => Err(agent_error(
                 Class::Capacity { until: Some(until) },
-                "the account's usage limit is reached, as an earlier turn was told; the message is answered after the reset",
+                "the account's usage limit is reached, as an earlier turn reported; the message is answered after the reset",
             )),
             None => Ok(()),
         }

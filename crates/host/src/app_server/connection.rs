@@ -1,9 +1,10 @@
 //! One connection to one Codex process: a task owns the link, sends requests with deadlines and routes notifications to
-//! the router of their threads. When the connection ends, every waiter gets an error at once.
+//! the mailboxes of their threads. When the connection ends, every waiter gets an error at once.
 
 use crate::app_server::account::AccountState;
 use crate::app_server::transport::{Backlog, Filler, TransportReader, TransportWriter, backlog};
 use crate::app_server::wall_now;
+use crate::locked;
 use crate::thread::registry::ThreadRegistry;
 use crate::thread::transcript::Transcripts;
 use crate::turn::approvals;
@@ -21,7 +22,7 @@ use bridge_core::value::{Incarnation, ThreadId};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -54,12 +55,16 @@ pub(crate) enum CallError {
     Unreadable { method: &'static str, why: String },
 }
 
+/// Where the answer to a call goes.
+type Reply = oneshot::Sender<Result<Value, CallError>>;
+
 type RequestBuilder = Box<dyn FnOnce(&mut Link, u64) -> Result<(CallId, String), LinkError> + Send>;
 
 enum LinkCommand {
     Call {
+        method: &'static str,
         register: RequestBuilder,
-        reply: oneshot::Sender<Result<Value, CallFailure>>,
+        reply: Reply,
     },
     Notify {
         method: &'static str,
@@ -71,12 +76,6 @@ enum LinkCommand {
     Close {
         why: String,
     },
-}
-
-enum CallFailure {
-    Refused(RpcError),
-    Silent,
-    Closed(String),
 }
 
 /// A handle on the connection; cheap to clone.
@@ -159,24 +158,19 @@ impl Connection {
             why: self.why_closed(),
         };
         self.commands
-            .send(LinkCommand::Call { register, reply })
+            .send(LinkCommand::Call {
+                method: M::NAME,
+                register,
+                reply,
+            })
             .await
             .map_err(|_gone| closed())?;
-        let value = match answer.await {
-            Ok(Ok(value)) => value,
-            Ok(Err(CallFailure::Refused(error))) => {
-                return Err(CallError::Refused {
-                    method: M::NAME,
-                    error,
-                });
-            }
-            Ok(Err(CallFailure::Silent)) => {
+        let value = answer.await.unwrap_or_else(|_gone| Err(closed()));
+        let value = value.inspect_err(|error| {
+            if let CallError::Silent { .. } = error {
                 self.probe();
-                return Err(CallError::Silent { method: M::NAME });
             }
-            Ok(Err(CallFailure::Closed(why))) => return Err(CallError::Closed { why }),
-            Err(_gone) => return Err(closed()),
-        };
+        })?;
         serde_json::from_value(value).map_err(|error| CallError::Unreadable {
             method: M::NAME,
             why: error.to_string(),
@@ -258,10 +252,7 @@ impl Connection {
 
     /// Codex's warnings about its configuration.
     pub(crate) fn config_warnings(&self) -> Vec<String> {
-        self.warnings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        locked(&self.warnings).clone()
     }
 }
 
@@ -291,7 +282,8 @@ async fn write(mut writer: TransportWriter, mut outbox: mpsc::Receiver<String>) 
 
 struct LinkTask {
     link: Link,
-    waiters: HashMap<CallId, oneshot::Sender<Result<Value, CallFailure>>>,
+    /// Callers that wait for an answer, with the method they called.
+    waiters: HashMap<CallId, (&'static str, Reply)>,
     outgoing: mpsc::Sender<String>,
     router: Arc<TurnRouter>,
     threads: Arc<ThreadRegistry>,
@@ -351,10 +343,11 @@ impl LinkTask {
             }
         };
         inbox.close();
-        // The reason is published before the waiters fail, so that `is_open` is false for whoever retries at once.
+        // The reason is published before the waiters fail, so that `is_open` is false for a caller that retries at once.
         end.closing.send_replace(Some(why.clone()));
         for call in self.link.fail_all() {
-            self.settle(call, Err(CallFailure::Closed(why.clone())));
+            let why = why.clone();
+            self.settle(call, |_| Err(CallError::Closed { why }));
         }
         self.router.lose_all(&why);
         tracing::debug!(why, counters = ?self.link.counters(), "the connection to codex ended");
@@ -377,7 +370,7 @@ impl LinkTask {
     fn expire(&mut self) -> Result<(), String> {
         for call in self.link.expire(self.now_ms()) {
             self.resumes.remove(&call);
-            self.settle(call, Err(CallFailure::Silent));
+            self.settle(call, |method| Err(CallError::Silent { method }));
         }
         for request in self.router.expire(Instant::now()) {
             self.decline(request, "nobody followed its turn in time")?;
@@ -435,10 +428,14 @@ impl LinkTask {
         }
     }
 
-    fn settle(&mut self, call: CallId, result: Result<Value, CallFailure>) {
-        if let Some(waiter) = self.waiters.remove(&call) {
+    fn settle(
+        &mut self,
+        call: CallId,
+        result: impl FnOnce(&'static str) -> Result<Value, CallError>,
+    ) {
+        if let Some((method, waiter)) = self.waiters.remove(&call) {
             // A waiter that gave up needs no answer.
-            let _gone = waiter.send(result);
+            let _gone = waiter.send(result(method));
         }
     }
 
@@ -450,15 +447,20 @@ impl LinkTask {
 
     fn command(&mut self, command: LinkCommand) -> Result<(), String> {
         match command {
-            LinkCommand::Call { register, reply } => {
+            LinkCommand::Call {
+                method,
+                register,
+                reply,
+            } => {
                 let now_ms = self.now_ms();
                 match register(&mut self.link, now_ms) {
                     Ok((call, text)) => {
-                        self.waiters.insert(call, reply);
+                        self.waiters.insert(call, (method, reply));
                         self.put(text)
                     }
                     Err(error) => {
-                        let _gone = reply.send(Err(CallFailure::Closed(error.to_string())));
+                        let why = error.to_string();
+                        let _gone = reply.send(Err(CallError::Closed { why }));
                         Ok(())
                     }
                 }
@@ -475,10 +477,14 @@ impl LinkTask {
                 if let Some(id) = self.resumes.remove(&call) {
                     self.resume_answered(&id, result.as_ref().err());
                 }
-                self.settle(call, result.map_err(CallFailure::Refused));
+                self.settle(call, |method| {
+                    result.map_err(|error| CallError::Refused { method, error })
+                });
                 Ok(())
             }
             LinkEvent::Notification(notification) => {
+                // Before its own event: the end of a turn is the last one.
+                self.router.raw_line(&notification, text);
                 self.notice(&notification);
                 Ok(())
             }
@@ -504,7 +510,7 @@ impl LinkTask {
         }
         if let Notification::ConfigWarning(warning) = notification {
             tracing::warn!(summary = %warning.summary, "codex warns about its configuration");
-            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut warnings = locked(&self.warnings);
             if warnings.len() < WARNINGS_MAX {
                 warnings.push(warning.summary.clone());
             }

@@ -6,11 +6,12 @@
 
 use crate::app_server::{CodexHealth, Host, HostOptions, Session};
 use crate::error::agent_error;
+use crate::locked;
 use bridge_core::port::{AgentError, Ledger, LedgerError};
 use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Homes beside the usual one that may have a Codex at the same time; each costs about 100 MB.
 pub const HOMES_MAX: usize = 8;
@@ -21,10 +22,6 @@ pub(crate) struct Homes<L> {
     usual: Arc<Host<L>>,
     extra: Arc<HomeHosts<L>>,
     ledger: L,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<L: Ledger> Homes<L> {
@@ -138,7 +135,7 @@ async fn retire<L: Ledger>(hosts: Weak<HomeHosts<L>>, home: String) {
         let host = hosts.get(&home)?;
         let linger = host.options.launch.linger;
         let left = linger.saturating_sub(host.idle());
-        // Whoever holds it is about to use it, or has a run on it.
+        // Its holder is about to use it, or has a run on it.
         let needed = Arc::strong_count(host) > 1;
         match (left.is_zero(), needed) {
             (true, false) => hosts.remove(&home).map(Ok),

@@ -12,13 +12,14 @@ use crate::app_server::connection::{Connection, Learned};
 use crate::app_server::restart::{Permit, Supervisor};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
+use crate::locked;
 use crate::process;
 use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
 use crate::sandbox::read_isolation::{IsolationBase, real};
 use crate::thread::permissions::Permissions;
 use crate::turn::mailbox::TurnContext;
 use bridge_codex::version::{self, FLOOR};
-use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::account::{AccountReadParams, ApiKey, LoginStartParams};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
@@ -26,7 +27,7 @@ use bridge_core::port::{AgentError, Ledger, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
@@ -70,7 +71,7 @@ pub struct HostOptions {
     /// How its new threads are kept.
     pub new_threads: NewThreads,
     /// A key to log in with when Codex says that a login is missing.
-    pub api_key: Option<Secret>,
+    pub api_key: Option<ApiKey>,
     /// How often Codex may be started within a minute.
     pub restarts_per_minute: u32,
 }
@@ -82,6 +83,15 @@ pub struct CodexHealth {
     pub ready: bool,
     /// A line for people.
     pub detail: String,
+}
+
+impl CodexHealth {
+    fn not_ready(detail: impl Into<String>) -> Self {
+        Self {
+            ready: false,
+            detail: detail.into(),
+        }
+    }
 }
 
 /// One life of Codex that we are connected to.
@@ -102,6 +112,7 @@ impl Session {
         TurnContext {
             incarnation: self.incarnation.incarnation_id.clone(),
             allowed,
+            directory: PathBuf::from(&self.incarnation.directory),
         }
     }
 
@@ -250,10 +261,7 @@ impl<L: Ledger> Host<L> {
         let started = self.restart(&mut state).await;
         state.health = Some(match &started {
             Ok(session) => state.ready(&session.incarnation),
-            Err(error) => CodexHealth {
-                ready: false,
-                detail: error.to_string(),
-            },
+            Err(error) => CodexHealth::not_ready(error.to_string()),
         });
         started
     }
@@ -465,10 +473,7 @@ impl<L: Ledger> Host<L> {
         state.logged_in = logged_in;
         state.health = Some(match &found {
             Ok(()) => state.ready(&session.incarnation),
-            Err(error) => CodexHealth {
-                ready: false,
-                detail: error.to_string(),
-            },
+            Err(error) => CodexHealth::not_ready(error.to_string()),
         });
         found
     }
@@ -533,16 +538,12 @@ impl<L: Ledger> Host<L> {
 
     /// How the host is, without waiting for a start that is under way.
     pub(crate) fn health(&self) -> CodexHealth {
-        let starting = || CodexHealth {
-            ready: false,
-            detail: "codex is being started".to_owned(),
-        };
+        let starting = || CodexHealth::not_ready("codex is being started");
         match self.state.try_lock() {
             Ok(state) => match (&state.current, &state.health) {
-                (Some((session, _)), _) if !session.connection.is_open() => CodexHealth {
-                    ready: false,
-                    detail: "codex is gone and starts again with the next message".to_owned(),
-                },
+                (Some((session, _)), _) if !session.connection.is_open() => {
+                    CodexHealth::not_ready("codex is gone and starts again with the next message")
+                }
                 (_, Some(health)) => health.clone(),
                 (Some((session, _)), None) => state.ready(&session.incarnation),
                 (None, None) => starting(),
@@ -615,10 +616,6 @@ impl<L: Ledger> Host<L> {
         let ahead = uptime_ms.saturating_sub(self.uptime_ms());
         wall_now().plus_ms(i64::try_from(ahead).unwrap_or(i64::MAX))
     }
-}
-
-fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn describe(incarnation: &Incarnation) -> String {

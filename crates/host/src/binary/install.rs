@@ -43,7 +43,7 @@ const SCRATCH_PREFIX: &str = ".installing-codex-";
 
 /// Why the installation failed, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum InstallError {
     #[error("npm was not found on PATH; install Node.js, or name a codex with --codex-bin")]
     NpmMissing,
     #[error("cannot start npm; check the Node.js installation, or name a codex with --codex-bin")]
@@ -66,7 +66,7 @@ pub enum Error {
     )]
     NoNative { version: Version },
     #[error("the installed codex does not run")]
-    Broken(#[from] binary::Error),
+    Broken(#[from] binary::BinaryError),
     #[error(
         "npm installed codex {found} where {wanted} was asked for; check which registry npm uses \
          (`npm config get registry`)"
@@ -101,13 +101,13 @@ pub fn installed(tools: &Path, version: &Version) -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// Every [`Error`] says what to do about it; nothing is left behind.
+/// Every [`InstallError`] says what to do about it; nothing is left behind.
 pub fn install(
     tools: &Path,
     version: &Version,
     env: &[(OsString, OsString)],
     say: &mut dyn FnMut(&str),
-) -> Result<PathBuf, Error> {
+) -> Result<PathBuf, InstallError> {
     install_by(Path::new(NPM), tools, version, env, say)
 }
 
@@ -117,7 +117,7 @@ fn install_by(
     version: &Version,
     env: &[(OsString, OsString)],
     say: &mut dyn FnMut(&str),
-) -> Result<PathBuf, Error> {
+) -> Result<PathBuf, InstallError> {
     let tools = &std::path::absolute(tools).map_err(|source| disk("find", tools, source))?;
     if let Some(path) = installed(tools, version) {
         return Ok(path);
@@ -147,7 +147,7 @@ fn npm_install(
     version: &Version,
     env: &[(OsString, OsString)],
     say: &mut dyn FnMut(&str),
-) -> Result<(), Error> {
+) -> Result<(), InstallError> {
     let mut command = Command::new(npm);
     command
         .args(["install", "--no-audit", "--no-fund", "--no-progress"])
@@ -166,9 +166,9 @@ fn npm_install(
     };
     let (end, output) = oneshot::run(command, NPM_DEADLINE, &mut waiting).map_err(|source| {
         if source.kind() == io::ErrorKind::NotFound {
-            Error::NpmMissing
+            InstallError::NpmMissing
         } else {
-            Error::NpmCannotStart { source }
+            InstallError::NpmCannotStart { source }
         }
     })?;
     let tail = || {
@@ -179,26 +179,26 @@ fn npm_install(
     };
     match end {
         End::Exited(status) if status.success() => Ok(()),
-        End::Exited(_) => Err(Error::NpmFailed {
+        End::Exited(_) => Err(InstallError::NpmFailed {
             version: version.clone(),
             tail: tail(),
         }),
-        End::Overrun => Err(Error::NpmOverrun { tail: tail() }),
+        End::Overrun => Err(InstallError::NpmOverrun { tail: tail() }),
     }
 }
 
 /// Runs what was installed before anybody can see it.
-fn check(prefix: &Path, version: &Version) -> Result<(), Error> {
+fn check(prefix: &Path, version: &Version) -> Result<(), InstallError> {
     let native = binary::native_in(&prefix.join("node_modules"))
         .filter(|path| path.exists())
-        .ok_or_else(|| Error::NoNative {
+        .ok_or_else(|| InstallError::NoNative {
             version: version.clone(),
         })?;
     let found = binary::version_of(&native, binary::Vars::default())?;
     if found == *version {
         Ok(())
     } else {
-        Err(Error::OtherVersion {
+        Err(InstallError::OtherVersion {
             found,
             wanted: version.clone(),
         })
@@ -208,7 +208,7 @@ fn check(prefix: &Path, version: &Version) -> Result<(), Error> {
 /// Moves the finished directory to its final name, unless another installation was
 /// first. The lock is held for two renames only, and the kernel frees it when its
 /// holder dies; it keeps us from moving away what another one just put there.
-fn put_in_place(scratch: &Path, tools: &Path, version: &Version) -> Result<PathBuf, Error> {
+fn put_in_place(scratch: &Path, tools: &Path, version: &Version) -> Result<PathBuf, InstallError> {
     let target = place(tools, version);
     let aside = Scratch::reserve(tools, version);
     let lock_path = tools.join(LOCK);
@@ -225,7 +225,7 @@ fn put_in_place(scratch: &Path, tools: &Path, version: &Version) -> Result<PathB
     }
     fs::rename(scratch, &target).map_err(|source| disk("create", &target, source))?;
     drop(lock);
-    installed(tools, version).ok_or_else(|| Error::NoNative {
+    installed(tools, version).ok_or_else(|| InstallError::NoNative {
         version: version.clone(),
     })
 }
@@ -263,7 +263,7 @@ impl Scratch {
         }
     }
 
-    fn create(tools: &Path, version: &Version) -> Result<Self, Error> {
+    fn create(tools: &Path, version: &Version) -> Result<Self, InstallError> {
         let scratch = Self::reserve(tools, version);
         let path = &scratch.path;
         fs::create_dir(path).map_err(|source| disk("create", path, source))?;
@@ -277,8 +277,8 @@ impl Drop for Scratch {
     }
 }
 
-fn disk(doing: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Disk {
+fn disk(doing: &'static str, path: &Path, source: io::Error) -> InstallError {
+    InstallError::Disk {
         doing,
         path: path.to_owned(),
         source,

@@ -51,7 +51,7 @@ pub struct Binary {
 
 /// Why there is no Codex to start, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum BinaryError {
     #[error(
         "no codex {place}; install it with `npm install -g @openai/codex@{PINNED}`, \
          or name an executable with --codex-bin"
@@ -133,8 +133,8 @@ impl<'a> Vars<'a> {
 ///
 /// # Errors
 ///
-/// Every [`Error`] says what to do about it.
-pub fn find(explicit: Option<&Path>, vars: Vars<'_>) -> Result<Binary, Error> {
+/// Every [`BinaryError`] says what to do about it.
+pub fn find(explicit: Option<&Path>, vars: Vars<'_>) -> Result<Binary, BinaryError> {
     let asked = match explicit {
         Some(path) if !is_bare_name(path) => absolute(path)?,
         Some(name) => search(name, vars.path)?,
@@ -147,14 +147,14 @@ pub fn find(explicit: Option<&Path>, vars: Vars<'_>) -> Result<Binary, Error> {
     };
     let (path, version) = match version_of(&path, vars) {
         // Volta and mise link every program to themselves, and go by the name that they are called with.
-        Err(Error::VersionUnreadable { .. }) if shim.is_none() && asked.is_symlink() => {
+        Err(BinaryError::VersionUnreadable { .. }) if shim.is_none() && asked.is_symlink() => {
             let version = version_of(&asked, vars)?;
             (asked, version)
         }
         version => (path, version?),
     };
     if version < FLOOR {
-        return Err(Error::TooOld {
+        return Err(BinaryError::TooOld {
             path,
             found: version,
             floor: FLOOR,
@@ -170,7 +170,7 @@ pub fn find(explicit: Option<&Path>, vars: Vars<'_>) -> Result<Binary, Error> {
 /// Asks the executable for its version. `PATH` and `HOME` are given for wrapper scripts;
 /// `CODEX_HOME` names no directory, because even `--version` would write helper
 /// links into it.
-pub(crate) fn version_of(path: &Path, vars: Vars<'_>) -> Result<Version, Error> {
+pub(crate) fn version_of(path: &Path, vars: Vars<'_>) -> Result<Version, BinaryError> {
     let mut command = Command::new(path);
     command
         .arg("--version")
@@ -184,15 +184,15 @@ pub(crate) fn version_of(path: &Path, vars: Vars<'_>) -> Result<Version, Error> 
     let path = path.to_owned();
     let (end, output) = match oneshot::run(command, VERSION_DEADLINE, &mut |_| {}) {
         Ok(ran) => ran,
-        Err(source) => return Err(Error::CannotStart { path, source }),
+        Err(source) => return Err(BinaryError::CannotStart { path, source }),
     };
     match end {
-        End::Overrun => Err(Error::NoAnswer { path }),
+        End::Overrun => Err(BinaryError::NoAnswer { path }),
         End::Exited(_) => {
             let stdout = String::from_utf8_lossy(&output.stdout);
             codex_version(&stdout).ok_or_else(|| {
                 let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-                Error::VersionUnreadable {
+                BinaryError::VersionUnreadable {
                     path,
                     output: oneshot::tail(&said, TAIL_LINES),
                 }
@@ -240,8 +240,8 @@ fn is_bare_name(path: &Path) -> bool {
         && !path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path).map_err(|source| Error::Unreadable {
+fn absolute(path: &Path) -> Result<PathBuf, BinaryError> {
+    std::path::absolute(path).map_err(|source| BinaryError::Unreadable {
         path: path.to_owned(),
         source,
     })
@@ -250,7 +250,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// Looks through `PATH` as a shell does: directories and files that may not be
 /// executed are passed over. Relative and empty entries are passed over too: what a
 /// daemon starts must not depend on the directory it was started in.
-fn search(name: &Path, path_var: Option<&OsStr>) -> Result<PathBuf, Error> {
+fn search(name: &Path, path_var: Option<&OsStr>) -> Result<PathBuf, BinaryError> {
     let mut refused = None;
     for directory in std::env::split_paths(path_var.unwrap_or_default()) {
         if !directory.is_absolute() {
@@ -259,21 +259,21 @@ fn search(name: &Path, path_var: Option<&OsStr>) -> Result<PathBuf, Error> {
         let path = directory.join(name);
         match check_file(&path) {
             Ok(_) => return Ok(path),
-            Err(error @ Error::NotExecutable { .. }) => refused = refused.or(Some(error)),
+            Err(error @ BinaryError::NotExecutable { .. }) => refused = refused.or(Some(error)),
             Err(_) => {}
         }
     }
-    Err(refused.unwrap_or_else(|| Error::NotFound {
+    Err(refused.unwrap_or_else(|| BinaryError::NotFound {
         place: "on PATH".to_owned(),
     }))
 }
 
 /// An existing, executable file, with its symbolic links resolved.
-pub(crate) fn check_file(path: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn check_file(path: &Path) -> Result<PathBuf, BinaryError> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if is_absence(&error) => {
-            return Err(Error::NotFound {
+            return Err(BinaryError::NotFound {
                 place: format!("at {}", path.display()),
             });
         }
@@ -281,10 +281,10 @@ pub(crate) fn check_file(path: &Path) -> Result<PathBuf, Error> {
     };
     let path_buf = path.to_owned();
     if metadata.is_dir() {
-        return Err(Error::IsDirectory { path: path_buf });
+        return Err(BinaryError::IsDirectory { path: path_buf });
     }
     if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
-        return Err(Error::NotExecutable { path: path_buf });
+        return Err(BinaryError::NotExecutable { path: path_buf });
     }
     fs::canonicalize(path).map_err(|source| unreadable(path, source))
 }
@@ -296,8 +296,8 @@ fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-fn unreadable(path: &Path, source: io::Error) -> Error {
-    Error::Unreadable {
+fn unreadable(path: &Path, source: io::Error) -> BinaryError {
+    BinaryError::Unreadable {
         path: path.to_owned(),
         source,
     }
@@ -306,7 +306,7 @@ fn unreadable(path: &Path, source: io::Error) -> Error {
 /// npm's shim, if `path` is it or is the small shell script that pnpm puts before
 /// it. Any other script is a wrapper that the operator made, and is run as it is.
 /// A file that may be executed but not read is no script: no interpreter could run it.
-fn shim_of(path: &Path) -> Result<Option<PathBuf>, Error> {
+fn shim_of(path: &Path) -> Result<Option<PathBuf>, BinaryError> {
     let mut head = Vec::new();
     match File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head)) {
         Ok(_) => {}
@@ -343,7 +343,7 @@ fn shim_behind_wrapper(wrapper: &Path, text: &str) -> Option<PathBuf> {
 
 /// Follows Node.js's own rule for the platform package (`node_modules` of every
 /// directory upwards), then the place inside the package that older releases used.
-fn native_beside(shim: &Path) -> Result<PathBuf, Error> {
+fn native_beside(shim: &Path) -> Result<PathBuf, BinaryError> {
     let upwards = shim
         .ancestors()
         .skip(1)
@@ -353,7 +353,7 @@ fn native_beside(shim: &Path) -> Result<PathBuf, Error> {
     upwards
         .chain(inside)
         .find_map(|candidate| check_file(&candidate).ok())
-        .ok_or_else(|| Error::ShimWithoutNative {
+        .ok_or_else(|| BinaryError::ShimWithoutNative {
             shim: shim.to_owned(),
         })
 }

@@ -77,7 +77,7 @@ fn on(path: &OsStr) -> Vars<'_> {
     Vars { path, home }
 }
 
-fn find_at(path: &Path) -> Result<Binary, Error> {
+fn find_at(path: &Path) -> Result<Binary, BinaryError> {
     find(Some(path), Vars::default())
 }
 
@@ -112,7 +112,7 @@ fn f1_starts_program_by_link_name() {
     assert_eq!(found.path, tree.root.join("bin/codex"));
     let refused = find_at(&tree.root.join("opt/multi")).unwrap_err();
     assert!(
-        matches!(refused, Error::VersionUnreadable { .. }),
+        matches!(refused, BinaryError::VersionUnreadable { .. }),
         "{refused}"
     );
 }
@@ -158,7 +158,7 @@ fn searches_only_absolute_path_entries() {
     assert!(fs::exists(relative.join("bin/codex-nightly")).unwrap());
     let path_var = relative.join("bin").into_os_string();
     let refused = find(Some(Path::new("codex-nightly")), on(&path_var)).unwrap_err();
-    assert!(matches!(refused, Error::NotFound { .. }), "{refused}");
+    assert!(matches!(refused, BinaryError::NotFound { .. }), "{refused}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn an_operators_own_wrapper_is_run() {
 #[test]
 fn refusals_say_what_to_do() {
     let tree = Tree::new();
-    let says = |result: Result<Binary, Error>, words: &[&str]| {
+    let says = |result: Result<Binary, BinaryError>, words: &[&str]| {
         let said = result.unwrap_err().to_string();
         for word in words {
             assert!(said.contains(word), "{said:?} lacks {word:?}");
@@ -257,7 +257,7 @@ fn escapes_unreadable_version_output() {
     let tree = Tree::new();
     let path = tree.file("codex", "755", "#!/bin/sh\nprintf 'v1 \\033[2Jx'\n");
     let refused = find_at(&path).unwrap_err();
-    let Error::VersionUnreadable { output, .. } = refused else {
+    let BinaryError::VersionUnreadable { output, .. } = refused else {
         panic!("{refused}");
     };
     assert_eq!(output, "v1 \\u{1b}[2Jx");
@@ -268,7 +268,7 @@ fn the_version_is_asked_without_our_environment() {
     let tree = Tree::new();
     let script = "#!/bin/sh\n/usr/bin/env >&2\n";
     let refused = find_at(&tree.file("codex", "755", script)).unwrap_err();
-    let Error::VersionUnreadable { output, .. } = refused else {
+    let BinaryError::VersionUnreadable { output, .. } = refused else {
         panic!("{refused}");
     };
     let names = output.lines().filter_map(|line| line.split('=').next());

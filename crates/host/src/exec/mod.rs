@@ -11,13 +11,14 @@ mod thread;
 use self::run::Run;
 use crate::app_server::{Host, Session};
 use crate::error::agent_error;
+use crate::locked;
 use bridge_codex::exec::ExecUsage;
 use bridge_core::port::{
     AgentError, Ledger, LostTurn, Started, TurnEvent, TurnHistory, TurnSpec, TurnStream,
 };
 use bridge_core::value::{Class, ThreadId, TurnId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -44,10 +45,6 @@ struct RunRegistry {
     /// Usage of a thread after its last run.
     totals: HashMap<ThreadId, ExecUsage>,
     closed: bool,
-}
-
-fn locked(registry: &Mutex<RunRegistry>) -> MutexGuard<'_, RunRegistry> {
-    registry.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The events of one run. Dropping it ends the run.

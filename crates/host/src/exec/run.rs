@@ -146,7 +146,7 @@ impl Run {
             .get_or_insert_with(|| after(Instant::now(), STOP_PATIENCE))
     }
 
-    /// Hands the text over. Half a text is none: the keeper ends a run whose stdin guard goes before the text is whole.
+    /// Writes the prompt. A part of it counts as none: the keeper ends a run whose stdin guard goes before the text is whole.
     async fn give_text(&mut self, stop: &CancellationToken) {
         let Some(stdin_guard) = &mut self.stdin_guard else {
             return;
@@ -165,7 +165,7 @@ impl Run {
         }
     }
 
-    /// Reads until the run says nothing more. Told to stop, it lets go of the stdin guard and hears the rest.
+    /// Reads until the run ends. When it is stopped, the stdin guard is dropped and the rest is read.
     async fn listen(&mut self, stop: &CancellationToken, events: &mpsc::Sender<TurnEvent>) {
         let mut until = Instant::now();
         loop {
@@ -248,8 +248,7 @@ impl Run {
         host.record_gone(&self.incarnation.incarnation_id).await;
         if self.is_astray() {
             return TurnEvent::Lost {
-                why: "`codex exec` began another thread than the one it was told to resume"
-                    .to_owned(),
+                why: "`codex exec` began another thread than the one it should resume".to_owned(),
             };
         }
         if let Some(why) = self.blind {

@@ -57,7 +57,7 @@ impl RunEnd {
     fn failed(&self, message: &str) -> Failure {
         let error = TurnError {
             message: message.to_owned(),
-            info: ErrorInfo::Absent,
+            info: ErrorInfo::default(),
             details: None,
         };
         let failure = error.failure(None);

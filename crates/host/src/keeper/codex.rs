@@ -5,6 +5,7 @@
 //! child and is ended here.
 
 use super::KeeperEvent;
+use crate::locked;
 use bridge_core::deadline::after;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
@@ -15,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long the sweep may take.
@@ -51,7 +52,7 @@ pub(super) struct Exit {
 
 impl Exit {
     pub(super) fn code(&self) -> i32 {
-        *self.code.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.code)
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) fn watch(codex_pid: i32, events: SyncSender<KeeperEvent>) -> Exit {
                 Err(_) => return,
             };
             if pid.as_raw() == codex_pid {
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) = exit;
+                *locked(&shared) = exit;
                 // A closed inbox means the keeper is past caring.
                 let _closed = events.send(KeeperEvent::Exited);
             }

@@ -1,5 +1,5 @@
-//! Our own binary as a child process that can be killed: `drill` runs the daemon so.
-//! The daemon's own processes are not started here; see `launch`.
+//! Our own binary as a child process that can be killed: `drill` runs the daemon so. Codex is not started here; see
+//! `keeper::launch`.
 
 use crate::process;
 use nix::sys::signal::{Signal, kill};

@@ -108,7 +108,7 @@ mod tests {
     #[tokio::test]
     async fn command_gets_stdin_and_clean_environment() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("told");
+        let file = directory.path().join("received");
         let script = format!("cat > {0}; env | sort >> {0}", file.display());
         shell(&script, LONG).tell(b"{}\n".to_vec()).await.unwrap();
         let command = std::fs::read_to_string(&file).unwrap();

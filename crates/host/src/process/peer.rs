@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(late, Err(PeerError::Gone), "also when it is asked for late");
     }
 
-    /// Whoever hides its file and takes our name is not known by its file.
+    /// A process that hides its file and takes our name is not recognised by its file.
     #[test]
     fn f2_hidden_executable_matches_by_name_only() {
         let (ours, other) = (Path::new("/bin/codex-bridge"), Path::new("/bin/sh"));

@@ -19,7 +19,7 @@ const HANDED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 type EnvVars = Vec<(OsString, OsString)>;
 
-/// Starts the program again with `public` in its environment, and hands `private` over. Returns only if that fails.
+/// Starts the program again with `public` in its environment, and passes `private` on. Returns only if that fails.
 pub fn start(public: &[(OsString, OsString)], private: &[(OsString, OsString)]) -> io::Error {
     match hand_over(private).and_then(|file| exec(public, &file)) {
         Ok(never) => match never {},

@@ -123,7 +123,7 @@ fn is_keeper(pid: i32, run_dir: &Path) -> Option<bool> {
     (!args.is_empty()).then(|| keeps(&args, run_dir))
 }
 
-/// As `launch` starts it: `PROGRAM keeper --directory DIR …`.
+/// As `keeper::launch` starts it: `PROGRAM keeper --directory DIR …`.
 fn keeps(args: &[u8], run_dir: &Path) -> bool {
     let mut args = args.split(|byte| *byte == 0).skip(1);
     let (mode, flag, directory) = (args.next(), args.next(), args.next());
@@ -134,7 +134,7 @@ fn keeps(args: &[u8], run_dir: &Path) -> bool {
         })
 }
 
-/// Whoever started a child waits for its end within milliseconds. A child that is still dead after this was adopted; it
+/// The parent of a child waits for its end within milliseconds. A child that is still dead after this was adopted; it
 /// costs nothing but its pid meanwhile.
 const REST: Duration = Duration::from_secs(60);
 

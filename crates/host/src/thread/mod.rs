@@ -106,7 +106,6 @@ pub(crate) async fn start(
             NewThreads::Usual => None,
             NewThreads::Legacy => Some(HistoryMode::Legacy),
         },
-        ..ThreadStartParams::default()
     };
     let harmless = |error: CallError| of_call(&error, CallEffect::Repeatable);
     let connection = &session.connection;

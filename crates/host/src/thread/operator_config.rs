@@ -11,7 +11,7 @@ use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
 
 /// Why messages of shielded senders wait on a Codex that can't tell its configuration.
-const NO_TOOLS_TOLD: &str = "this Codex does not tell which tools its operator has set up, so they can't be kept from this sender and the turn was not begun: run `npm install -g @openai/codex@latest`, or accept it with tiers.peer.reads = \"disk\"";
+const UNKNOWN_TOOLS: &str = "this Codex does not tell which tools its operator has set up, so they can't be kept from this sender and the turn was not begun: run `npm install -g @openai/codex@latest`, or accept it with tiers.peer.reads = \"disk\"";
 
 /// The configuration in force for one working directory.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +42,7 @@ fn understood(
     match &error {
         CallError::Refused { method, error } if error.is_unknown_method(method) => match reads {
             Reads::Disk => Ok(OperatorConfig::default()),
-            Reads::Shielded { .. } => Err(agent_error(Class::Config, NO_TOOLS_TOLD)),
+            Reads::Shielded { .. } => Err(agent_error(Class::Config, UNKNOWN_TOOLS)),
         },
         CallError::Refused { .. }
         | CallError::Closed { .. }

@@ -1,5 +1,6 @@
 //! The threads of one connection: which are loaded, and on which a turn runs, ours or another program's.
 
+use crate::locked;
 use crate::thread::permissions::{Permissions, ReportedPermissions};
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::notification::ThreadSettingsUpdated;
@@ -7,7 +8,7 @@ use bridge_codex::wire::thread::ThreadStatus;
 use bridge_core::port::ThreadSpec;
 use bridge_core::value::ThreadId;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use tokio::sync::oneshot;
 
 /// The threads of one connection; there are only those that were started or resumed over it.
@@ -25,39 +26,35 @@ struct ThreadStates {
 }
 
 impl ThreadRegistry {
-    fn locked(&self) -> MutexGuard<'_, ThreadStates> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The permissions of a thread that was loaded over this connection for this kind of spec. Only such a thread's
     /// notifications arrive here.
     pub(crate) fn loaded_as(&self, thread: &ThreadId, spec: &ThreadSpec) -> Option<Permissions> {
-        let allowed = self.locked().loaded.get(thread).cloned();
+        let allowed = locked(&self.states).loaded.get(thread).cloned();
         allowed.filter(|allowed| allowed.fits(spec))
     }
 
     /// Waits for the next report of what a loaded thread may do; to be called before that is changed.
     pub(crate) fn await_report(&self, thread: &ThreadId) -> oneshot::Receiver<Option<String>> {
         let (sender, report) = oneshot::channel();
-        self.locked().awaited.insert(thread.clone(), sender);
+        locked(&self.states).awaited.insert(thread.clone(), sender);
         report
     }
 
     /// Whether this connection has anything to do with a thread.
     pub(crate) fn knows(&self, thread: &ThreadId) -> bool {
-        self.locked().loaded.contains_key(thread)
+        locked(&self.states).loaded.contains_key(thread)
     }
 
     /// A thread was loaded over this connection, and may do this.
     pub(crate) fn loaded(&self, thread: ThreadId, status: &ThreadStatus, allowed: Permissions) {
-        let mut states = self.locked();
+        let mut states = locked(&self.states);
         states.note(&thread, is_busy(status));
         states.loaded.insert(thread, allowed);
     }
 
     /// Codex says that it has not loaded the thread after all.
     pub(crate) fn unloaded(&self, thread: &ThreadId) {
-        let mut states = self.locked();
+        let mut states = locked(&self.states);
         states.loaded.remove(thread);
         states.busy.remove(thread);
         states.awaited.remove(thread);
@@ -65,12 +62,12 @@ impl ThreadRegistry {
 
     /// Whether a turn runs on a thread: Codex would put another one into it without a word.
     pub(crate) fn is_busy(&self, thread: &ThreadId) -> bool {
-        self.locked().busy.contains(thread)
+        locked(&self.states).busy.contains(thread)
     }
 
     pub(crate) fn notice(&self, notification: &Notification) {
         if let Notification::ThreadSettingsUpdated(update) = notification {
-            self.locked().compare(update);
+            locked(&self.states).compare(update);
         }
         let (thread, busy) = match notification {
             Notification::TurnStarted(notice) => (&notice.thread_id, true),
@@ -87,7 +84,7 @@ impl ThreadRegistry {
             } if method == "turn/completed" => (thread, false),
             _ => return,
         };
-        self.locked().note(thread, busy);
+        locked(&self.states).note(thread, busy);
     }
 }
 

@@ -6,12 +6,13 @@
 //! next daemon knows it too. What follows for a message is decided in the core.
 
 use crate::error::agent_error;
+use crate::locked;
 use bridge_core::port::{AgentError, RecordedTurn, TurnHistory, TurnStatus};
 use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId};
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Threads that are remembered; beyond it the whole life is distrusted.
 const UNSAVED_MAX: usize = 4096;
@@ -38,13 +39,9 @@ struct TranscriptState {
 }
 
 impl Transcripts {
-    fn locked(&self) -> MutexGuard<'_, TranscriptState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Codex could not save what happened on a thread; without a name it may be any.
     pub(crate) fn lost(&self, life: &Incarnation, thread: Option<&ThreadId>, words: &str) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let thread = thread
             .filter(|_| inner.unsaved.len() < UNSAVED_MAX)
             .cloned();
@@ -63,7 +60,7 @@ impl Transcripts {
         let Ok(text) = std::fs::read_to_string(file(life)) else {
             return;
         };
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         for line in text.lines().take(UNSAVED_MAX) {
             let thread = (line != ALL).then(|| ThreadId::new(line));
             inner.unsaved.insert((life.incarnation_id.clone(), thread));
@@ -78,7 +75,7 @@ impl Transcripts {
         thread: &ThreadId,
         found: TurnHistory,
     ) -> TurnHistory {
-        let inner = self.locked();
+        let inner = locked(&self.inner);
         let marked = |thread| inner.unsaved.contains(&(life.clone(), thread));
         if proves_itself(&found) || !(marked(Some(thread.clone())) || marked(None)) {
             return found;
@@ -90,7 +87,7 @@ impl Transcripts {
 
     /// An error while Codex can't save what it does. `home` is CODEX_HOME.
     pub(crate) async fn check(&self, home: Option<&Path>) -> Result<(), AgentError> {
-        let Some(words) = self.locked().trouble.clone() else {
+        let Some(words) = locked(&self.inner).trouble.clone() else {
             return Ok(());
         };
         let Some(home) = home.map(Path::to_owned) else {
@@ -101,7 +98,7 @@ impl Transcripts {
         match tried.unwrap_or_else(|gone| Err(io::Error::other(gone))) {
             Ok(()) => {
                 tracing::info!(home = %home.display(), "codex can save what it does again");
-                self.locked().trouble = None;
+                locked(&self.inner).trouble = None;
                 Ok(())
             }
             Err(error) => {

@@ -237,7 +237,8 @@ fn kind_of(request: &ServerRequest) -> RequestKind {
         WireKind::FileChange(_) | WireKind::LegacyPatch(_) => RequestKind::FileChange,
         WireKind::Permissions(_) => RequestKind::Permissions,
         WireKind::UserInput(_) => RequestKind::UserInput,
-        // Also the approval of a tool of an MCP server, which Codex asks for with an empty form.
+        // Codex asks for this approval with an empty form.
+        WireKind::Elicitation(form) if form.tool_approval().is_some() => RequestKind::McpTool,
         WireKind::Elicitation(_) => RequestKind::Elicitation,
         WireKind::ToolCall(_) => RequestKind::ToolCall,
         WireKind::AuthRefresh(_)

@@ -4,17 +4,20 @@
 //! a person can read it; items queue up to a bound. A follower that falls further behind gets [`TurnEvent::Lost`] and
 //! looks the turn up in the history.
 
+use crate::locked;
 use crate::thread::permissions::{Permissions, ReportedPermissions};
 use crate::turn::approvals;
+use crate::turn::raw::RawLines;
 use bridge_codex::turn::{
     ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, completed_diff, completed_text,
 };
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
-use bridge_core::port::{ItemNote, TurnEvent};
+use bridge_core::port::{ItemNote, RequestKey, TurnEvent};
 use bridge_core::value::{Class, Failure, IncarnationId, ThreadId, Timestamp, TurnId};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -40,6 +43,8 @@ pub(crate) struct TurnContext {
     pub(crate) incarnation: IncarnationId,
     /// The most that it may do.
     pub(crate) allowed: Permissions,
+    /// Where the files of its Codex are.
+    pub(crate) directory: PathBuf,
 }
 
 /// The mailbox of one followed turn.
@@ -74,6 +79,8 @@ struct MailboxState {
     /// Open file changes, for approval requests without a diff.
     changes: OpenChanges,
     permissions: PermissionCheck,
+    /// Set once the follower wants raw lines too.
+    raw: Option<RawLines>,
 }
 
 #[derive(Debug)]
@@ -91,10 +98,6 @@ enum FollowStage {
 enum PermissionCheck {
     AsAllowed,
     Exceeded { why: String, reported: bool },
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Mailbox {
@@ -122,12 +125,23 @@ impl Mailbox {
             over: false,
             changes: OpenChanges::default(),
             permissions: PermissionCheck::AsAllowed,
+            raw: None,
         };
         Self {
             frame,
             inner: Mutex::new(inner),
             wake: Notify::new(),
         }
+    }
+
+    /// Changes the state and wakes the follower.
+    fn change(&self, change: impl FnOnce(&mut MailboxState)) {
+        change(&mut locked(&self.inner));
+        self.wake.notify_one();
+    }
+
+    fn key_of(&self, request: &ServerRequest) -> RequestKey {
+        approvals::key_of(request, &self.frame.incarnation)
     }
 
     /// Takes the open file changes from the thread's history: Codex reports them once, and a repeated approval request
@@ -141,8 +155,7 @@ impl Mailbox {
 
     /// Compares the permissions that the thread was found with. A turn that has more is stopped once it is known.
     pub(crate) fn compare(&self, reported: ReportedPermissions<'_>) {
-        locked(&self.inner).compare(&self.frame.allowed, reported);
-        self.wake.notify_one();
+        self.change(|inner| inner.compare(&self.frame.allowed, reported));
     }
 
     /// Sets the turn to follow and processes what arrived before it was known.
@@ -166,6 +179,32 @@ impl Mailbox {
         }
         drop(inner);
         self.wake.notify_one();
+    }
+
+    /// From now on raw lines are delivered too.
+    pub(crate) fn show_raw(&self) {
+        locked(&self.inner).raw = Some(RawLines::start(&self.frame.directory));
+    }
+
+    /// Delivers a line of the protocol as it came, if it is wanted.
+    pub(crate) fn raw_line(&self, method: &str, text: &str) {
+        let mut inner = locked(&self.inner);
+        // They are never the reason why a turn is lost from sight.
+        if inner.queue.len() >= QUEUE_MAX / 2 {
+            return;
+        }
+        let Some(line) = inner.raw.as_mut().and_then(|raw| raw.line(method, text)) else {
+            return;
+        };
+        inner.push(TurnEvent::Raw(line));
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// What Codex wrote to its standard error while the turn ran, if it is wanted; once.
+    pub(crate) fn take_stderr(&self) -> Vec<String> {
+        let raw = locked(&self.inner).raw.take();
+        raw.map(|raw| raw.stderr()).unwrap_or_default()
     }
 
     pub(crate) fn deliver(&self, notification: &Notification, resets_at: Option<Timestamp>) {
@@ -196,53 +235,39 @@ impl Mailbox {
 
     /// Delivers an approval request; kept while it is not known which turn is followed.
     pub(crate) fn ask(&self, request: &ServerRequest) {
-        let mut inner = locked(&self.inner);
-        match &mut inner.stage {
+        self.change(|inner| match &mut inner.stage {
             FollowStage::Early { requests, .. } => {
                 requests.retain(|early| early.id != request.id);
                 requests.push(request.clone());
             }
             FollowStage::Folding(_) => inner.ask(request, &self.frame),
-        }
-        drop(inner);
-        self.wake.notify_one();
+        });
     }
 
     /// Delivers a request that nobody can decide as one that is settled already.
     pub(crate) fn report_declined(&self, request: &ServerRequest) {
-        let mut inner = locked(&self.inner);
-        inner.ask(request, &self.frame);
-        let name = approvals::key_of(request, &self.frame.incarnation);
-        inner.push(TurnEvent::Resolved(name));
-        drop(inner);
-        self.wake.notify_one();
+        self.change(|inner| {
+            inner.ask(request, &self.frame);
+            inner.push(TurnEvent::Resolved(self.key_of(request)));
+        });
     }
 
     /// The request was settled without our answer.
     pub(crate) fn resolve(&self, request: &ServerRequest) {
-        let mut inner = locked(&self.inner);
-        match &mut inner.stage {
+        self.change(|inner| match &mut inner.stage {
             FollowStage::Early { requests, .. } => requests.retain(|early| early.id != request.id),
-            FollowStage::Folding(_) => {
-                let name = approvals::key_of(request, &self.frame.incarnation);
-                inner.push(TurnEvent::Resolved(name));
-            }
-        }
-        drop(inner);
-        self.wake.notify_one();
+            FollowStage::Folding(_) => inner.push(TurnEvent::Resolved(self.key_of(request))),
+        });
     }
 
     /// Codex has our answer.
     pub(crate) fn confirm(&self, request: &ServerRequest) {
-        let name = approvals::key_of(request, &self.frame.incarnation);
-        self.push(TurnEvent::Confirmed(name));
+        self.push(TurnEvent::Confirmed(self.key_of(request)));
     }
 
     /// The request was settled while nobody followed the thread. An earlier follower may have received it.
     pub(crate) fn report_settled(&self, request: &ServerRequest) {
-        let name = approvals::key_of(request, &self.frame.incarnation);
-        locked(&self.inner).push(TurnEvent::Resolved(name));
-        self.wake.notify_one();
+        self.push(TurnEvent::Resolved(self.key_of(request)));
     }
 
     /// Requests that no follower received.
@@ -259,8 +284,7 @@ impl Mailbox {
     }
 
     pub(crate) fn push(&self, event: TurnEvent) {
-        locked(&self.inner).push(event);
-        self.wake.notify_one();
+        self.change(|inner| inner.push(event));
     }
 
     /// The next event by priority: excess permissions, items, the newest text, a sign of life.
@@ -358,7 +382,9 @@ impl MailboxState {
         if let Notification::Malformed { method, why, .. } = notification
             && method == "turn/completed"
         {
-            return self.lose(&format!("codex told its end in an unknown form ({why})"));
+            return self.lose(&format!(
+                "codex reported its end in an unknown form ({why})"
+            ));
         }
         match fold.apply(notification) {
             Some(TurnNews::Item {

@@ -4,6 +4,7 @@
 pub(crate) mod answer;
 pub(crate) mod approvals;
 pub(crate) mod mailbox;
+mod raw;
 pub(crate) mod router;
 pub(crate) mod unconfirmed;
 
@@ -15,6 +16,7 @@ use bridge_codex::wire::thread::ThreadIdParams;
 use bridge_core::deadline::after;
 use bridge_core::port::{TurnEvent, TurnStatus, TurnStream};
 use bridge_core::value::{ThreadId, TurnId};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -38,6 +40,8 @@ pub(crate) struct ServerStream {
     due: Due,
     /// When an interrupted turn must have ended.
     ends_by: Option<Instant>,
+    /// The end of the turn, behind what is still to be shown of it.
+    last: VecDeque<TurnEvent>,
 }
 
 /// Work before the next event. Kept in the stream, because `next` may be cancelled in the middle of it.
@@ -77,6 +81,12 @@ impl TurnStream for CodexStream {
             TurnSource::Run(stream) => stream.next().await,
         }
     }
+
+    fn show_raw(&mut self) {
+        if let TurnSource::Server(stream) = &self.0 {
+            stream.mailbox.show_raw();
+        }
+    }
 }
 
 impl ServerStream {
@@ -87,10 +97,25 @@ impl ServerStream {
             mailbox,
             due: Due::Nothing,
             ends_by: None,
+            last: VecDeque::new(),
         }
     }
 
     async fn next(&mut self) -> TurnEvent {
+        if let Some(event) = self.last.pop_front() {
+            return event;
+        }
+        let event = self.next_event().await;
+        if !matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. }) {
+            return event;
+        }
+        let stderr = self.mailbox.take_stderr().into_iter();
+        self.last.extend(stderr.map(TurnEvent::Stderr));
+        self.last.push_back(event);
+        self.last.pop_front().unwrap_or(TurnEvent::Alive)
+    }
+
+    async fn next_event(&mut self) -> TurnEvent {
         loop {
             match &self.due {
                 Due::Nothing => match self.news().await {

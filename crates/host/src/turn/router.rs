@@ -1,13 +1,15 @@
-//! Routes notifications and approval requests of one connection to the router of its followers.
+//! Routes notifications and approval requests of one connection to the mailboxes of its followers.
 //!
 //! A request for a thread without a follower waits for one: after a broken connection Codex repeats its requests as soon
 //! as the thread is loaded, which may be before it is known which of its turns is ours.
 
 use crate::app_server::account::AccountState;
 use crate::app_server::wall_now;
+use crate::locked;
 use crate::turn::answer::{RequestReply, reply};
 use crate::turn::approvals::{self, ConnectionRequests};
 use crate::turn::mailbox::{Mailbox, TurnContext};
+use crate::turn::raw::is_part;
 use crate::turn::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
@@ -15,19 +17,15 @@ use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
 use bridge_core::port::{RequestKey, TurnEvent};
 use bridge_core::value::{RequestVerdict, ThreadId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// All router of one connection, by thread. Lock order: `by_thread`, then `requests`.
+/// All mailboxes of one connection, by thread. Lock order: `by_thread`, then `requests`.
 #[derive(Debug, Default)]
 pub(crate) struct TurnRouter {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
     requests: Mutex<ConnectionRequests>,
     account: Arc<AccountState>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TurnRouter {
@@ -100,6 +98,16 @@ impl TurnRouter {
 
     fn of(&self, thread: Option<&ThreadId>) -> Option<Arc<Mailbox>> {
         locked(&self.by_thread).get(thread?).cloned()
+    }
+
+    /// Delivers a notification as it came to the follower of its thread, if that one wants it.
+    pub(crate) fn raw_line(&self, notification: &Notification, text: &str) {
+        if is_part(notification.method()) {
+            return;
+        }
+        if let Some(mailbox) = self.of(notification.thread_id()) {
+            mailbox.raw_line(notification.method(), text);
+        }
     }
 
     pub(crate) fn deliver(&self, notification: &Notification) {

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::dispatch::PushCalls;
 use super::ground::Ground;
 use super::ids::{WorkspaceId, fresh_id};
 use super::office::AutoAnswer;
@@ -80,7 +81,10 @@ impl Ground {
         } else {
             Answer::ok(receipt(&method))
         };
-        answer.after = row.filter(|row| self.edition != Edition::Seed && self.comes_by_itself(row));
+        let call = self.push_call(from, to, &body);
+        answer.calls = call.map(|call| Box::new(PushCalls::Answer(call)));
+        let late = row.filter(|row| self.edition != Edition::Seed && self.comes_by_itself(row));
+        answer.after = late.map(String::into_boxed_str);
         Ok(answer)
     }
 

@@ -78,6 +78,8 @@ pub(super) struct Ground {
     pub(super) faults: Faults,
     pub(super) stream: EventStream,
     pub(super) database: bool,
+    /// Whether every call to an agent carries the secret.
+    pub(super) always_auth: bool,
     pub(super) limiter: Limiter,
     pub(super) seen: Vec<Seen>,
     pub(super) calls: u64,
@@ -107,6 +109,7 @@ impl Ground {
             faults: Faults::new(options.seed),
             stream: EventStream::On,
             database: true,
+            always_auth: false,
             limiter: Limiter::default(),
             seen: Vec::new(),
             calls: 0,

@@ -1,8 +1,7 @@
 //! The Molecule platform in a box: the side of it that an external agent daemon sees, in the two editions that were
 //! recorded and a third that was tried by hand, on loopback. It behaves; the recordings in `tests/golden/molecule`
 //! judge it and are never looked up here.
-//! Left out: `/ws` (the event stream carries the same hints), push-mode delivery but for what it leaves in the feed of a
-//! workspace that never registered, and calling tools over `/mcp`.
+//! Left out: `/ws` (the event stream carries the same hints) and calling tools over `/mcp`.
 
 mod a2a;
 mod actors;
@@ -10,6 +9,7 @@ mod answer;
 mod auth;
 mod commits;
 mod delegate;
+mod dispatch;
 mod events;
 mod faults;
 mod feed;

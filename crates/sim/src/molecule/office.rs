@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::dispatch::PushCall;
 use super::ids::{WorkspaceId, fresh_token};
 use super::options::Edition;
 use super::outside::SocialChannel;
@@ -82,6 +83,10 @@ pub(super) struct Office {
     pub(super) channels: Vec<SocialChannel>,
     /// Messages are pushed to it until it registers for the first time.
     pub(super) pushed_to: bool,
+    /// Where its agent is called.
+    pub(super) push_url: Option<String>,
+    /// Calls that broke.
+    pub(super) queue: Vec<PushCall>,
     status: Status,
 }
 
@@ -110,6 +115,8 @@ impl Office {
             register_failed: None,
             channels: Vec::new(),
             pushed_to: false,
+            push_url: None,
+            queue: Vec::new(),
             status: Status::AwaitingAgent,
         }
     }

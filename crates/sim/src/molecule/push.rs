@@ -11,7 +11,8 @@ use super::rows::Entry;
 use super::wire::Answer;
 use super::{MoleculePlatform, Workspace};
 
-const BUSY: &str = "workspace agent busy — request queued, will dispatch when capacity available";
+pub(super) const BUSY: &str =
+    "workspace agent busy — request queued, will dispatch when capacity available";
 
 impl MoleculePlatform {
     /// From now until it registers, messages to this workspace are pushed, as to one that was only just made.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::dispatch::PushCalls;
 use super::ground::Ground;
 use super::ids::WorkspaceId;
 use super::office::{Office, Status};
@@ -47,6 +48,7 @@ impl Ground {
             return Err(Answer::error(500, "registration failed"));
         };
         office.registered(self.edition, card, now);
+        office.push_url = (mode.unwrap_or("push") == "push").then(|| url.to_owned());
         let secret = office.secret.clone();
         self.poll_from_now_on(id);
         let mut came = json!({
@@ -77,7 +79,11 @@ impl Ground {
             // Grows when the platform wants a runtime to load its settings again, which no external one does.
             super::rows::put(&mut came, "generation", json!(0));
         }
-        Ok(Answer::ok(came))
+        let calls = PushCalls::Meanwhile(self.drain(id));
+        Ok(Answer {
+            calls: Some(Box::new(calls)),
+            ..Answer::ok(came)
+        })
     }
 
     pub(super) fn update_card(&mut self, call: &Call) -> Result<Answer, Answer> {

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::dispatch::{PushCalls, dispatch};
 use super::faults::{EventStream, FaultBody, MoleculeFault};
 use super::ground::{Shared, change};
 use super::limiter::{Standing, too_many};
@@ -194,7 +195,7 @@ impl Server {
 
     /// Answers a call, and waits until what it wrote is written.
     async fn take(&self, call: &Call) -> (Answer, Option<Standing>) {
-        let (answer, standing) = change(&self.ground, |ground| {
+        let (mut answer, standing) = change(&self.ground, |ground| {
             let standing = ground.count(call);
             let answer = match standing.filter(|standing| standing.over) {
                 Some(standing) => too_many(standing),
@@ -211,6 +212,21 @@ impl Server {
             tokio::select! {
                 _ = shown => {}
                 () = self.stop.cancelled() => {}
+            }
+        }
+        match answer.calls.take().map(|calls| *calls) {
+            None => {}
+            Some(PushCalls::Answer(call)) => {
+                answer = tokio::select! {
+                    answer = dispatch(&self.ground, call) => answer,
+                    () = self.stop.cancelled() => Answer::error(502, "stopping"),
+                };
+            }
+            Some(PushCalls::Meanwhile(calls)) => {
+                for call in calls {
+                    let ground = self.ground.clone();
+                    tokio::spawn(async move { dispatch(&ground, call).await });
+                }
             }
         }
         (answer, standing)

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
+use super::dispatch::PushCalls;
 use super::route::Place;
 
 /// One call.
@@ -57,7 +58,9 @@ pub(super) struct Answer {
     pub(super) retry_after: Option<u32>,
     pub(super) content: Content,
     /// A row that must be visible before the answer goes out.
-    pub(super) after: Option<String>,
+    pub(super) after: Option<Box<str>>,
+    /// Calls to an agent that follow.
+    pub(super) calls: Option<Box<PushCalls>>,
 }
 
 impl Default for Answer {
@@ -73,6 +76,7 @@ impl Answer {
             retry_after: None,
             content: Content::Json(body),
             after: None,
+            calls: None,
         }
     }
 
@@ -90,6 +94,7 @@ impl Answer {
             retry_after: None,
             content: Content::Empty,
             after: None,
+            calls: None,
         }
     }
 
@@ -100,6 +105,7 @@ impl Answer {
             retry_after: None,
             content: Content::Text("404 page not found".to_owned()),
             after: None,
+            calls: None,
         }
     }
 }

@@ -21,7 +21,7 @@ macro_rules! select {
     };
 }
 
-fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
+pub(super) fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
     let mut fields = Fields::of("conversation", row);
     Ok(Conversation {
         conversation_id: fields.id(ConversationId::new)?,

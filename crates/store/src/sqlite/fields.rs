@@ -7,6 +7,7 @@ use bridge_core::port::RowsError;
 use bridge_core::value::{Class, Failure, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::FromSql;
+use std::str::FromStr;
 
 /// The columns of one row, read from left to right.
 pub(super) struct Fields<'r, 's> {
@@ -59,24 +60,21 @@ impl<'r, 's> Fields<'r, 's> {
     }
 
     /// The next column as one of the words of a closed list.
-    pub(super) fn word<T>(&mut self, read: fn(&str) -> Option<T>) -> Result<T, RowsError> {
+    pub(super) fn word<T: FromStr>(&mut self) -> Result<T, RowsError> {
         let at = self.at;
         self.at += 1;
         let value = self.row.get_ref(at).map_err(|error| self.damaged(error))?;
         let word = value.as_str().map_err(|error| self.damaged(error))?;
-        read(word).ok_or_else(|| self.damaged(format!("unknown word {word:?} in column {at}")))
+        let unknown = |_| self.damaged(format!("unknown word {word:?} in column {at}"));
+        word.parse().map_err(unknown)
     }
 
     /// The same, where there may be none.
-    pub(super) fn maybe_word<T>(
-        &mut self,
-        read: fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, RowsError> {
+    pub(super) fn maybe_word<T: FromStr>(&mut self) -> Result<Option<T>, RowsError> {
         let Some(word) = self.next::<Option<String>>()? else {
             return Ok(None);
         };
-        let value = read(&word);
-        self.required(&format!("unknown word {word:?}"), value)
+        self.required(&format!("unknown word {word:?}"), word.parse().ok())
             .map(Some)
     }
 

@@ -5,14 +5,14 @@
 use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
-use bridge_core::value::{BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
+use bridge_core::value::{BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
     let mut fields = Fields::of("incarnation", row);
     Ok(Incarnation {
         incarnation_id: fields.id(IncarnationId::new)?,
-        transport: fields.word(Transport::from_word)?,
+        transport: fields.word()?,
         keeper: ProcessStamp {
             pid: fields.next()?,
             start_ticks: fields.next::<i64>()?.cast_unsigned(),
@@ -62,4 +62,9 @@ pub(super) fn end(conn: &Connection, id: &IncarnationId, at: Timestamp) -> Resul
         params![id.as_str(), at.0],
         || format!("end of incarnation {id}"),
     )
+}
+
+pub(super) fn forget(conn: &Connection, before: Timestamp) -> Result<(), RowsError> {
+    let delete = "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1";
+    sql::run(conn, delete, [before.0])
 }

@@ -8,7 +8,7 @@ use super::{attached, sql, sums, task};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
-    NextInput, Round, SenderKind, Seq, StateName, Tier, Timestamp, TurnId,
+    Round, Seq, StateName, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, ToSql, params};
 
@@ -60,9 +60,9 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
         seq: fields.next().map(Seq)?,
         channel: fields.id(ChannelId::new)?,
         external_id: fields.id(ExternalId::new)?,
-        kind: fields.word(SenderKind::from_word)?,
+        kind: fields.word()?,
         sender: fields.next()?,
-        tier: fields.word(Tier::from_word)?,
+        tier: fields.word()?,
         body: fields.text()?,
         attachments: attached::read(&mut fields)?,
         said_at: fields.time()?,
@@ -75,7 +75,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
             spent: fields.next()?,
             continues: fields.next()?,
             suspect: fields.next()?,
-            input: fields.word(input_from_word)?,
+            input: fields.word()?,
             stop: fields.next()?,
             failure: fields.maybe_failure()?,
             updated_at: fields.time()?,
@@ -83,8 +83,12 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
     })
 }
 
+pub(super) fn read_id(row: &Row<'_>) -> Result<MessageId, RowsError> {
+    Fields::of("message", row).id(MessageId::new)
+}
+
 fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
-    let name = fields.word(StateName::from_word)?;
+    let name = fields.word()?;
     let turn_id = fields.maybe_id(TurnId::new)?;
     let reason: Option<String> = fields.next()?;
     let leader = fields.maybe_id(MessageId::new)?;
@@ -131,19 +135,6 @@ fn read_hold(
     };
     let failure = fields.required("it is held without a reason", failure)?;
     Ok(Some(Hold { until, failure }))
-}
-
-fn input_word(input: NextInput) -> &'static str {
-    match input {
-        NextInput::Message => "message",
-        NextInput::Continue => "continue",
-    }
-}
-
-fn input_from_word(word: &str) -> Option<NextInput> {
-    [NextInput::Message, NextInput::Continue]
-        .into_iter()
-        .find(|input| input_word(*input) == word)
 }
 
 /// The columns of a life that depend on its state.
@@ -196,7 +187,7 @@ fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSq
         hold,
     } = state_columns(&life.state);
     let (hold_class, hold_class_until, hold_reason) = failure_columns(hold);
-    let input = input_word(life.input);
+    let input = life.input.as_str();
     let (class, class_until, class_reason) = failure_columns(life.failure.as_ref());
     let life: [&dyn ToSql; 18] = [
         &state,
@@ -219,10 +210,6 @@ fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSq
         &life.updated_at.0,
     ];
     then(&[first, &life].concat())
-}
-
-pub(super) fn by_id(conn: &Connection, id: &MessageId) -> Result<Option<Message>, RowsError> {
-    sql::one(conn, BY_ID, [id.as_str()], read)
 }
 
 pub(super) fn by_external(
@@ -339,5 +326,30 @@ pub(super) fn tail(
         "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND queue IS NULL",
         params![id.as_str(), seq.0, at.0],
         || format!("place of message {id}"),
+    )
+}
+
+/// Deletes the dependent rows of a message, children before parents.
+const OF_MESSAGE: [&str; 7] = [
+    "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
+    "DELETE FROM reply WHERE message_id = ?1",
+    "DELETE FROM event WHERE message_id = ?1",
+    "DELETE FROM request WHERE message_id = ?1",
+    "DELETE FROM answer WHERE message_id = ?1",
+    "DELETE FROM turn WHERE message_id = ?1",
+    "DELETE FROM message_text WHERE row = (SELECT row FROM message WHERE message_id = ?1)",
+];
+
+/// Deletes a finished message; the core decides which one may go.
+pub(super) fn forget(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
+    task::forget(conn, id)?;
+    for statement in OF_MESSAGE {
+        sql::run(conn, statement, [id.as_str()])?;
+    }
+    sql::write(
+        conn,
+        "DELETE FROM message WHERE message_id = ?1 AND state = ?2 AND queue IS NULL",
+        [id.as_str(), from.as_str()],
+        || format!("forgetting message {id}"),
     )
 }

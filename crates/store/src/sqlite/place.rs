@@ -7,8 +7,9 @@
 use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
-use bridge_core::value::{MessageState, StateName};
+use bridge_core::value::{MessageState, StateName, UnknownWord};
 use rusqlite::{Connection, Row};
+use std::str::FromStr;
 
 /// Value of the column; a finished message has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +39,21 @@ impl QueuePlace {
             Self::Out => "outbox",
         }
     }
+}
 
-    fn from_word(word: &str) -> Option<Self> {
-        [
-            Self::Ready,
-            Self::Held,
-            Self::Behind,
-            Self::Flight,
-            Self::Kept,
-            Self::Out,
-        ]
-        .into_iter()
-        .find(|place| place.as_str() == word)
+impl FromStr for QueuePlace {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        Ok(match word {
+            "ready" => Self::Ready,
+            "held" => Self::Held,
+            "queued" => Self::Behind,
+            "in_flight" => Self::Flight,
+            "blocking" => Self::Kept,
+            "outbox" => Self::Out,
+            _ => return Err(UnknownWord),
+        })
     }
 }
 
@@ -156,7 +160,7 @@ pub(super) fn neighbours(
 
 fn read(row: &Row<'_>) -> Result<(QueuePlace, QueueEntry), RowsError> {
     let mut fields = Fields::of("place", row);
-    let place = fields.word(QueuePlace::from_word)?;
+    let place = fields.word()?;
     let seq = fields.next()?;
     let row = fields.next()?;
     Ok((place, QueueEntry { row, seq }))

@@ -5,15 +5,14 @@
 
 use super::fields::Fields;
 use super::message::{read, select_message};
-use super::{conversation, sql, task};
+use super::{conversation, request, sql, task};
 use crate::page;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount, Workplace,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, RowsError, StateCount, Workplace,
 };
 use bridge_core::value::{
-    ChannelId, ConversationId, Message, MessageId, Round, Sandbox, SenderKind, Seq, StateName,
-    Tier, Timestamp,
+    ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -136,7 +135,7 @@ pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY 
      ORDER BY updated_at, message_id LIMIT ?3";
 
 /// One arm per finished state: each is the end of an index.
-const NEWEST_TIME: &str = "SELECT max(at) FROM (\
+pub(super) const NEWEST_TIME: &str = "SELECT max(at) FROM (\
      SELECT max(updated_at) AS at FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'done' \
      UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'dead' \
      UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'cancelled' \
@@ -158,10 +157,6 @@ pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEX
      WHERE queue IN ('ready', 'held', 'queued', 'in_flight', 'blocking') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
-pub(super) const MESSAGES_OF: &str = select_message!(
-    "JOIN message_text USING (row) WHERE conversation_id = ?1 ORDER BY seq DESC LIMIT ?2"
-);
-
 pub(super) const UNANSWERED_OF: &str = select_message!(
     "INDEXED BY message_queue JOIN message_text USING (row) \
      WHERE queue IN ('ready', 'held', 'queued', 'in_flight', 'blocking') \
@@ -176,12 +171,12 @@ pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
      ORDER BY message_id LIMIT ?4"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
+pub(super) const OF_AGENT: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC, row DESC LIMIT ?3";
 
 /// By place in the conversation: what others said elsewhere is not looked at.
-pub(super) const HEARD_IN_TALK: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
+pub(super) const OF_AGENT_IN: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message \
      WHERE conversation_id = ?1 AND kind = 'agent' AND sender = ?2 ORDER BY seq DESC LIMIT ?3";
 
@@ -194,12 +189,13 @@ const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_fin
      UNION ALL SELECT state, count(*) FROM message INDEXED BY message_open \
      WHERE queue IS NOT NULL GROUP BY state";
 
-const NEWEST: &str = select_message!("JOIN message_text USING (row) ORDER BY row DESC LIMIT ?1");
+pub(super) const NEWEST: &str =
+    select_message!("JOIN message_text USING (row) ORDER BY row DESC LIMIT ?1");
 
 pub(super) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
 
 /// Walks the whole index of ids, newest first, and nothing else.
-const BY_END: &str = "SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
+pub(super) const BY_END: &str = "SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
      WHERE substr(message_id, -length(?1)) = ?1 ORDER BY message_id DESC LIMIT ?2";
 
 /// Walks back from the newest row.
@@ -209,6 +205,49 @@ const NEWEST_OF_SENDER: &str = "SELECT message_id FROM message \
 
 pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
+
+pub(super) const OLDER: &str = select_message!(
+    "JOIN message_text USING (row) \
+     WHERE row < (SELECT row FROM message WHERE message_id = ?1) ORDER BY row DESC LIMIT ?2"
+);
+
+pub(super) const OF_CONVERSATION: &str = select_message!(
+    "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq < ?2 \
+     ORDER BY seq DESC LIMIT ?3"
+);
+
+pub(super) const OF_CONVERSATION_FROM: &str = select_message!(
+    "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq > ?2 \
+     ORDER BY seq LIMIT ?3"
+);
+
+/// What has something new. Those in flight are always among them: what Codex asks them changes without them.
+pub(super) const CHANGED: &str = "SELECT message_id FROM message INDEXED BY message_open \
+         WHERE queue IS NOT NULL AND (updated_at >= ?1 OR queue = 'in_flight' OR state = 'unclear') \
+     UNION SELECT message_id FROM message INDEXED BY message_finished \
+         WHERE queue IS NULL AND state = 'done' AND updated_at >= ?1 \
+     UNION SELECT message_id FROM message INDEXED BY message_finished \
+         WHERE queue IS NULL AND state = 'dead' AND updated_at >= ?1 \
+     UNION SELECT message_id FROM message INDEXED BY message_finished \
+         WHERE queue IS NULL AND state = 'cancelled' AND updated_at >= ?1 \
+     UNION SELECT message_id FROM event INDEXED BY event_at WHERE at >= ?1 \
+     ORDER BY message_id LIMIT ?2";
+
+const ANSWERED: &str = "SELECT count(*) FROM message INDEXED BY message_finished \
+     WHERE queue IS NULL AND state = 'done' AND updated_at >= ?1";
+
+const OLDEST: &str = "SELECT min(received_at) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND queue <> 'outbox'";
+
+const SUSPECTS: &str = "SELECT count(*) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND queue <> 'outbox' AND suspect = 1";
+
+const OPERATOR: &str = "SELECT count(*) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND state = 'received' AND hold_class = 'config'";
+
+/// A first send that is under way is no retry.
+const RETRIED: &str = "SELECT count(*) FROM reply INDEXED BY reply_lane \
+     WHERE state IN ('queued', 'sending') AND tries > (CASE state WHEN 'sending' THEN 1 ELSE 0 END)";
 
 /// Held messages are looked at only when one of them is due.
 pub(super) fn heads(
@@ -295,21 +334,15 @@ fn json_of_senders(senders: &[(ChannelId, String)]) -> String {
 }
 
 /// A JSON array of texts.
-fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<serde_json::Value>().to_string()
 }
 
-fn next_held(conn: &Connection, after: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+pub(super) fn next_held(
+    conn: &Connection,
+    after: Timestamp,
+) -> Result<Option<Timestamp>, RowsError> {
     Ok(sql::number(conn, NEXT_HELD, [after.0])?.map(Timestamp))
-}
-
-pub(super) fn next_due(conn: &Connection, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
-    let parked = sql::number(conn, NEXT_PARKED, [now.0])?.map(Timestamp);
-    Ok(next_held(conn, now)?.into_iter().chain(parked).min())
-}
-
-pub(super) fn overdue(conn: &Connection, now: Timestamp) -> Result<Option<Message>, RowsError> {
-    sql::one(conn, OVERDUE, [now.0], read)
 }
 
 pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
@@ -323,8 +356,8 @@ pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Fligh
         let flight = read_flight(&mut fields)?;
         let at = Workplace {
             workdir: fields.next()?,
-            tier: fields.word(Tier::from_word)?,
-            given: fields.maybe_word(Sandbox::from_word)?,
+            tier: fields.word()?,
+            given: fields.maybe_word()?,
         };
         Ok(Flight {
             at: Some(at),
@@ -341,24 +374,13 @@ fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
     Ok(Flight {
         channel: fields.id(ChannelId::new)?,
         sender: fields.next()?,
-        tier: fields.word(Tier::from_word)?,
-        kind: fields.word(SenderKind::from_word)?,
+        tier: fields.word()?,
+        kind: fields.word()?,
         turns: fields.next()?,
         waiting: fields.next()?,
         suspects: fields.next()?,
         at: None,
     })
-}
-
-pub(super) fn in_flight_of(
-    conn: &Connection,
-    id: &ConversationId,
-) -> Result<Option<Message>, RowsError> {
-    sql::one(conn, IN_FLIGHT_OF, [id.as_str()], read)
-}
-
-pub(super) fn followers(conn: &Connection, leader: &MessageId) -> Result<Vec<Message>, RowsError> {
-    sql::many(conn, FOLLOWERS, [leader.as_str()], read)
 }
 
 pub(super) fn round(conn: &Connection) -> Result<Round, RowsError> {
@@ -369,14 +391,6 @@ pub(super) fn round(conn: &Connection) -> Result<Round, RowsError> {
 pub(super) fn set_round(conn: &Connection, round: Round) -> Result<(), RowsError> {
     let set = "UPDATE instance SET round = ?1";
     sql::write(conn, set, [round.0], || "round of service".to_owned())
-}
-
-pub(super) fn last_round(
-    conn: &Connection,
-    channel: &ChannelId,
-    sender: &str,
-) -> Result<Option<Round>, RowsError> {
-    Ok(sql::number(conn, LAST_ROUND, [channel.as_str(), sender])?.map(Round))
 }
 
 pub(super) fn in_state(
@@ -403,22 +417,6 @@ pub(super) fn in_state(
     sql::many(conn, query, (state.as_str(), before, page(limit)), read)
 }
 
-pub(super) fn forgettable(
-    conn: &Connection,
-    state: StateName,
-    before: Timestamp,
-    limit: u32,
-) -> Result<Vec<MessageId>, RowsError> {
-    let params = (state.as_str(), before.0, page(limit));
-    sql::many(conn, FORGETTABLE, params, |row| {
-        Fields::of("message", row).id(MessageId::new)
-    })
-}
-
-pub(super) fn newest_time(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
-    Ok(sql::number(conn, NEWEST_TIME, [])?.map(Timestamp))
-}
-
 pub(super) fn exchanges(
     conn: &Connection,
     id: &ConversationId,
@@ -438,49 +436,6 @@ pub(super) fn exchanges(
     Ok(newest)
 }
 
-pub(super) fn backlog(conn: &Connection) -> Result<u32, RowsError> {
-    count(conn, BACKLOG)
-}
-
-fn count(conn: &Connection, query: &str) -> Result<u32, RowsError> {
-    let count = sql::number(conn, query, [])?.unwrap_or(0);
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
-pub(super) fn unfinished(
-    conn: &Connection,
-    after: Option<&MessageId>,
-    limit: u32,
-) -> Result<Vec<Message>, RowsError> {
-    let after = after.map_or("", MessageId::as_str);
-    sql::many(conn, UNFINISHED, (after, page(limit)), read)
-}
-
-pub(super) fn newest(conn: &Connection, limit: u32) -> Result<Vec<Message>, RowsError> {
-    sql::many(conn, NEWEST, [page(limit)], read)
-}
-
-pub(super) fn ids_by_prefix(
-    conn: &Connection,
-    prefix: &str,
-    limit: u32,
-) -> Result<Vec<MessageId>, RowsError> {
-    let end = format!("{prefix}{}", char::MAX);
-    sql::many(conn, BY_PREFIX, (prefix, end, page(limit)), |row| {
-        Fields::of("message", row).id(MessageId::new)
-    })
-}
-
-pub(super) fn ids_by_end(
-    conn: &Connection,
-    end: &str,
-    limit: u32,
-) -> Result<Vec<MessageId>, RowsError> {
-    sql::many(conn, BY_END, (end, page(limit)), |row| {
-        Fields::of("message", row).id(MessageId::new)
-    })
-}
-
 pub(super) fn newest_of_sender(
     conn: &Connection,
     sender: &str,
@@ -488,101 +443,37 @@ pub(super) fn newest_of_sender(
 ) -> Result<Option<MessageId>, RowsError> {
     let channels = json(channels.iter().map(ChannelId::as_str));
     let of = (sender, channels, LOOKED_BACK_MAX);
-    sql::one(conn, NEWEST_OF_SENDER, of, |row| {
-        Fields::of("message", row).id(MessageId::new)
-    })
+    sql::one(conn, NEWEST_OF_SENDER, of, super::message::read_id)
 }
 
-pub(super) fn last_seq(conn: &Connection, id: &ConversationId) -> Result<Option<Seq>, RowsError> {
-    Ok(sql::number(conn, LAST_SEQ, [id.as_str()])?.map(Seq))
-}
-
-pub(super) fn unanswered_before(
-    conn: &Connection,
-    id: &ConversationId,
-    seq: Seq,
-) -> Result<Option<MessageId>, RowsError> {
-    sql::one(conn, UNANSWERED_BEFORE, (id.as_str(), seq.0), |row| {
-        Fields::of("message", row).id(MessageId::new)
-    })
-}
-
-pub(super) fn unanswered_of(
-    conn: &Connection,
-    id: &ConversationId,
-    limit: u32,
-) -> Result<Vec<Message>, RowsError> {
-    sql::many(conn, UNANSWERED_OF, (id.as_str(), page(limit)), read)
-}
-
-pub(super) fn unanswered_of_sender(
-    conn: &Connection,
-    sender: &str,
-    channels: &[ChannelId],
-    after: Option<&MessageId>,
-    limit: u32,
-) -> Result<Vec<Message>, RowsError> {
-    let channels = json(channels.iter().map(ChannelId::as_str));
-    let after = after.map_or("", MessageId::as_str);
-    let of = (sender, channels, after, page(limit));
-    sql::many(conn, UNANSWERED_OF_SENDER, of, read)
-}
-
-pub(super) fn messages_of(
-    conn: &Connection,
-    id: &ConversationId,
-    limit: u32,
-) -> Result<Vec<Message>, RowsError> {
-    sql::many(conn, MESSAGES_OF, (id.as_str(), page(limit)), read)
-}
-
-pub(super) fn heard_of_agent(
-    conn: &Connection,
-    channel: &ChannelId,
-    sender: &str,
-    limit: u32,
-) -> Result<Vec<Heard>, RowsError> {
-    let of = (channel.as_str(), sender, page(limit));
-    sql::many(conn, HEARD_OF_AGENT, of, heard)
-}
-
-pub(super) fn heard_in_talk(
-    conn: &Connection,
-    id: &ConversationId,
-    sender: &str,
-    limit: u32,
-) -> Result<Vec<Heard>, RowsError> {
-    let of = (id.as_str(), sender, page(limit));
-    sql::many(conn, HEARD_IN_TALK, of, heard)
-}
-
-fn heard(row: &Row<'_>) -> Result<Heard, RowsError> {
-    let mut fields = Fields::of("agent heard at", row);
-    Ok(Heard {
+pub(super) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsError> {
+    let mut fields = Fields::of("message of an agent at", row);
+    Ok(AgentMessage {
         said_at: fields.time()?,
         waited: fields.next()?,
         stopped: fields.next()?,
     })
 }
 
-pub(super) fn said_nth_newest(
-    conn: &Connection,
-    channel: &ChannelId,
-    sender: &str,
-    nth: u32,
-) -> Result<Option<Timestamp>, RowsError> {
-    let of = (channel.as_str(), sender, nth.saturating_sub(1));
-    Ok(sql::number(conn, SAID_NTH_NEWEST, of)?.map(Timestamp))
-}
-
 pub(super) fn counts(conn: &Connection) -> Result<Vec<StateCount>, RowsError> {
     let mut counts = sql::many(conn, COUNTS, [], |row| {
         let mut fields = Fields::of("messages in state", row);
         Ok(StateCount {
-            state: fields.word(StateName::from_word)?,
+            state: fields.word()?,
             count: u64::from(fields.next::<u32>()?),
         })
     })?;
     counts.sort_by_key(|count| count.state);
     Ok(counts)
+}
+
+pub(super) fn figures(conn: &Connection, since: Timestamp) -> Result<Figures, RowsError> {
+    Ok(Figures {
+        answered: sql::count(conn, ANSWERED, [since.0])?,
+        oldest_unanswered: sql::number(conn, OLDEST, [])?.map(Timestamp),
+        suspects: sql::count(conn, SUSPECTS, [])?,
+        operator: sql::count(conn, OPERATOR, [])?,
+        replies_retried: sql::count(conn, RETRIED, [])?,
+        requests_waiting: sql::count(conn, request::WAITING, [])?,
+    })
 }

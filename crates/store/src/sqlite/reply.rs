@@ -7,8 +7,8 @@ use super::{attached, sql, sums};
 use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyKind, ReplyState, ReplyStateName,
-    SenderKind, Seq, Timestamp, Twin,
+    ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyState, ReplyStateName, SenderKind,
+    Seq, Timestamp, Twin,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -40,7 +40,7 @@ pub(super) const TWINS: &str = "SELECT reply_key, first_try_at, reply.sent_at \
      WHERE reply.sent_at >= ?4 AND body_sum = ?3 AND channel = ?1 AND message.kind = ?2 \
      AND reply_text.body = ?5 ORDER BY reply.sent_at, reply_key LIMIT ?6";
 
-fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
+pub(super) fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
     let mut fields = Fields::of("reply to", row);
     Ok(Reply {
         message_id: fields.id(MessageId::new)?,
@@ -48,7 +48,7 @@ fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
         conversation_id: fields.id(ConversationId::new)?,
         seq: fields.next().map(Seq)?,
         key: fields.id(ReplyKey::new)?,
-        kind: fields.word(ReplyKind::from_word)?,
+        kind: fields.word()?,
         body: fields.text()?,
         attachments: attached::read(&mut fields)?,
         state: read_state(&mut fields)?,
@@ -59,7 +59,7 @@ fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
 }
 
 fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
-    let name = fields.word(ReplyStateName::from_word)?;
+    let name = fields.word()?;
     let not_before = fields.maybe_time()?;
     let receipt = fields.next()?;
     let sent_at = fields.maybe_time()?;
@@ -106,17 +106,6 @@ fn state_columns(state: &ReplyState) -> ReplyColumns<'_> {
     }
 }
 
-pub(super) fn of_message(
-    conn: &Connection,
-    message_id: &MessageId,
-) -> Result<Vec<Reply>, RowsError> {
-    sql::many(conn, OF_MESSAGE, [message_id.as_str()], read)
-}
-
-pub(super) fn next(conn: &Connection, id: &ConversationId) -> Result<Option<Reply>, RowsError> {
-    sql::one(conn, NEXT, [id.as_str()], read)
-}
-
 pub(super) fn twins(
     conn: &Connection,
     channel: &ChannelId,
@@ -141,17 +130,6 @@ pub(super) fn twins(
             first_try_at: fields.time()?,
             sent_at: fields.time()?,
         })
-    })
-}
-
-pub(super) fn lanes(
-    conn: &Connection,
-    after: Option<&ConversationId>,
-    limit: u32,
-) -> Result<Vec<ConversationId>, RowsError> {
-    let after = after.map_or("", ConversationId::as_str);
-    sql::many(conn, LANES, (after, page(limit)), |row| {
-        Fields::of("lane", row).id(ConversationId::new)
     })
 }
 

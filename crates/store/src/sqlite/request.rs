@@ -6,16 +6,14 @@ use super::fields::Fields;
 use super::seal::{self, SealContext};
 use super::{sql, task};
 use crate::key::{LedgerKey, Unreadable};
-use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
-    Actor, ConversationId, DecidedBy, Deciders, EffectDigest, IncarnationId, ItemId, MessageId,
-    Request, RequestDecision, RequestId, RequestKind, RequestState, RequestStateName,
-    RequestVerdict, Timestamp, Wants,
+    Actor, DecidedBy, EffectDigest, IncarnationId, ItemId, MessageId, Request, RequestId,
+    RequestState, RequestStateName, RequestVerdict,
 };
 use rusqlite::{Connection, Params, Row, params};
 
-/// Stands for answers that can't be decrypted. It is no JSON, so that Codex is told nothing and the question is asked
+/// Stands for answers that can't be decrypted. It is no JSON, so that Codex gets nothing and the question is asked
 /// again; without any answers an approval could mean more than was approved.
 const UNREADABLE: &str = "(these answers were encrypted with another key)";
 
@@ -23,15 +21,82 @@ const UNREADABLE: &str = "(these answers were encrypted with another key)";
 const BRIDGE: &str = "";
 
 macro_rules! select {
-    ($tail:literal) => {
+    ($($tail:tt)+) => {
         concat!(
             "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
              shown, digest, payload, answer_kind, secret_answer, deciders, state, decision, answers, decided_by, via, \
              decided_at, reason, created_at, deadline, reminded, redelivered FROM request ",
-            $tail
+            $($tail)+
         )
     };
 }
+
+/// Waits, or may still be used. An index over these is `request_waiting`.
+macro_rules! live {
+    () => {
+        "(state = 'open' OR state = 'orphaned' OR state = 'granted')"
+    };
+}
+
+pub(super) const BY_ID: &str = select!("WHERE request_id = ?1");
+
+pub(super) const OF_MESSAGE: &str = select!("WHERE message_id = ?1 ORDER BY row");
+
+pub(super) const NAMED: &str =
+    select!("WHERE message_id = ?1 AND incarnation = ?2 AND rpc_id = ?3 ORDER BY row");
+
+pub(super) const LIVE: &str = select!("WHERE message_id = ?1 AND ", live!(), " ORDER BY row");
+
+/// Few requests live at a time, so their index is looked through.
+pub(super) const BY_CODE: &str = select!(
+    "INDEXED BY request_waiting WHERE ",
+    live!(),
+    " AND state <> 'granted' AND substr(request_id, 1, length(?2)) = ?2 \
+     AND (SELECT conversation_id FROM message WHERE message.message_id = request.message_id) = ?1 \
+     ORDER BY row"
+);
+
+pub(super) const NEWEST_WAITING: &str = select!(
+    "INDEXED BY request_waiting WHERE ",
+    live!(),
+    " AND state <> 'granted' AND (?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1)) \
+     ORDER BY row DESC LIMIT ?2"
+);
+
+pub(super) const NEWEST: &str = select!(
+    "WHERE ?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1) \
+     ORDER BY row DESC LIMIT ?2"
+);
+
+pub(super) const OVERDUE: &str = select!(
+    "INDEXED BY request_waiting WHERE ",
+    live!(),
+    " AND deadline <= ?1 ORDER BY deadline, request_id LIMIT 1"
+);
+
+pub(super) const NEXT_DEADLINE: &str = concat!(
+    "SELECT min(deadline) FROM request INDEXED BY request_waiting WHERE ",
+    live!()
+);
+
+pub(super) const UNREMINDED: &str = select!(
+    "INDEXED BY request_waiting WHERE ",
+    live!(),
+    " AND state = 'open' AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT 1"
+);
+
+pub(super) const NEXT_UNREMINDED: &str = concat!(
+    "SELECT min(created_at) FROM request INDEXED BY request_waiting WHERE ",
+    live!(),
+    " AND state = 'open' AND reminded = 0"
+);
+
+/// Requests that wait for a decision.
+pub(super) const WAITING: &str = concat!(
+    "SELECT count(*) FROM request INDEXED BY request_waiting WHERE ",
+    live!(),
+    " AND state <> 'granted'"
+);
 
 fn read(row: &Row<'_>) -> Result<Request, RowsError> {
     let mut fields = Fields::of("request", row);
@@ -43,14 +108,14 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         rpc_id: fields.next()?,
         item_id: fields.maybe_id(ItemId::new)?,
         method: fields.next()?,
-        kind: fields.word(|word| Some(RequestKind::from_word(word)))?,
+        kind: fields.word()?,
         headline: fields.next()?,
         shown: fields.next()?,
         digest: EffectDigest::stored(fields.next::<String>()?),
         payload: fields.next()?,
-        wants: fields.word(Wants::from_word)?,
+        wants: fields.word()?,
         secret_answer: fields.next()?,
-        deciders: fields.word(Deciders::from_word)?,
+        deciders: fields.word()?,
         state: read_state(&mut fields)?,
         created_at: fields.time()?,
         deadline: fields.time()?,
@@ -68,7 +133,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
     let at = fields.maybe_time()?;
     let why: Option<String> = fields.next()?;
     let verdict = |fields: &mut Fields<'_, '_>| {
-        let decision = decision.as_deref().and_then(RequestDecision::from_word);
+        let decision = decision.and_then(|word| word.parse().ok());
         Ok(RequestVerdict {
             decision: fields.required("its decision can't be read", decision)?,
             answers,
@@ -107,7 +172,7 @@ fn opened(key: &LedgerKey, id: &RequestId, state: RequestState) -> RequestState 
     }
 }
 
-fn many(
+pub(super) fn many(
     conn: &Connection,
     key: &LedgerKey,
     query: &str,
@@ -122,7 +187,7 @@ fn many(
 }
 
 /// Of a query that gives one at most.
-fn one(
+pub(super) fn one(
     conn: &Connection,
     key: &LedgerKey,
     query: &str,
@@ -194,23 +259,6 @@ impl<'s> RequestColumns<'s> {
             },
         })
     }
-}
-
-pub(super) fn by_id(
-    conn: &Connection,
-    key: &LedgerKey,
-    id: &RequestId,
-) -> Result<Option<Request>, RowsError> {
-    one(conn, key, select!("WHERE request_id = ?1"), [id.as_str()])
-}
-
-pub(super) fn of_message(
-    conn: &Connection,
-    key: &LedgerKey,
-    message_id: &MessageId,
-) -> Result<Vec<Request>, RowsError> {
-    let query = select!("WHERE message_id = ?1 ORDER BY row");
-    many(conn, key, query, [message_id.as_str()])
 }
 
 pub(super) fn standings(
@@ -286,127 +334,11 @@ pub(super) fn insert(
     task::touch(conn, &request.message_id, request.created_at)
 }
 
-pub(super) fn named(
-    conn: &Connection,
-    key: &LedgerKey,
-    message_id: &MessageId,
-    incarnation: &IncarnationId,
-    rpc_id: &str,
-) -> Result<Vec<Request>, RowsError> {
-    let query = select!("WHERE message_id = ?1 AND incarnation = ?2 AND rpc_id = ?3 ORDER BY row");
-    let params = (message_id.as_str(), incarnation.as_str(), rpc_id);
-    many(conn, key, query, params)
-}
-
-pub(super) fn live(
-    conn: &Connection,
-    key: &LedgerKey,
-    message_id: &MessageId,
-) -> Result<Vec<Request>, RowsError> {
-    let query = select!(
-        "WHERE message_id = ?1 AND (state = 'open' OR state = 'orphaned' OR state = 'granted') ORDER BY row"
-    );
-    many(conn, key, query, [message_id.as_str()])
-}
-
 pub(super) fn asked(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
     let query = "SELECT count(*) FROM request WHERE message_id = ?1";
-    let count = sql::number(conn, query, [message_id.as_str()])?.unwrap_or(0);
+    let count = sql::count(conn, query, [message_id.as_str()])?;
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
-
-/// Few requests live at a time, so their index is looked through.
-pub(super) fn by_code(
-    conn: &Connection,
-    key: &LedgerKey,
-    id: &ConversationId,
-    code: &str,
-) -> Result<Vec<Request>, RowsError> {
-    let query = select!(
-        "INDEXED BY request_waiting \
-         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted' \
-         AND substr(request_id, 1, length(?2)) = ?2 \
-         AND (SELECT conversation_id FROM message WHERE message.message_id = request.message_id) = ?1 \
-         ORDER BY row"
-    );
-    many(conn, key, query, (id.as_str(), code))
-}
-
-pub(super) fn newest(
-    conn: &Connection,
-    key: &LedgerKey,
-    waiting: bool,
-    before: Option<&RequestId>,
-    limit: u32,
-) -> Result<Vec<Request>, RowsError> {
-    let before = before.map_or("", RequestId::as_str);
-    let params = (before, page(limit));
-    if waiting {
-        many(
-            conn,
-            key,
-            select!(
-                "INDEXED BY request_waiting \
-                 WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted' \
-                 AND (?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1)) \
-                 ORDER BY row DESC LIMIT ?2"
-            ),
-            params,
-        )
-    } else {
-        many(
-            conn,
-            key,
-            select!(
-                "WHERE ?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1) \
-                 ORDER BY row DESC LIMIT ?2"
-            ),
-            params,
-        )
-    }
-}
-
-pub(super) fn overdue(
-    conn: &Connection,
-    key: &LedgerKey,
-    now: Timestamp,
-) -> Result<Option<Request>, RowsError> {
-    let query = select!(
-        "INDEXED BY request_waiting \
-         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND deadline <= ?1 \
-         ORDER BY deadline, request_id LIMIT 1"
-    );
-    one(conn, key, query, [now.0])
-}
-
-pub(super) fn next_deadline(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
-    let query = "SELECT min(deadline) FROM request INDEXED BY request_waiting \
-         WHERE state = 'open' OR state = 'orphaned' OR state = 'granted'";
-    Ok(sql::number(conn, query, [])?.map(Timestamp))
-}
-
-pub(super) fn unreminded(
-    conn: &Connection,
-    key: &LedgerKey,
-    asked_by: Timestamp,
-) -> Result<Option<Request>, RowsError> {
-    let query = select!(
-        "INDEXED BY request_waiting \
-         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state = 'open' \
-         AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT 1"
-    );
-    one(conn, key, query, [asked_by.0])
-}
-
-pub(super) fn next_unreminded(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
-    let query = "SELECT min(created_at) FROM request INDEXED BY request_waiting \
-         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state = 'open' AND reminded = 0";
-    Ok(sql::number(conn, query, [])?.map(Timestamp))
-}
-
-/// Requests that wait for a decision.
-pub(super) const WAITING: &str = "SELECT count(*) FROM request INDEXED BY request_waiting \
-     WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted'";
 
 pub(super) fn moved(
     conn: &Connection,

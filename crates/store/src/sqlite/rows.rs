@@ -1,16 +1,18 @@
-//! One open transaction as the core sees it: passes every read and every change to its table.
+//! One open transaction as the core sees it: runs the statement of a table for every read and every change.
 //!
-//! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
+//! No SQL here: statements and the mapping of columns are in the tables' files. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
+use super::fields::Fields;
 use super::{
-    attached, audit, budget, conversation, forget, incarnation, message, pages, queue, reply,
-    request, sql, subscription, task, token, turn,
+    attached, audit, budget, conversation, incarnation, message, queue, reply, request, sql,
+    subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
+use crate::page;
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, Standing,
-    StateCount, TaskQuery,
+    AgentMessage, Change, Exchange, Figures, Flight, Head, HeadFilter, OldRecords, Read, Rows,
+    RowsError, Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
@@ -132,8 +134,8 @@ impl Rows for SqliteRows<'_> {
                 at,
             } => message::tail(conn, message_id, *seq, *at),
             Change::Round(round) => queue::set_round(conn, *round),
-            Change::Forget { message_id, from } => forget::message(conn, message_id, *from),
-            Change::ForgetRecords(old) => forget::records(conn, key, *old),
+            Change::Forget { message_id, from } => message::forget(conn, message_id, *from),
+            Change::ForgetRecords(old) => forget_records(conn, key, *old),
             Change::Stored(stored) => budget::add_stored(conn, stored),
             Change::Audit(entry) => audit::insert(conn, key, entry),
             Change::NewToken(token) => token::insert(conn, token),
@@ -187,9 +189,20 @@ impl Rows for SqliteRows<'_> {
     }
 }
 
+fn forget_records(conn: &Connection, key: &LedgerKey, old: OldRecords) -> Result<(), RowsError> {
+    incarnation::forget(conn, old.incarnations)?;
+    budget::forget_stored(conn, old.stored)?;
+    audit::forget(conn, key, old.audit)
+}
+
 impl Read for SqliteRows<'_> {
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError> {
-        message::by_id(self.conn, message_id)
+        sql::one(
+            self.conn,
+            message::BY_ID,
+            [message_id.as_str()],
+            message::read,
+        )
     }
 
     fn message_by_external(
@@ -201,11 +214,22 @@ impl Read for SqliteRows<'_> {
     }
 
     fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
-        queue::ids_by_prefix(self.conn, prefix, limit)
+        let end = format!("{prefix}{}", char::MAX);
+        sql::many(
+            self.conn,
+            queue::BY_PREFIX,
+            (prefix, end, page(limit)),
+            message::read_id,
+        )
     }
 
     fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
-        queue::ids_by_end(self.conn, end, limit)
+        sql::many(
+            self.conn,
+            queue::BY_END,
+            (end, page(limit)),
+            message::read_id,
+        )
     }
 
     fn newest_of_sender(
@@ -217,15 +241,25 @@ impl Read for SqliteRows<'_> {
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
-        queue::newest(self.conn, limit)
+        sql::many(self.conn, queue::NEWEST, [page(limit)], message::read)
     }
 
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        pages::older(self.conn, before, limit)
+        sql::many(
+            self.conn,
+            queue::OLDER,
+            (before.as_str(), page(limit)),
+            message::read,
+        )
     }
 
     fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError> {
-        pages::changed(self.conn, since, limit)
+        sql::many(
+            self.conn,
+            queue::CHANGED,
+            (since.0, page(limit)),
+            message::read_id,
+        )
     }
 
     fn messages_before(
@@ -234,7 +268,9 @@ impl Read for SqliteRows<'_> {
         before: Option<Seq>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError> {
-        pages::of_conversation(self.conn, id, before, limit)
+        let before = before.map_or(i64::MAX, |seq| seq.0);
+        let params = (id.as_str(), before, page(limit));
+        sql::many(self.conn, queue::OF_CONVERSATION, params, message::read)
     }
 
     fn messages_after(
@@ -243,7 +279,14 @@ impl Read for SqliteRows<'_> {
         after: Option<Seq>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError> {
-        pages::of_conversation_from(self.conn, id, after, limit)
+        let after = after.map_or(i64::MIN, |seq| seq.0);
+        let params = (id.as_str(), after, page(limit));
+        sql::many(
+            self.conn,
+            queue::OF_CONVERSATION_FROM,
+            params,
+            message::read,
+        )
     }
 
     fn conversations(
@@ -263,7 +306,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn token(&self, name: &str) -> Result<Option<Token>, RowsError> {
-        token::by_name(self.conn, name)
+        sql::one(self.conn, token::BY_NAME, [name], token::read)
     }
 
     fn messages_in(
@@ -276,11 +319,16 @@ impl Read for SqliteRows<'_> {
     }
 
     fn in_flight_of(&self, id: &ConversationId) -> Result<Option<Message>, RowsError> {
-        queue::in_flight_of(self.conn, id)
+        sql::one(self.conn, queue::IN_FLIGHT_OF, [id.as_str()], message::read)
     }
 
     fn followers(&self, leader: &MessageId) -> Result<Vec<Message>, RowsError> {
-        queue::followers(self.conn, leader)
+        sql::many(
+            self.conn,
+            queue::FOLLOWERS,
+            [leader.as_str()],
+            message::read,
+        )
     }
 
     fn exchanges(
@@ -297,7 +345,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn last_round(&self, channel: &ChannelId, sender: &str) -> Result<Option<Round>, RowsError> {
-        queue::last_round(self.conn, channel, sender)
+        Ok(sql::number(self.conn, queue::LAST_ROUND, [channel.as_str(), sender])?.map(Round))
     }
 
     fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, RowsError> {
@@ -313,25 +361,32 @@ impl Read for SqliteRows<'_> {
     }
 
     fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        queue::unanswered_of(self.conn, id, limit)
+        sql::many(
+            self.conn,
+            queue::UNANSWERED_OF,
+            (id.as_str(), page(limit)),
+            message::read,
+        )
     }
 
-    fn heard_of_agent(
+    fn agent_messages(
         &self,
         channel: &ChannelId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Heard>, RowsError> {
-        queue::heard_of_agent(self.conn, channel, sender, limit)
+    ) -> Result<Vec<AgentMessage>, RowsError> {
+        let of = (channel.as_str(), sender, page(limit));
+        sql::many(self.conn, queue::OF_AGENT, of, queue::read_agent_message)
     }
 
-    fn heard_in_talk(
+    fn agent_messages_in(
         &self,
         id: &ConversationId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Heard>, RowsError> {
-        queue::heard_in_talk(self.conn, id, sender, limit)
+    ) -> Result<Vec<AgentMessage>, RowsError> {
+        let of = (id.as_str(), sender, page(limit));
+        sql::many(self.conn, queue::OF_AGENT_IN, of, queue::read_agent_message)
     }
 
     fn said_nth_newest(
@@ -340,7 +395,8 @@ impl Read for SqliteRows<'_> {
         sender: &str,
         nth: u32,
     ) -> Result<Option<Timestamp>, RowsError> {
-        queue::said_nth_newest(self.conn, channel, sender, nth)
+        let of = (channel.as_str(), sender, nth.saturating_sub(1));
+        Ok(sql::number(self.conn, queue::SAID_NTH_NEWEST, of)?.map(Timestamp))
     }
 
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
@@ -348,7 +404,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError> {
-        queue::last_seq(self.conn, id)
+        Ok(sql::number(self.conn, queue::LAST_SEQ, [id.as_str()])?.map(Seq))
     }
 
     fn unanswered_before(
@@ -356,7 +412,12 @@ impl Read for SqliteRows<'_> {
         id: &ConversationId,
         seq: Seq,
     ) -> Result<Option<MessageId>, RowsError> {
-        queue::unanswered_before(self.conn, id, seq)
+        sql::one(
+            self.conn,
+            queue::UNANSWERED_BEFORE,
+            (id.as_str(), seq.0),
+            message::read_id,
+        )
     }
 
     fn turn(&self, message_id: &MessageId, attempt: u32) -> Result<Option<Turn>, RowsError> {
@@ -368,11 +429,16 @@ impl Read for SqliteRows<'_> {
     }
 
     fn replies(&self, message_id: &MessageId) -> Result<Vec<Reply>, RowsError> {
-        reply::of_message(self.conn, message_id)
+        sql::many(
+            self.conn,
+            reply::OF_MESSAGE,
+            [message_id.as_str()],
+            reply::read,
+        )
     }
 
     fn next_reply(&self, id: &ConversationId) -> Result<Option<Reply>, RowsError> {
-        reply::next(self.conn, id)
+        sql::one(self.conn, reply::NEXT, [id.as_str()], reply::read)
     }
 
     fn twins(
@@ -391,7 +457,10 @@ impl Read for SqliteRows<'_> {
         after: Option<&ConversationId>,
         limit: u32,
     ) -> Result<Vec<ConversationId>, RowsError> {
-        reply::lanes(self.conn, after, limit)
+        let after = after.map_or("", ConversationId::as_str);
+        sql::many(self.conn, reply::LANES, (after, page(limit)), |row| {
+            Fields::of("lane", row).id(ConversationId::new)
+        })
     }
 
     fn heads(
@@ -404,11 +473,15 @@ impl Read for SqliteRows<'_> {
     }
 
     fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
-        queue::next_due(self.conn, now)
+        let parked = sql::number(self.conn, queue::NEXT_PARKED, [now.0])?.map(Timestamp);
+        Ok(queue::next_held(self.conn, now)?
+            .into_iter()
+            .chain(parked)
+            .min())
     }
 
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError> {
-        queue::overdue(self.conn, now)
+        sql::one(self.conn, queue::OVERDUE, [now.0], message::read)
     }
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
@@ -421,7 +494,8 @@ impl Read for SqliteRows<'_> {
         before: Timestamp,
         limit: u32,
     ) -> Result<Vec<MessageId>, RowsError> {
-        queue::forgettable(self.conn, state, before, limit)
+        let params = (state.as_str(), before.0, page(limit));
+        sql::many(self.conn, queue::FORGETTABLE, params, message::read_id)
     }
 
     fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
@@ -433,11 +507,11 @@ impl Read for SqliteRows<'_> {
     }
 
     fn figures(&self, since: Timestamp) -> Result<Figures, RowsError> {
-        pages::figures(self.conn, since)
+        queue::figures(self.conn, since)
     }
 
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {
-        queue::newest_time(self.conn)
+        Ok(sql::number(self.conn, queue::NEWEST_TIME, [])?.map(Timestamp))
     }
 
     fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError> {
@@ -445,11 +519,18 @@ impl Read for SqliteRows<'_> {
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {
-        queue::backlog(self.conn)
+        let backlog = sql::count(self.conn, queue::BACKLOG, [])?;
+        Ok(u32::try_from(backlog).unwrap_or(u32::MAX))
     }
 
     fn unfinished(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<Message>, RowsError> {
-        queue::unfinished(self.conn, after, limit)
+        let after = after.map_or("", MessageId::as_str);
+        sql::many(
+            self.conn,
+            queue::UNFINISHED,
+            (after, page(limit)),
+            message::read,
+        )
     }
 
     fn counts(&self) -> Result<Vec<StateCount>, RowsError> {
@@ -470,19 +551,16 @@ impl Read for SqliteRows<'_> {
     }
 
     fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError> {
-        request::by_id(self.conn, self.key, request_id)
+        request::one(self.conn, self.key, request::BY_ID, [request_id.as_str()])
     }
 
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
-        request::of_message(self.conn, self.key, message_id)
+        let of = [message_id.as_str()];
+        request::many(self.conn, self.key, request::OF_MESSAGE, of)
     }
 
     fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError> {
         request::standings(self.conn, self.key, message_id)
-    }
-
-    fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        queue::messages_of(self.conn, id, limit)
     }
 
     fn requests_named(
@@ -491,11 +569,12 @@ impl Read for SqliteRows<'_> {
         incarnation: &IncarnationId,
         rpc_id: &str,
     ) -> Result<Vec<Request>, RowsError> {
-        request::named(self.conn, self.key, message_id, incarnation, rpc_id)
+        let of = (message_id.as_str(), incarnation.as_str(), rpc_id);
+        request::many(self.conn, self.key, request::NAMED, of)
     }
 
     fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
-        request::live(self.conn, self.key, message_id)
+        request::many(self.conn, self.key, request::LIVE, [message_id.as_str()])
     }
 
     fn requests_asked(&self, message_id: &MessageId) -> Result<u32, RowsError> {
@@ -503,7 +582,8 @@ impl Read for SqliteRows<'_> {
     }
 
     fn requests_by_code(&self, id: &ConversationId, code: &str) -> Result<Vec<Request>, RowsError> {
-        request::by_code(self.conn, self.key, id, code)
+        let of = (id.as_str(), code);
+        request::many(self.conn, self.key, request::BY_CODE, of)
     }
 
     fn newest_requests(
@@ -512,23 +592,29 @@ impl Read for SqliteRows<'_> {
         before: Option<&RequestId>,
         limit: u32,
     ) -> Result<Vec<Request>, RowsError> {
-        request::newest(self.conn, self.key, waiting, before, limit)
+        let query = if waiting {
+            request::NEWEST_WAITING
+        } else {
+            request::NEWEST
+        };
+        let of = (before.map_or("", RequestId::as_str), page(limit));
+        request::many(self.conn, self.key, query, of)
     }
 
     fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::overdue(self.conn, self.key, now)
+        request::one(self.conn, self.key, request::OVERDUE, [now.0])
     }
 
     fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
-        request::next_deadline(self.conn)
+        Ok(sql::number(self.conn, request::NEXT_DEADLINE, [])?.map(Timestamp))
     }
 
     fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::unreminded(self.conn, self.key, asked_by)
+        request::one(self.conn, self.key, request::UNREMINDED, [asked_by.0])
     }
 
     fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
-        request::next_unreminded(self.conn)
+        Ok(sql::number(self.conn, request::NEXT_UNREMINDED, [])?.map(Timestamp))
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {
@@ -536,7 +622,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
-        task::by_id(self.conn, task_id)
+        Ok(task::with_change(self.conn, task_id)?.map(|(task, _)| task))
     }
 
     fn started_task(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
@@ -560,11 +646,16 @@ impl Read for SqliteRows<'_> {
     }
 
     fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
-        task::inputs(self.conn, task_id)
+        sql::many(
+            self.conn,
+            task::INPUTS,
+            [task_id.as_str()],
+            task::read_input,
+        )
     }
 
     fn task_changed(&self, task_id: &TaskId) -> Result<Option<Timestamp>, RowsError> {
-        task::changed(self.conn, task_id)
+        Ok(task::with_change(self.conn, task_id)?.map(|(_, at)| at))
     }
 
     fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError> {
@@ -582,7 +673,10 @@ impl Read for SqliteRows<'_> {
         after: Option<&MessageId>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError> {
-        queue::unanswered_of_sender(self.conn, sender, channels, after, limit)
+        let channels = queue::json(channels.iter().map(ChannelId::as_str));
+        let after = after.map_or("", MessageId::as_str);
+        let of = (sender, channels, after, page(limit));
+        sql::many(self.conn, queue::UNANSWERED_OF_SENDER, of, message::read)
     }
 
     fn budget_reached(
@@ -600,11 +694,13 @@ impl Read for SqliteRows<'_> {
         task_id: &TaskId,
         subscription_id: &str,
     ) -> Result<Option<Subscription>, RowsError> {
-        subscription::one(self.conn, self.key, task_id, subscription_id)
+        let of = (task_id.as_str(), subscription_id);
+        Ok(subscription::many(self.conn, self.key, subscription::BY_ID, of)?.pop())
     }
 
     fn subscriptions_of(&self, task_id: &TaskId) -> Result<Vec<Subscription>, RowsError> {
-        subscription::of(self.conn, self.key, task_id)
+        let of = [task_id.as_str()];
+        subscription::many(self.conn, self.key, subscription::OF_TASK, of)
     }
 
     fn subscriptions_open(
@@ -612,10 +708,13 @@ impl Read for SqliteRows<'_> {
         after: Option<(&TaskId, &str)>,
         limit: u32,
     ) -> Result<Vec<Subscription>, RowsError> {
-        subscription::open(self.conn, self.key, after, limit)
+        let (task_id, subscription_id) = after.unzip();
+        let task_id = task_id.map(TaskId::as_str);
+        let of = (task_id, subscription_id.unwrap_or(""), page(limit));
+        subscription::many(self.conn, self.key, subscription::OPEN, of)
     }
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
-        subscription::held(self.conn, owner)
+        sql::count(self.conn, subscription::HELD, [owner])
     }
 }

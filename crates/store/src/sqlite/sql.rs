@@ -45,6 +45,12 @@ pub(super) fn number(
     one(conn, sql, params, |row| row.get(0).map_err(failed)).map(Option::flatten)
 }
 
+/// The result of `count(*)`.
+pub(super) fn count(conn: &Connection, sql: &str, params: impl Params) -> Result<u64, RowsError> {
+    let count = number(conn, sql, params)?.unwrap_or(0);
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
 /// Writes exactly one row; anything else means that the guard did not hold.
 pub(super) fn write(
     conn: &Connection,

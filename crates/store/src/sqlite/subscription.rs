@@ -1,16 +1,31 @@
-//! The `subscription` table: who is told of the events of a task. Addresses and credentials of push receivers are encrypted.
+//! The `subscription` table: receivers of the events of a task. Addresses and credentials of push receivers are encrypted.
 
 use super::fields::Fields;
 use super::seal::{self, SealContext};
 use super::sql;
 use crate::key::{LedgerKey, Unreadable};
-use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
-const COLUMNS: &str = "task_id, subscription_id, state, not_before, ended_at, mark, tries, first_try_at, error, \
-                       created_at, kind, target, token, scheme, credentials, version";
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT task_id, subscription_id, state, not_before, ended_at, mark, tries, first_try_at, error, \
+             created_at, kind, target, token, scheme, credentials, version FROM subscription ",
+            $tail
+        )
+    };
+}
+
+pub(super) const BY_ID: &str = select!("WHERE task_id = ?1 AND subscription_id = ?2");
+
+pub(super) const OF_TASK: &str = select!("WHERE task_id = ?1 ORDER BY subscription_id");
+
+pub(super) const OPEN: &str = select!(
+    "WHERE (state = 'waiting' OR state = 'sending') \
+     AND (?1 IS NULL OR (task_id, subscription_id) > (?1, ?2)) ORDER BY task_id, subscription_id LIMIT ?3"
+);
 
 /// As it is stored: what a push receiver is reached by is still encrypted.
 fn read(row: &Row<'_>) -> Result<Subscription, RowsError> {
@@ -108,27 +123,13 @@ fn decrypted(
     })
 }
 
-pub(super) fn one(
+pub(super) fn many(
     conn: &Connection,
     key: &LedgerKey,
-    task_id: &TaskId,
-    subscription_id: &str,
-) -> Result<Option<Subscription>, RowsError> {
-    let query =
-        format!("SELECT {COLUMNS} FROM subscription WHERE task_id = ?1 AND subscription_id = ?2");
-    let params = params![task_id.as_str(), subscription_id];
-    let stored = sql::one(conn, &query, params, read)?;
-    Ok(stored.map(|stored| opened(key, stored)))
-}
-
-pub(super) fn of(
-    conn: &Connection,
-    key: &LedgerKey,
-    task_id: &TaskId,
+    query: &str,
+    params: impl Params,
 ) -> Result<Vec<Subscription>, RowsError> {
-    let query =
-        format!("SELECT {COLUMNS} FROM subscription WHERE task_id = ?1 ORDER BY subscription_id");
-    let stored = sql::many(conn, &query, [task_id.as_str()], read)?;
+    let stored = sql::many(conn, query, params, read)?;
     Ok(stored.into_iter().map(|one| opened(key, one)).collect())
 }
 
@@ -136,31 +137,6 @@ pub(super) fn of(
 pub(super) const HELD: &str = "SELECT count(*) FROM subscription INDEXED BY subscription_open \
      CROSS JOIN task USING (task_id) \
      WHERE kind = 'push' AND owner = ?1 AND (state = 'waiting' OR state = 'sending')";
-
-pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
-    let count = sql::number(conn, HELD, [owner])?;
-    Ok(count.and_then(|count| count.try_into().ok()).unwrap_or(0))
-}
-
-pub(super) fn open(
-    conn: &Connection,
-    key: &LedgerKey,
-    after: Option<(&TaskId, &str)>,
-    limit: u32,
-) -> Result<Vec<Subscription>, RowsError> {
-    let (task_id, subscription_id) = match after {
-        Some((task_id, subscription_id)) => (Some(task_id.as_str()), subscription_id),
-        None => (None, ""),
-    };
-    let query = format!(
-        "SELECT {COLUMNS} FROM subscription WHERE (state = 'waiting' OR state = 'sending') \
-         AND (?1 IS NULL OR (task_id, subscription_id) > (?1, ?2)) \
-         ORDER BY task_id, subscription_id LIMIT ?3"
-    );
-    let page = params![task_id, subscription_id, page(limit)];
-    let stored = sql::many(conn, &query, page, read)?;
-    Ok(stored.into_iter().map(|one| opened(key, one)).collect())
-}
 
 /// The columns `not_before` and `ended_at`.
 fn times(state: SubscriptionState) -> (Option<i64>, Option<i64>) {

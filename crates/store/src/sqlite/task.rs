@@ -7,8 +7,8 @@ use super::fields::Fields;
 use super::{sql, sums};
 use bridge_core::port::{RowsError, TaskQuery};
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ChannelId, ConversationId, ExternalId, MessageId, ReadAccess,
-    RequestId, Sandbox, Task, TaskId, TaskInput, TaskInputKind, TaskStart, TaskTerms, Timestamp,
+    AskedDigest, ChannelId, ConversationId, ExternalId, MessageId, RequestId, Task, TaskId,
+    TaskInput, TaskInputKind, TaskStart, TaskTerms, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -59,7 +59,7 @@ const TOUCH_BY_REQUEST: &str = "UPDATE task SET changed_at = ?2 \
      WHERE task_id = (SELECT task_id FROM request JOIN task_input USING (message_id) WHERE request.request_id = ?1) \
      AND changed_at < ?2";
 
-fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
+pub(super) fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
     let mut fields = Fields::of("task", row);
     let mut task = Task {
         task_id: fields.id(TaskId::new)?,
@@ -78,10 +78,10 @@ fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
             terms: TaskTerms {
                 cwd,
                 model: fields.next()?,
-                sandbox: fields.word(Sandbox::from_word)?,
-                approval_policy: fields.word(ApprovalPolicy::from_word)?,
+                sandbox: fields.word()?,
+                approval_policy: fields.word()?,
                 codex_home: fields.next()?,
-                reads: fields.word(ReadAccess::from_word)?,
+                reads: fields.word()?,
             },
         });
     }
@@ -92,7 +92,7 @@ fn read_task(row: &Row<'_>) -> Result<Task, RowsError> {
     read(row).map(|(task, _)| task)
 }
 
-fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
+pub(super) fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
     let mut fields = Fields::of("task_input", row);
     Ok(TaskInput {
         task_id: fields.id(TaskId::new)?,
@@ -107,10 +107,6 @@ fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
         original: fields.text()?,
         at: fields.time()?,
     })
-}
-
-pub(super) fn by_id(conn: &Connection, id: &TaskId) -> Result<Option<Task>, RowsError> {
-    Ok(with_change(conn, id)?.map(|(task, _)| task))
 }
 
 pub(super) fn started(conn: &Connection, id: &ConversationId) -> Result<Option<Task>, RowsError> {
@@ -137,16 +133,11 @@ pub(super) fn started_by_prefix(
     sql::many(conn, STARTED_BY_PREFIX, params, read_task)
 }
 
-pub(super) fn changed(conn: &Connection, id: &TaskId) -> Result<Option<Timestamp>, RowsError> {
-    Ok(with_change(conn, id)?.map(|(_, at)| at))
-}
-
-fn with_change(conn: &Connection, id: &TaskId) -> Result<Option<(Task, Timestamp)>, RowsError> {
+pub(super) fn with_change(
+    conn: &Connection,
+    id: &TaskId,
+) -> Result<Option<(Task, Timestamp)>, RowsError> {
     sql::one(conn, BY_ID, [id.as_str()], read)
-}
-
-pub(super) fn inputs(conn: &Connection, id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
-    sql::many(conn, INPUTS, [id.as_str()], read_input)
 }
 
 pub(super) fn of(conn: &Connection, id: &MessageId) -> Result<Option<TaskId>, RowsError> {
@@ -185,8 +176,7 @@ pub(super) fn count(conn: &Connection, query: &TaskQuery) -> Result<u64, RowsErr
     };
     let conversation = query.conversation.as_ref().map(ConversationId::as_str);
     let params = params![query.owner, conversation, since(query)];
-    let count = sql::number(conn, statement, params)?.unwrap_or(0);
-    Ok(u64::try_from(count).unwrap_or(0))
+    sql::count(conn, statement, params)
 }
 
 fn since(query: &TaskQuery) -> i64 {

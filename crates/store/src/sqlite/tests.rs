@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{budget, message, pages, place, queue, reply, subscription, task};
+use super::{budget, message, place, queue, reply, subscription, task};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -80,7 +80,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 43] = [
+const HOT: [&str; 42] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -92,8 +92,8 @@ const HOT: [&str; 43] = [
     queue::FOLLOWERS,
     queue::LAST_ROUND,
     queue::FORGETTABLE,
-    queue::HEARD_OF_AGENT,
-    queue::HEARD_IN_TALK,
+    queue::OF_AGENT,
+    queue::OF_AGENT_IN,
     queue::SAID_NTH_NEWEST,
     queue::EXCHANGES,
     queue::READY_FILTERED,
@@ -104,10 +104,9 @@ const HOT: [&str; 43] = [
     queue::OPEN_IN_STATE,
     queue::DEAD,
     queue::BY_PREFIX,
-    queue::MESSAGES_OF,
-    pages::OLDER,
-    pages::OF_CONVERSATION,
-    pages::OF_CONVERSATION_FROM,
+    queue::OLDER,
+    queue::OF_CONVERSATION,
+    queue::OF_CONVERSATION_FROM,
     task::STARTED_BY_PREFIX,
     place::OTHERS,
     reply::OF_MESSAGE,

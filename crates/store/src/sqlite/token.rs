@@ -8,7 +8,7 @@ use bridge_core::port::RowsError;
 use bridge_core::value::{Timestamp, Token};
 use rusqlite::{Connection, Row, params};
 
-fn read(row: &Row<'_>) -> Result<Token, RowsError> {
+pub(super) fn read(row: &Row<'_>) -> Result<Token, RowsError> {
     let mut fields = Fields::of("token", row);
     Ok(Token {
         name: fields.next()?,
@@ -33,10 +33,6 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Token>, RowsError> {
 
 pub(super) const BY_NAME: &str =
     "SELECT name, hash, scopes, created_at, last_used_at, revoked_at FROM token WHERE name = ?1";
-
-pub(super) fn by_name(conn: &Connection, name: &str) -> Result<Option<Token>, RowsError> {
-    sql::one(conn, BY_NAME, [name], read)
-}
 
 pub(super) fn insert(conn: &Connection, token: &Token) -> Result<(), RowsError> {
     sql::write(

@@ -8,8 +8,8 @@ use super::{sql, sums};
 use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    Answer, AnswerSource, BootId, ClientId, Epoch, EventKind, IncarnationId, ItemEvent, MessageId,
-    Sandbox, ThreadId, Turn, TurnId, TurnState, Usage,
+    Answer, BootId, ClientId, Epoch, IncarnationId, ItemEvent, MessageId, ThreadId, Turn, TurnId,
+    Usage,
 };
 use rusqlite::{Connection, Row, ToSql, params};
 
@@ -40,8 +40,8 @@ fn read(row: &Row<'_>) -> Result<Turn, RowsError> {
         thread: fields.id(ThreadId::new)?,
         after_turn: fields.maybe_id(TurnId::new)?,
         turn_id: fields.maybe_id(TurnId::new)?,
-        sandbox: fields.word(Sandbox::from_word)?,
-        state: fields.word(TurnState::from_word)?,
+        sandbox: fields.word()?,
+        state: fields.word()?,
         touched: fields.next()?,
         started_at: fields.time()?,
         ended_at: fields.maybe_time()?,
@@ -120,7 +120,7 @@ fn read_answer(row: &Row<'_>) -> Result<Answer, RowsError> {
     Ok(Answer {
         message_id: fields.id(MessageId::new)?,
         attempt: fields.next()?,
-        source: fields.word(AnswerSource::from_word)?,
+        source: fields.word()?,
         text: fields.text()?,
         created_at: fields.time()?,
     })
@@ -157,7 +157,7 @@ fn read_event(row: &Row<'_>) -> Result<ItemEvent, RowsError> {
         message_id: fields.id(MessageId::new)?,
         ordinal: fields.next()?,
         attempt: fields.next()?,
-        kind: fields.word(EventKind::from_word)?,
+        kind: fields.word()?,
         text: fields.next()?,
         at: fields.time()?,
     })

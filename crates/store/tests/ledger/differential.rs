@@ -12,10 +12,11 @@ use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
-    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, DeliveryBegin, DeliveryEnd,
-    Discard, DropPush, ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep,
-    Leave, MidTurn, Prune, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send,
-    StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
+    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
+    ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
+    NotifyBegin, NotifyEnd, Prune, PutPush, Redrive, ReserveSequence, Resume, RevokeToken, Send,
+    SendFailed, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind,
+    UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, Timeline, behind};
@@ -279,7 +280,7 @@ impl Pair {
     }
 
     async fn tell(&mut self, task_id: TaskId, subscription_id: String) {
-        let begin = DeliveryBegin {
+        let begin = NotifyBegin {
             task_id: task_id.clone(),
             subscription_id: subscription_id.clone(),
             asked: None,
@@ -299,7 +300,7 @@ impl Pair {
         };
         let class = self.class();
         let away = self.dice.one_in(4);
-        self.both(DeliveryEnd {
+        self.both(NotifyEnd {
             task_id,
             subscription_id,
             mark: sent.mark.clone(),
@@ -469,13 +470,13 @@ impl Pair {
         let message_id = message(id);
         let ordinal = u32::try_from(self.dice.below(3)).unwrap();
         if self.dice.one_in(4) {
-            let refuse = Refuse {
+            let failed = SendFailed {
                 message_id,
                 ordinal,
                 failure: failure(self.class()),
                 jitter: 10,
             };
-            self.both(refuse).await;
+            self.both(failed).await;
         } else {
             let confirm = Confirm {
                 message_id,

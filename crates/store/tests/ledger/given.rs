@@ -5,7 +5,7 @@ use bridge_core::port::{
 };
 use bridge_core::step::{
     Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Fail, Lose, MidTurn, Note,
-    Pace, Receive, Received, Reconcile, Refuse, RunError, Send, SendOutcome, Transition, Tx,
+    Pace, Receive, Received, Reconcile, RunError, Send, SendFailed, SendOutcome, Transition, Tx,
     Verdict,
 };
 use bridge_core::value::{
@@ -349,7 +349,7 @@ impl<L: Ledger> World<L> {
     }
 
     pub(crate) async fn refuses(&self, reply: &Reply, class: Class) -> Option<Timestamp> {
-        self.does(Refuse {
+        self.does(SendFailed {
             message_id: reply.message_id.clone(),
             ordinal: reply.ordinal,
             failure: failure(class),

@@ -200,7 +200,7 @@ impl View {
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);
-        self.add("messages of", rows.messages_of(conversation, 2)?);
+        self.add("messages of", rows.messages_before(conversation, None, 2)?);
         self.add("task of", rows.started_task(conversation)?);
         self.add("in flight of", rows.in_flight_of(conversation)?);
         self.add("followers", rows.followers(id)?);

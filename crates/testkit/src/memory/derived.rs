@@ -2,7 +2,7 @@
 
 use super::MemoryRows;
 use bridge_core::limits::{ACTIVE_MESSAGES, PAGE_MAX};
-use bridge_core::port::{Figures, Flight, Heard, Workplace};
+use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
     ChannelId, Class, Conversation, ConversationId, Hold, Message, MessageId, MessageState, Reply,
     ReplyState, SenderKind, Seq, StateName, Timestamp,
@@ -134,29 +134,34 @@ impl MemoryRows {
         found
     }
 
-    pub(super) fn heard_of(&self, channel: &ChannelId, sender: &str, most: usize) -> Vec<Heard> {
+    pub(super) fn sent_by_agent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        most: usize,
+    ) -> Vec<AgentMessage> {
         let newest = self.arrivals.iter().rev();
-        let mut heard: Vec<Heard> = newest
+        let mut sent: Vec<AgentMessage> = newest
             .filter_map(|(_, id)| self.messages.get(id))
             .filter(|message| is_of(message, channel, sender))
-            .map(Heard::of)
+            .map(AgentMessage::of)
             .collect();
-        heard.sort_by_key(|heard| Reverse(heard.said_at));
-        heard.truncate(most);
-        heard
+        sent.sort_by_key(|sent| Reverse(sent.said_at));
+        sent.truncate(most);
+        sent
     }
 
-    pub(super) fn heard_within(
+    pub(super) fn sent_by_agent_in(
         &self,
         id: &ConversationId,
         sender: &str,
         most: usize,
-    ) -> Vec<Heard> {
+    ) -> Vec<AgentMessage> {
         let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
         let said = self.seqs.range(all).rev();
         said.filter_map(|(_, id)| self.messages.get(id))
             .filter(|message| message.kind == SenderKind::Agent && message.sender == sender)
-            .map(Heard::of)
+            .map(AgentMessage::of)
             .take(most)
             .collect()
     }

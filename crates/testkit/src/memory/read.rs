@@ -7,8 +7,8 @@ use super::request::standing;
 use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Standing, StateCount,
-    TaskQuery,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
+    StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
@@ -230,22 +230,22 @@ impl Read for MemoryRows {
         Ok(waiting)
     }
 
-    fn heard_of_agent(
+    fn agent_messages(
         &self,
         channel: &ChannelId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Heard>, RowsError> {
-        Ok(self.heard_of(channel, sender, page(limit)))
+    ) -> Result<Vec<AgentMessage>, RowsError> {
+        Ok(self.sent_by_agent(channel, sender, page(limit)))
     }
 
-    fn heard_in_talk(
+    fn agent_messages_in(
         &self,
         id: &ConversationId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Heard>, RowsError> {
-        Ok(self.heard_within(id, sender, page(limit)))
+    ) -> Result<Vec<AgentMessage>, RowsError> {
+        Ok(self.sent_by_agent_in(id, sender, page(limit)))
     }
 
     fn said_nth_newest(
@@ -540,13 +540,6 @@ impl Read for MemoryRows {
             .filter(named)
             .cloned()
             .collect())
-    }
-
-    fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
-        let newest = self.seqs.range(all).rev();
-        let messages = newest.filter_map(|(_, id)| self.messages.get(id));
-        Ok(messages.take(page(limit)).cloned().collect())
     }
 
     fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {

@@ -30,7 +30,7 @@ pub struct MemoryRows {
     pub(super) turns: Table<(MessageId, u32), Turn>,
     pub(super) answers: Table<MessageId, Answer>,
     pub(super) replies: Table<(MessageId, u32), Reply>,
-    /// Of unsettled replies; settled ones are told apart by message and ordinal.
+    /// Of unsettled replies; settled ones are distinguished by message and ordinal.
     pub(super) reply_keys: Table<ReplyKey, ()>,
     /// Unsettled replies, by place in the lane.
     pub(super) lanes: Table<(ConversationId, Seq, u32), MessageId>,
@@ -52,7 +52,7 @@ pub struct MemoryRows {
     /// Started tasks in the order they were written.
     pub(super) started: Table<u64, TaskId>,
     pub(super) inputs: Table<(TaskId, u32), TaskInput>,
-    /// Words by the message that they became.
+    /// Inputs by the message that they are.
     pub(super) input_of: Table<MessageId, (TaskId, u32)>,
     /// By task and name.
     pub(super) subscriptions: Table<(TaskId, String), Subscription>,

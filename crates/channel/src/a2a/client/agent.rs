@@ -6,19 +6,17 @@ use super::call::{TRIES_MAX, pause_after};
 use super::card::{self, Card};
 use super::dialect::{AgentRequest, Interface};
 use super::error::AgentCallError;
-use crate::guard::{Guard, check_origin};
+use crate::guard::{AddressGuard, check_origin};
 use crate::http::{HttpError, accept, body, is_json, parse, root_cause};
-use crate::molecule::Secret;
+
 use crate::poll::Backoff;
+use crate::secret::{Secret, SecretFile, bearer};
 use bridge_core::secrets::Secrets;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::Read;
 use std::mem;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,15 +47,15 @@ pub struct Trust {
 #[derive(Clone, Debug)]
 pub struct AgentClient {
     url: Url,
-    guard: Guard,
-    listed: Guard,
+    guard: AddressGuard,
+    listed: AddressGuard,
     token_file: Option<PathBuf>,
 }
 
 /// An agent whose card was read.
 #[derive(Clone, Debug)]
 pub struct RemoteAgent {
-    guard: Guard,
+    guard: AddressGuard,
     card: Card,
     authorization: Option<HeaderValue>,
     /// What no word of it that is quoted may hold.
@@ -77,7 +75,7 @@ impl AgentClient {
         trust: &Trust,
         token_file: Option<PathBuf>,
     ) -> Result<Self, AgentCallError> {
-        let listed = Guard::new(trust.listed.clone());
+        let listed = AddressGuard::new(trust.listed.clone());
         let mut exempt = trust.listed.clone();
         if trust.own
             && let Ok(own) = Url::parse(url.trim())
@@ -85,7 +83,7 @@ impl AgentClient {
             let origin = own.origin().ascii_serialization();
             exempt.extend(check_origin(&origin).ok());
         }
-        let guard = Guard::new(exempt);
+        let guard = AddressGuard::new(exempt);
         Ok(Self {
             url: guard.check(url)?,
             guard,
@@ -183,9 +181,11 @@ impl AgentClient {
             )));
         }
         let token = read_token(file)?;
+        let header = bearer(token.expose())
+            .map_err(|_| AgentCallError::Token("the token can't stand in a header".to_owned()))?;
         Ok(Credentials {
-            authorization: Some(token_header(&token)?),
-            secrets: secrets_of(&token),
+            authorization: Some(header),
+            secrets: Secrets::new([token.expose()]),
         })
     }
 
@@ -222,7 +222,7 @@ impl RemoteAgent {
         self.card.streaming
     }
 
-    /// Whether mode something twice with the same message id is mode it once.
+    /// Whether a message that is sent twice with the same id counts once.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         self.card.idempotent
@@ -353,21 +353,16 @@ const TOKEN_MAX_BYTES: u64 = 4_096;
 /// The token that a file of mode 0600 holds.
 pub fn read_token(path: &Path) -> Result<Secret, AgentCallError> {
     let shown = path.display();
-    let unreadable = |error: std::io::Error| {
+    let file = SecretFile::read(path, TOKEN_MAX_BYTES).map_err(|error| {
         AgentCallError::Token(format!(
             "the token file {shown} can't be read ({error}): put the agent's token there, mode 0600"
         ))
-    };
-    let file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.mode() & 0o077 != 0 {
+    })?;
+    if !file.is_private {
         let why = format!("the token file {shown} can be read by others: chmod 600 {shown}");
         return Err(AgentCallError::Token(why));
     }
-    let mut text = String::new();
-    file.take(TOKEN_MAX_BYTES + 1)
-        .read_to_string(&mut text)
-        .map_err(unreadable)?;
-    let token = text.trim();
+    let token = file.text.trim();
     let fits = !token.is_empty()
         && token.len() as u64 <= TOKEN_MAX_BYTES
         && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -378,19 +373,6 @@ pub fn read_token(path: &Path) -> Result<Secret, AgentCallError> {
             "the token file {shown} holds no token: one word of at most {TOKEN_MAX_BYTES} letters and digits"
         )))
     }
-}
-
-/// It as something that no quoted text may hold.
-fn secrets_of(token: &Secret) -> Secrets {
-    Secrets::new([token.expose()])
-}
-
-/// The header that carries it.
-fn token_header(token: &Secret) -> Result<HeaderValue, AgentCallError> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
-        .map_err(|_| AgentCallError::Token("the token can't stand in a header".to_owned()))?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 /// Whether nobody on the way could read it.

@@ -1,8 +1,7 @@
-//! What is known of a question so far: events in, and at the end what came of it. Bounded, because the other side
-//! decides how much it says.
+//! Builds the answer of one call from the agent's events. Bounded, because the other side decides how much it sends.
 
 use super::error::AgentCallError;
-use super::event::{AgentEvent, AgentFile, AgentTaskState, Artifact, Content, TaskSnapshot};
+use super::event::{AgentEvent, AgentFile, AgentTaskState, Artifact, RemoteContent, RemoteTask};
 
 /// The longest result that is kept.
 const TEXT_MAX_BYTES: usize = 4 << 20;
@@ -34,10 +33,10 @@ pub(super) struct AnswerBuilder {
     task: Option<String>,
     context: Option<String>,
     state: AgentTaskState,
-    status: Option<Content>,
+    status: Option<RemoteContent>,
     artifacts: Vec<Artifact>,
-    last: Option<Content>,
-    reply: Option<Content>,
+    last: Option<RemoteContent>,
+    reply: Option<RemoteContent>,
 }
 
 impl Default for AnswerBuilder {
@@ -63,7 +62,7 @@ impl AnswerBuilder {
         self.state
     }
 
-    /// What was content about how it stands.
+    /// The agent's remark about the state.
     pub(super) fn remark(&self) -> Option<&str> {
         let content = self.status.as_ref()?;
         Some(content.text.as_str()).filter(|text| !text.is_empty())
@@ -75,7 +74,7 @@ impl AnswerBuilder {
         self.reply.is_some() || self.state.is_over() || asks
     }
 
-    /// Takes in what the agent content. What is about another task is none of ours.
+    /// Takes in an event. Events of other tasks are ignored.
     pub(super) fn take(&mut self, event: AgentEvent) -> Result<(), AgentCallError> {
         match event {
             AgentEvent::Task(seen) => self.show(seen),
@@ -120,7 +119,7 @@ impl AnswerBuilder {
     }
 
     /// A whole task says all that there is.
-    pub(super) fn show(&mut self, seen: TaskSnapshot) {
+    pub(super) fn show(&mut self, seen: RemoteTask) {
         if self.is_ours(&seen.id) {
             self.note(seen.id, seen.context);
             self.state = seen.state;
@@ -159,7 +158,7 @@ impl AnswerBuilder {
             Some(_) => AgentTaskState::Completed,
             None => self.state,
         };
-        let mut pieces: Vec<&Content> = self.artifacts.iter().map(|a| &a.content).collect();
+        let mut pieces: Vec<&RemoteContent> = self.artifacts.iter().map(|a| &a.content).collect();
         pieces.extend(&self.reply);
         let mut remark = self.status.as_ref().map(|content| content.text.clone());
         if pieces.is_empty() && state == AgentTaskState::Completed {
@@ -198,7 +197,7 @@ mod tests {
             context: None,
             artifact: Artifact {
                 id: "a".to_owned(),
-                content: Content {
+                content: RemoteContent {
                     text: text.to_owned(),
                     files: Vec::new(),
                 },
@@ -215,14 +214,14 @@ mod tests {
         }
         assert_eq!(answer.outcome().text, "one two");
         assert_eq!(answer.task(), Some("t"));
-        let snapshot = TaskSnapshot {
+        let snapshot = RemoteTask {
             id: "t".to_owned(),
             context: Some("c".to_owned()),
             state: AgentTaskState::Working,
             status: None,
             artifacts: vec![Artifact {
                 id: "a".to_owned(),
-                content: Content {
+                content: RemoteContent {
                     text: "one two".to_owned(),
                     files: Vec::new(),
                 },

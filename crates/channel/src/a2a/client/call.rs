@@ -82,7 +82,7 @@ type ProgressWatch<'a> = &'a mut (dyn FnMut(CallProgress<'_>) + Send);
 
 /// A question under way.
 #[derive(Debug)]
-pub struct AgentCall {
+pub struct RemoteCall {
     peer: RemoteAgent,
     question: AgentQuestion,
     answer: AnswerBuilder,
@@ -92,7 +92,7 @@ pub struct AgentCall {
     through: bool,
 }
 
-impl AgentCall {
+impl RemoteCall {
     /// A question to an agent.
     #[must_use]
     pub fn new(peer: RemoteAgent, mut question: AgentQuestion) -> Self {
@@ -106,7 +106,7 @@ impl AgentCall {
         }
     }
 
-    /// Says it, and waits. Dropping this leaves the other side at work; see [`AgentCall::cancel`].
+    /// Says it, and waits. Dropping this leaves the other side at work; see [`RemoteCall::cancel`].
     pub async fn run(
         &mut self,
         patience: AnswerWait,

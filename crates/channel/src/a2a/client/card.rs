@@ -4,7 +4,7 @@
 use super::dialect::{Dialect, Interface};
 use super::error::AgentCallError;
 use super::{HOPS, IDEMPOTENCY, QUESTIONS};
-use crate::guard::Guard;
+use crate::guard::AddressGuard;
 use bridge_core::limits::clip;
 use reqwest::Url;
 use serde_json::Value;
@@ -43,7 +43,11 @@ pub(super) fn places(url: &Url) -> Vec<Url> {
 }
 
 /// Reads a card that was found at `place`.
-pub(super) fn read(card: &Value, place: &Url, guard: &Guard) -> Result<Card, AgentCallError> {
+pub(super) fn read(
+    card: &Value,
+    place: &Url,
+    guard: &AddressGuard,
+) -> Result<Card, AgentCallError> {
     let capabilities = card.get("capabilities").unwrap_or(&Value::Null);
     let extensions = list(capabilities, "extensions");
     let uri = |extension: &'_ Value| text(extension, "uri").to_owned();
@@ -114,7 +118,7 @@ fn offers(card: &Value) -> Vec<Offer<'_>> {
 }
 
 /// The interface that we like best among those that the card names.
-fn choose(card: &Value, place: &Url, guard: &Guard) -> Result<Interface, AgentCallError> {
+fn choose(card: &Value, place: &Url, guard: &AddressGuard) -> Result<Interface, AgentCallError> {
     let offers = offers(card);
     let best = offers
         .iter()
@@ -164,7 +168,7 @@ mod tests {
     }
 
     fn chosen(card: &Value) -> Result<Interface, AgentCallError> {
-        read(card, &place(), &Guard::new(Vec::new())).map(|card| card.interface)
+        read(card, &place(), &AddressGuard::new(Vec::new())).map(|card| card.interface)
     }
 
     fn new(url: &str, binding: &str, version: &str) -> Value {
@@ -227,7 +231,7 @@ mod tests {
                 "{inside}"
             );
         }
-        let listed = Guard::new(vec![Url::parse("https://b.example").unwrap()]);
+        let listed = AddressGuard::new(vec![Url::parse("https://b.example").unwrap()]);
         assert!(read(&card("https://b.example/"), &place(), &listed).is_ok());
     }
 
@@ -237,7 +241,7 @@ mod tests {
             json!({"supportedInterfaces": [new("https://a.example/", "JSONRPC", "1.0")],
                    "capabilities": {"streaming": true, "extensions": [{"uri": uri, "required": required}]}})
         };
-        let guard = Guard::new(Vec::new());
+        let guard = AddressGuard::new(Vec::new());
         let ours = read(&card(IDEMPOTENCY, true), &place(), &guard).unwrap();
         assert!(ours.idempotent && ours.streaming);
         assert!(

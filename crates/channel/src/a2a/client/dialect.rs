@@ -28,16 +28,16 @@ pub(super) struct Interface {
     pub(super) tenant: Option<String>,
 }
 
-/// SendMode something.
+/// How a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendMode {
-    /// And hearing how it goes.
+    /// The answers come as a stream.
     Stream,
-    /// And asking later.
+    /// One answer comes at once; the task is asked about later.
     Once,
 }
 
-/// Asking about a task, or ending it.
+/// A call about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskOperation {
     Get,

@@ -22,7 +22,7 @@ pub enum AgentTaskState {
     Canceled,
     /// It was refused.
     Rejected,
-    /// It content something that we do not know.
+    /// A state that we do not know.
     Unknown,
 }
 
@@ -95,13 +95,13 @@ pub struct AgentFile {
 pub enum FileLocation {
     /// It came along; so many characters of base64.
     Inline(usize),
-    /// It is content to be there.
+    /// It is said to be there.
     Url(String),
 }
 
 /// Words and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
+pub(super) struct RemoteContent {
     pub(super) text: String,
     pub(super) files: Vec<AgentFile>,
 }
@@ -110,35 +110,35 @@ pub(super) struct Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Artifact {
     pub(super) id: String,
-    pub(super) content: Content,
+    pub(super) content: RemoteContent,
 }
 
 /// A task as it was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TaskSnapshot {
+pub(super) struct RemoteTask {
     pub(super) id: String,
     pub(super) context: Option<String>,
     pub(super) state: AgentTaskState,
-    pub(super) status: Option<Content>,
+    pub(super) status: Option<RemoteContent>,
     pub(super) artifacts: Vec<Artifact>,
-    /// What the agent content last, where it writes its results there.
-    pub(super) last: Option<Content>,
+    /// The agent's last message, where it writes its results there.
+    pub(super) last: Option<RemoteContent>,
 }
 
 /// One thing that an agent says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AgentEvent {
-    Task(TaskSnapshot),
+    Task(RemoteTask),
     /// An answer without a task.
     Message {
         context: Option<String>,
-        content: Content,
+        content: RemoteContent,
     },
     Status {
         task: String,
         context: Option<String>,
         state: AgentTaskState,
-        content: Option<Content>,
+        content: Option<RemoteContent>,
     },
     Artifact {
         task: String,
@@ -192,13 +192,13 @@ fn of_kind(kind: &str, value: &Value) -> Option<AgentEvent> {
 }
 
 /// Reads a task.
-pub(super) fn task(value: &Value) -> Option<TaskSnapshot> {
+pub(super) fn task(value: &Value) -> Option<RemoteTask> {
     let status = value.get("status").unwrap_or(&Value::Null);
     let is_agent = |message: &&Value| {
         let role = text_at(message, "role").unwrap_or_default();
         role == "agent" || role == "ROLE_AGENT"
     };
-    Some(TaskSnapshot {
+    Some(RemoteTask {
         id: text_at(value, "id").filter(|id| !id.is_empty())?,
         context: text_at(value, "contextId"),
         state: state(status),
@@ -220,8 +220,8 @@ fn artifact(value: &Value) -> Artifact {
 }
 
 /// What the parts hold: texts and data as text, and files by their names.
-fn content(value: &Value) -> Content {
-    let mut all = Content::default();
+fn content(value: &Value) -> RemoteContent {
+    let mut all = RemoteContent::default();
     for part in list(value, "parts") {
         if let Some(text) = part.get("text").and_then(Value::as_str) {
             all.text.push_str(text);

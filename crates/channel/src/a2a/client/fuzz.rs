@@ -7,7 +7,7 @@ use super::card;
 use super::dialect::{Dialect, Interface};
 use super::error::AgentCallError;
 use super::event::{event, task};
-use crate::guard::Guard;
+use crate::guard::AddressGuard;
 use crate::http::parse;
 use bridge_core::secrets::Secrets;
 use reqwest::Url;
@@ -27,7 +27,7 @@ fn place() -> Result<Url, String> {
 /// It can't be used.
 pub fn agent_card(bytes: &[u8]) -> Result<String, String> {
     let card: Value = parse(bytes).map_err(|error| error.to_string())?;
-    let card = card::read(&card, &place()?, &Guard::new(Vec::new()));
+    let card = card::read(&card, &place()?, &AddressGuard::new(Vec::new()));
     card.map(|card| format!("{card:?}"))
         .map_err(|error| error.to_string())
 }

@@ -14,7 +14,7 @@ pub mod fuzz;
 
 pub use agent::{AgentClient, RemoteAgent, Trust, read_token};
 pub use answer::AgentAnswer;
-pub use call::{AgentCall, AgentQuestion, AnswerWait, CallProgress};
+pub use call::{AgentQuestion, AnswerWait, CallProgress, RemoteCall};
 pub use error::AgentCallError;
 pub use event::{AgentFile, AgentTaskState, FileLocation};
 

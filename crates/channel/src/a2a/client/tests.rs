@@ -131,7 +131,7 @@ impl Agent {
     }
 
     async fn ask(&self) -> Result<AgentAnswer, AgentCallError> {
-        let mut ask = AgentCall::new(self.peer().await?, question());
+        let mut ask = RemoteCall::new(self.peer().await?, question());
         ask.run(AnswerWait::For(Duration::from_secs(60)), &mut |_| {})
             .await
     }
@@ -334,7 +334,7 @@ async fn auth_required_is_awaited_on_request() {
     );
     assert_eq!(agent.calls(), ["SendStreamingMessage"]);
     let agent = Agent::start(rpc1(true), answers()).await;
-    let mut ask = AgentCall::new(agent.peer().await.unwrap(), question());
+    let mut ask = RemoteCall::new(agent.peer().await.unwrap(), question());
     let patience = AnswerWait::Through(Duration::from_secs(60));
     let outcome = ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(
@@ -403,7 +403,7 @@ async fn cancel_ends_the_remote_task() {
         ],
     )
     .await;
-    let mut ask = AgentCall::new(agent.peer().await.unwrap(), question());
+    let mut ask = RemoteCall::new(agent.peer().await.unwrap(), question());
     ask.cancel().await.unwrap();
     assert_eq!(agent.calls(), ["SendMessage", "CancelTask"]);
     assert_eq!(agent.seen()[1].body["params"]["id"], "t");
@@ -480,7 +480,7 @@ async fn quoted_token_is_redacted_from_errors() {
     for streams in [true, false] {
         let agent = Agent::start(rpc1(streams), vec![quotes(streams)]).await;
         let client = AgentClient::new(&agent.url, &trust, Some(file.clone())).unwrap();
-        let mut ask = AgentCall::new(client.look_up().await.unwrap(), question());
+        let mut ask = RemoteCall::new(client.look_up().await.unwrap(), question());
         let patience = AnswerWait::For(Duration::from_secs(60));
         let refused = ask.run(patience, &mut |_| {}).await.unwrap_err();
         assert!(
@@ -511,7 +511,7 @@ async fn token_is_sent_but_never_exposed() {
     mode(0o600);
     let peer = client.look_up().await.unwrap();
     assert!(!format!("{client:?} {peer:?}").contains("s3cret"));
-    let mut ask = AgentCall::new(peer, question());
+    let mut ask = RemoteCall::new(peer, question());
     let patience = AnswerWait::For(Duration::from_secs(60));
     ask.run(patience, &mut |_| {}).await.unwrap();
     assert_eq!(agent.seen()[0].headers["authorization"], "Bearer s3cret");

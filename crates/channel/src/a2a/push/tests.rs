@@ -38,7 +38,7 @@ async fn receiver(status: Said, location: Option<&'static str>) -> (String, Seen
 
 fn pusher(origins: &[&str]) -> Pusher {
     let origins = origins.iter().map(|origin| check_origin(origin).unwrap());
-    Pusher::new(Guard::new(origins.collect()))
+    Pusher::new(AddressGuard::new(origins.collect()))
 }
 
 fn to(url: &str) -> Receiver<'_> {
@@ -50,7 +50,7 @@ fn to(url: &str) -> Receiver<'_> {
     }
 }
 
-const NEWS: Pushed<'static> = Pushed {
+const NEWS: Delivery<'static> = Delivery {
     id: "task/m1/working",
     body: r#"{"statusUpdate":{}}"#,
 };
@@ -106,7 +106,7 @@ impl Lookup for Rebinds {
 async fn threat_17_push_blocks_dns_rebinding() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let pusher = Pusher::new(Guard::with_lookup(Vec::new(), Arc::new(Rebinds)));
+    let pusher = Pusher::new(AddressGuard::with_lookup(Vec::new(), Arc::new(Rebinds)));
     let url = format!("https://rebind.example:{port}/push");
     pusher.check(to(&url)).unwrap();
     let failure = pusher.deliver(to(&url), NEWS).await.unwrap_err();
@@ -174,7 +174,7 @@ async fn only_gone_receiver_fails_permanently() {
     ] {
         let (origin, _) = receiver(status, None).await;
         let url = format!("{origin}/push");
-        let told = pusher(&[&origin]).deliver(to(&url), NEWS).await;
-        assert_eq!(told.unwrap_err().class.as_str(), class, "{status}");
+        let delivered = pusher(&[&origin]).deliver(to(&url), NEWS).await;
+        assert_eq!(delivered.unwrap_err().class.as_str(), class, "{status}");
     }
 }

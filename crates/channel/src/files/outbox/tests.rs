@@ -165,12 +165,12 @@ fn threat_5_outbox_skips_files_with_secrets() {
     service.put("c1/fine.txt", "tok-0123456789abcde");
     let gathered = service.gather(&service.set_aside("m1"));
     assert_eq!(names(&gathered), ["fine.txt"]);
-    for told in [
+    for reason in [
         "`cut.bin`: it holds a secret value",
         "`base64.txt`: it holds a secret value",
         "`[withheld].txt`: its name holds a secret value",
     ] {
-        assert!(gathered.not_sent.contains(told), "{gathered:?}");
+        assert!(gathered.not_sent.contains(reason), "{gathered:?}");
     }
     assert!(!gathered.not_sent.contains(SECRET));
     assert!(service.at("not-sent/m1/cut.bin").exists());
@@ -186,7 +186,7 @@ fn unremovable_files_block_no_later_answer() {
         if not_sent_is_a_file {
             service.put(NOT_SENT, "so nothing can be put by");
         } else {
-            // A tree of this name entry_kind there already.
+            // A tree of this name is there already.
             service.put(&format!("{NOT_SENT}/m1/tree/deep.txt"), "of an earlier try");
         }
         let aside = service.set_aside("m1");

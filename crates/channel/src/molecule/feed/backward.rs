@@ -3,10 +3,10 @@
 
 use crate::inbox::Inbox;
 use crate::molecule::Molecule;
-use crate::molecule::client::Feed;
+use crate::molecule::client::FeedQuery;
 use crate::molecule::feed::cursor::Cursor;
 use crate::molecule::feed::order::{FeedRound, places};
-use crate::molecule::feed::{FeedReader, Holds, Size, Span, Trouble, id_of, step_back};
+use crate::molecule::feed::{FeedReader, Holds, PageSize, Span, Trouble, step_back};
 use crate::molecule::wire::{FeedPage, Row, Stamp};
 use crate::poll::now;
 use uuid::Uuid;
@@ -43,7 +43,7 @@ impl Molecule {
             return Ok(());
         };
         for feed in self.unread(reader, until).await?.into_iter().rev() {
-            let (mut page, _) = self.page(reader, Size::Usual, &feed).await?;
+            let (mut page, _) = self.page(reader, PageSize::Usual, &feed).await?;
             page.rows
                 .retain(|row| row.at().is_none_or(|at| at <= until));
             self.take(inbox, reader, page, Holds::Aside).await?;
@@ -52,14 +52,18 @@ impl Molecule {
     }
 
     /// The pages of a sweep, newest first, that show rows which were not read.
-    async fn unread(&self, reader: &mut FeedReader, until: Stamp) -> Result<Vec<Feed>, Trouble> {
-        let mut feed = Feed {
+    async fn unread(
+        &self,
+        reader: &mut FeedReader,
+        until: Stamp,
+    ) -> Result<Vec<FeedQuery>, Trouble> {
+        let mut feed = FeedQuery {
             since_secs: Some(SWEEP_SECS),
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         let (mut floor, mut unread) = (None, Vec::new());
         for _ in 0..SWEEP_PAGES_MAX {
-            let (page, whole) = self.page(reader, Size::Usual, &feed).await?;
+            let (page, whole) = self.page(reader, PageSize::Usual, &feed).await?;
             let Some(span) = Span::of(&page) else {
                 return Ok(unread);
             };
@@ -74,9 +78,9 @@ impl Molecule {
             if whole || span.oldest < floor {
                 return Ok(unread);
             }
-            feed = Feed {
+            feed = FeedQuery {
                 before: Some(step_back(feed.before, span.oldest)),
-                ..Feed::default()
+                ..FeedQuery::default()
             };
         }
         tracing::warn!(channel = %self.channel(), "more rows in two minutes than a sweep looks at");
@@ -91,11 +95,11 @@ impl Molecule {
         reader: &mut FeedReader,
     ) -> Result<(), Trouble> {
         loop {
-            let feed = Feed {
+            let feed = FeedQuery {
                 before: reader.search.as_ref().and_then(|search| search.before),
-                ..Feed::default()
+                ..FeedQuery::default()
             };
-            let (page, whole) = self.page(reader, Size::Usual, &feed).await?;
+            let (page, whole) = self.page(reader, PageSize::Usual, &feed).await?;
             let search = match &mut reader.search {
                 Some(search) => search,
                 None => {
@@ -104,34 +108,33 @@ impl Molecule {
                 }
             };
             let floor = search.floor;
-            match search.step(&page, whole) {
-                Step::Further => {}
-                Step::All => {
-                    reader.search = None;
-                    self.tell_gap(reader, Span::of(&page).map(|span| span.oldest));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.row = None;
-                    self.store(inbox, reader, cursor).await?;
-                    return self.take_all(inbox, reader, page).await;
-                }
-                Step::Anchor(row, at) => {
-                    reader.search = None;
-                    self.tell_gap(reader, Some(at));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.move_to(row, at, None);
-                    self.store(inbox, reader, cursor).await?;
-                    reader.trail.start_at(row);
-                    return self.forward(inbox, reader, row, Holds::FOLLOWING).await;
-                }
-                Step::Start(oldest) => {
-                    reader.search = None;
-                    self.tell_gap(reader, oldest.map(|(_, at)| at));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.row = None;
-                    self.store(inbox, reader, cursor).await?;
-                    return self.read_from_start(inbox, reader, oldest).await;
-                }
+            let Some(found) = search.step(&page, whole) else {
+                continue;
+            };
+            reader.search = None;
+            let oldest = match &found {
+                FeedStart::Page => Span::of(&page).map(|span| span.oldest),
+                FeedStart::After(_, at) => Some(*at),
+                FeedStart::At(row) => row.map(|(_, at)| at),
+            };
+            self.tell_gap(reader, oldest);
+            let mut cursor = match &reader.cursor {
+                Some(cursor) => cursor.clone(),
+                None => Cursor::begin(floor),
+            };
+            match &found {
+                FeedStart::After(row, at) => cursor.move_to(*row, *at, None),
+                FeedStart::Page | FeedStart::At(_) => cursor.row = None,
             }
+            self.store(inbox, reader, cursor).await?;
+            return match found {
+                FeedStart::Page => self.take_all(inbox, reader, page).await,
+                FeedStart::After(row, _) => {
+                    reader.trail.start_at(row);
+                    self.forward(inbox, reader, row, Holds::FOLLOWING).await
+                }
+                FeedStart::At(row) => self.read_from_start(inbox, reader, row).await,
+            };
         }
     }
 
@@ -162,12 +165,12 @@ impl Molecule {
         let Some((row, at)) = oldest else {
             return Ok(());
         };
-        let feed = Feed {
+        let feed = FeedQuery {
             before: Some(at.plus_us(1)),
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         let round = FeedRound::since(reader.seen.newest());
-        let (page, _) = self.page(reader, Size::Usual, &feed).await?;
+        let (page, _) = self.page(reader, PageSize::Usual, &feed).await?;
         self.take(inbox, reader, page, Holds::FOLLOWING).await?;
         self.go_on(inbox, reader, row, Holds::FOLLOWING, round)
             .await
@@ -202,22 +205,14 @@ impl Molecule {
     }
 }
 
-fn cursor_at(reader: &FeedReader, floor: Stamp) -> Cursor {
-    match &reader.cursor {
-        Some(cursor) => cursor.clone(),
-        None => Cursor::begin(floor),
-    }
-}
-
-/// What one page of a search amounts to.
-enum Step {
-    Further,
+/// Where a search ended, and the feed is read forward from.
+enum FeedStart {
     /// The page is the whole feed, and nothing in it is from before the floor.
-    All,
-    /// The newest row from before the floor.
-    Anchor(Uuid, Stamp),
-    /// The feed begins here.
-    Start(Option<(Uuid, Stamp)>),
+    Page,
+    /// After this row, the newest one from before the floor.
+    After(Uuid, Stamp),
+    /// At the feed's first row.
+    At(Option<(Uuid, Stamp)>),
 }
 
 impl Search {
@@ -230,22 +225,19 @@ impl Search {
         }
     }
 
-    fn step(&mut self, page: &FeedPage, whole: bool) -> Step {
+    /// Looks at one page; `None` when the search goes on further back.
+    fn step(&mut self, page: &FeedPage, whole: bool) -> Option<FeedStart> {
         self.pages = self.pages.saturating_add(1);
-        let rows = page
-            .rows
-            .iter()
-            .filter_map(|row| Some((id_of(row)?, row.at()?)));
-        let mut rows: Vec<_> = rows.collect();
+        let mut rows = places(&page.rows);
         rows.sort_by_key(|(_, at)| *at);
         if let Some((row, at)) = rows.iter().rev().find(|(_, at)| *at < self.floor) {
-            return Step::Anchor(*row, *at);
+            return Some(FeedStart::After(*row, *at));
         }
         if whole && self.before.is_none() {
-            return Step::All;
+            return Some(FeedStart::Page);
         }
         let Some(oldest) = rows.first().copied() else {
-            return Step::Start(self.oldest);
+            return Some(FeedStart::At(self.oldest));
         };
         let stuck = self.oldest == Some(oldest);
         self.before = Some(match stuck {
@@ -254,10 +246,6 @@ impl Search {
             false => step_back(self.before, oldest.1),
         });
         self.oldest = Some(oldest);
-        if self.pages >= BACK_PAGES_MAX {
-            Step::Start(self.oldest)
-        } else {
-            Step::Further
-        }
+        (self.pages >= BACK_PAGES_MAX).then_some(FeedStart::At(self.oldest))
     }
 }

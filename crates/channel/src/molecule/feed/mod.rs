@@ -12,13 +12,14 @@ pub(crate) mod wake;
 use crate::http::HttpError;
 use crate::inbox::{Arrival, Inbox, Page, check_key};
 use crate::molecule::Molecule;
-use crate::molecule::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
+use crate::molecule::client::{FeedQuery, PAGE_ROWS, QUICK_PAGE_ROWS};
 use crate::molecule::feed::backward::Search;
 use crate::molecule::feed::cursor::{Cursor, Edition, SeenRows};
 use crate::molecule::feed::order::{Edge, FeedRound, Trail, places};
 use crate::molecule::files::intake::Sorted;
 use crate::molecule::files::intake::UploadAcks;
 use crate::molecule::files::{FilePatience, Later};
+use crate::molecule::push::is_answered;
 use crate::molecule::row::identity;
 use crate::molecule::row::origin::Origin;
 use crate::molecule::row::{self, Reading, RowContext};
@@ -109,7 +110,7 @@ impl Default for Limit {
 
 /// How many rows a page is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
+pub(crate) enum PageSize {
     Usual,
     Quick,
     One,
@@ -201,13 +202,13 @@ impl Molecule {
     ) -> Result<(), Trouble> {
         let (mut after, mut asked_again, mut asked_newest, mut rounds) = (from, false, false, 0);
         let size = match holds {
-            Holds::Following { .. } => Size::Usual,
-            Holds::Aside => Size::Quick,
+            Holds::Following { .. } => PageSize::Usual,
+            Holds::Aside => PageSize::Quick,
         };
         for _ in 0..FORWARD_PAGES_MAX {
-            let feed = Feed {
+            let feed = FeedQuery {
                 since_id: Some(after.hyphenated().to_string()),
-                ..Feed::default()
+                ..FeedQuery::default()
             };
             let (mut page, whole) = self.page(reader, size, &feed).await?;
             let last = page.rows.iter().rev().find_map(id_of);
@@ -229,7 +230,8 @@ impl Molecule {
             let is_unknown = is_first && !whole && !asked_newest && is_newest;
             if is_unknown {
                 asked_newest = true;
-                self.page(reader, Size::One, &Feed::default()).await?;
+                self.page(reader, PageSize::One, &FeedQuery::default())
+                    .await?;
             }
             if left || is_unknown {
                 rounds += 1;
@@ -272,7 +274,7 @@ impl Molecule {
     pub(crate) async fn one_page(
         &self,
         limit: &mut Limit,
-        feed: &Feed,
+        feed: &FeedQuery,
     ) -> Result<(FeedPage, bool), HttpError> {
         loop {
             match self.0.client.feed(feed, limit.rows).await {
@@ -300,14 +302,14 @@ impl Molecule {
     pub(crate) async fn page(
         &self,
         reader: &mut FeedReader,
-        size: Size,
-        feed: &Feed,
+        size: PageSize,
+        feed: &FeedQuery,
     ) -> Result<(FeedPage, bool), HttpError> {
         let mut one = Limit::new(1);
         let limit = match size {
-            Size::Usual => &mut reader.limit,
-            Size::Quick => &mut reader.quick_limit,
-            Size::One => &mut one,
+            PageSize::Usual => &mut reader.limit,
+            PageSize::Quick => &mut reader.quick_limit,
+            PageSize::One => &mut one,
         };
         let (page, whole) = self.one_page(limit, feed).await?;
         for at in page.rows.iter().filter_map(Row::at) {
@@ -338,7 +340,8 @@ impl Molecule {
                 continue;
             };
             let old = row.at().is_some_and(|at| Some(at) < from);
-            if !reader.seen.has(&id) && !old {
+            // What an agent answered when the platform called it, us or one before us, is no news.
+            if !reader.seen.has(&id) && !old && !is_answered(row) {
                 match row::read(row, self.ground()) {
                     Reading::Message(mut incoming) => {
                         identity::assign(&mut incoming.arrival, row);
@@ -439,6 +442,7 @@ impl Molecule {
             arrivals,
         };
         let received = inbox.take_page(page).await?;
+        self.0.pushes.committed();
         let news = received
             .iter()
             .filter(|got| matches!(got, Received::New(_)));
@@ -470,7 +474,7 @@ impl Molecule {
         }
     }
 
-    fn ground(&self) -> RowContext<'_> {
+    pub(crate) fn ground(&self) -> RowContext<'_> {
         RowContext {
             own: self.0.client.workspace_id(),
             channel: self.channel(),
@@ -480,11 +484,11 @@ impl Molecule {
 }
 
 impl FeedReader {
-    fn asks_for(&self, size: Size) -> usize {
+    fn asks_for(&self, size: PageSize) -> usize {
         match size {
-            Size::Usual => self.limit.rows,
-            Size::Quick => self.quick_limit.rows,
-            Size::One => 1,
+            PageSize::Usual => self.limit.rows,
+            PageSize::Quick => self.quick_limit.rows,
+            PageSize::One => 1,
         }
     }
 }

@@ -120,10 +120,7 @@ impl Edge {
         let Some(span) = Span::of(page) else {
             return Self::Whole;
         };
-        let rows = page
-            .rows
-            .iter()
-            .filter_map(|row| Some((id_of(row)?, row.at()?)));
+        let rows = places(&page.rows).into_iter();
         let before = rows.filter(|(_, at)| *at < span.newest);
         match before.max_by_key(|(_, at)| *at) {
             Some((from, _)) => Self::Divided {

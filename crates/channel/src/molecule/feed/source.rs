@@ -1,8 +1,8 @@
 //! The source's loop: when the feed is read, and what follows when it can't be. It never ends by itself and never
 //! drops anything: a row that is not in the ledger is shown again.
 
-use crate::fault::Operation;
 use crate::http::HttpError;
+use crate::http::Operation;
 use crate::inbox::Inbox;
 use crate::molecule::Molecule;
 use crate::molecule::failure::failure;
@@ -46,7 +46,7 @@ enum LookReason {
 
 /// What the loop remembers.
 #[derive(Debug)]
-struct Pace {
+struct FeedPace {
     backoff: Backoff,
     /// When the feed is read without an event.
     due: Instant,
@@ -102,7 +102,7 @@ impl Molecule {
 
     async fn read_on<D: Inbox>(&self, inbox: &D) {
         let mut reader = self.reader(inbox).await;
-        let mut pace = Pace {
+        let mut pace = FeedPace {
             backoff: Backoff::default(),
             due: Instant::now(),
             sweep_due: after(Instant::now(), SWEEP_EVERY),
@@ -158,7 +158,7 @@ impl Molecule {
         &self,
         inbox: &D,
         reader: &mut FeedReader,
-        pace: &mut Pace,
+        pace: &mut FeedPace,
         look: LookReason,
     ) -> Result<(), Trouble> {
         match look {
@@ -177,7 +177,7 @@ impl Molecule {
     }
 
     /// Acks the rows up to the cursor, which are all in the ledger: the platform may forget them.
-    async fn acknowledge(&self, reader: &FeedReader, pace: &mut Pace) {
+    async fn acknowledge(&self, reader: &FeedReader, pace: &mut FeedPace) {
         let seq = reader.cursor.as_ref().and_then(|cursor| cursor.seq);
         let may = !pace.no_acks && Instant::now() >= pace.ack_due;
         let Some(seq) = seq.filter(|_| may && seq > pace.acked) else {
@@ -195,7 +195,7 @@ impl Molecule {
     }
 
     /// Waits until there is a reason to look again.
-    async fn rest(&self, pace: &mut Pace) -> LookReason {
+    async fn rest(&self, pace: &mut FeedPace) -> LookReason {
         tokio::select! {
             () = sleep_until(pace.due) => return LookReason::Due,
             // An event that came while the feed was read left a permit here, so it is not missed.
@@ -206,7 +206,7 @@ impl Molecule {
     }
 
     /// Says what is wrong, and waits as long as that takes.
-    async fn recover(&self, trouble: &Trouble, pace: &mut Pace) {
+    async fn recover(&self, trouble: &Trouble, pace: &mut FeedPace) {
         let reason = trouble.to_string();
         match trouble {
             Trouble::Full | Trouble::Ledger(_) | Trouble::Files(_) => {
@@ -217,7 +217,7 @@ impl Molecule {
         }
     }
 
-    async fn recover_call(&self, error: &HttpError, pace: &mut Pace) {
+    async fn recover_call(&self, error: &HttpError, pace: &mut FeedPace) {
         let pause = pace.backoff.next();
         let failure = failure(Operation::Fetch, error);
         tracing::warn!(
@@ -227,32 +227,23 @@ impl Molecule {
             pause_ms = pause.as_millis(),
             "the feed could not be read"
         );
-        match error {
-            HttpError::Status(refused) if refused.status == StatusCode::UNAUTHORIZED => {
-                let why = self.why_refused().await;
-                let (state, detail) = why.health();
-                self.0.health.set(state, &detail);
-                match why {
-                    TokenRefusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
-                    TokenRefusal::Outage => sleep(pause).await,
-                    TokenRefusal::Token(_) | TokenRefusal::Removed(_) => {
-                        self.wait_for_token(pause).await
-                    }
+        if error.status() == Some(StatusCode::UNAUTHORIZED) {
+            let why = self.why_refused().await;
+            let (state, detail) = why.health();
+            self.0.health.set(state, &detail);
+            return match why {
+                TokenRefusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
+                TokenRefusal::Outage => sleep(pause).await,
+                TokenRefusal::Token(_) | TokenRefusal::Removed(_) => {
+                    self.wait_for_token(pause).await
                 }
-            }
-            HttpError::Status(refused) if refused.status == StatusCode::TOO_MANY_REQUESTS => {
-                self.0.health.set(ChannelState::Retrying, &failure.reason);
-                sleep(named_pause(refused.retry_after).unwrap_or(pause)).await;
-            }
-            HttpError::Status(_)
-            | HttpError::Unreached(_)
-            | HttpError::Broken(_)
-            | HttpError::Unreadable(_)
-            | HttpError::TooLong(_) => {
-                self.0.health.set(ChannelState::Retrying, &failure.reason);
-                sleep(pause).await;
-            }
+            };
         }
+        self.0.health.set(ChannelState::Retrying, &failure.reason);
+        let busy = error.response();
+        let busy = busy.filter(|busy| busy.status == StatusCode::TOO_MANY_REQUESTS);
+        let asked = busy.and_then(|busy| named_pause(busy.retry_after));
+        sleep(asked.unwrap_or(pause)).await;
     }
 
     fn receiving(&self) -> String {

@@ -76,7 +76,7 @@ impl Molecule {
             match timeout(SILENCE_MAX, stream.chunk()).await {
                 Ok(Ok(Some(chunk))) => {
                     if lines.push(&chunk) {
-                        tracing::debug!(target: TRACE, at = "heard", channel = %self.channel());
+                        tracing::debug!(target: TRACE, at = "woken", channel = %self.channel());
                         self.0.bell.notify_one();
                     }
                 }

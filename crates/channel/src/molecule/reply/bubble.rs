@@ -4,12 +4,13 @@
 //! Every reply with that text that is confirmed takes a bubble from between its first try and its confirmation; what
 //! is left over and not older than our first try is ours. So two replies that say the same never confirm each other.
 
+use crate::locked;
 use crate::molecule::wire::Stamp;
 use crate::poll::now;
 use bridge_core::value::{ReplyKey, Timestamp, Twin};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
@@ -73,7 +74,7 @@ impl Bubbles {
     /// its way would be taken for the one that is looked for, and that one would never be sent.
     pub(crate) async fn alone(&self, text: &str) -> OwnedMutexGuard<()> {
         let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = locked(&self.turns);
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(name(text)).or_default())
         };
@@ -81,7 +82,7 @@ impl Bubbles {
     }
 
     pub(crate) fn confirm(&self, text: &str, twin: Twin) {
-        let mut confirmed = self.lock();
+        let mut confirmed = locked(&self.confirmed);
         confirmed.push_back((name(text), twin));
         if confirmed.len() > CONFIRMED_MAX {
             confirmed.pop_front();
@@ -91,7 +92,7 @@ impl Bubbles {
     /// Other replies with this text that show a bubble: those of the ledger, and those it may not show yet.
     pub(crate) fn others(&self, text: &str, key: &ReplyKey, twins: &[Twin]) -> Vec<Twin> {
         let text = name(text);
-        let confirmed = self.lock();
+        let confirmed = locked(&self.confirmed);
         let here = confirmed.iter().filter(|(named, _)| *named == text);
         let mut others: Vec<Twin> = twins.to_vec();
         for (_, twin) in here {
@@ -101,12 +102,6 @@ impl Bubbles {
         }
         others.retain(|other| other.key != *key);
         others
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Uuid, Twin)>> {
-        self.confirmed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,7 +166,7 @@ mod tests {
         // Nobody else said it.
         assert_eq!(found(&[], &[], 100), None);
         assert_eq!(found(&[101], &[], 100), bubble(101));
-        // A bubble from long before is somebody else's, whoever that was.
+        // A bubble from long before is somebody else's.
         assert_eq!(found(&[50], &[], 100), None);
         // The answer before said the same and was confirmed: its bubble is not ours.
         assert_eq!(found(&[99], &[99], 100), None);

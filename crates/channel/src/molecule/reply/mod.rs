@@ -7,15 +7,17 @@ pub(crate) mod bubble;
 pub(crate) mod social;
 pub(crate) mod upload;
 
-use crate::fault::Operation;
 use crate::http::HttpError;
+use crate::http::Operation;
 use crate::inbox::Arrival;
+use crate::locked;
 use crate::molecule::Molecule;
-use crate::molecule::client::Feed;
+use crate::molecule::client::FeedQuery;
 use crate::molecule::failure::fault;
 use crate::molecule::feed::cursor::Edition;
 use crate::molecule::feed::{Limit, step_back};
 use crate::molecule::files::with_note;
+use crate::molecule::push::receipt_of;
 use crate::molecule::reply::bubble::{Bubble, ours};
 use crate::molecule::reply::social::{Chat, addressed};
 use crate::molecule::reply::upload::{for_peers, upload_all};
@@ -27,7 +29,7 @@ use bridge_core::value::{Class, ExternalId, Failure, Message, Reply, SenderKind,
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -48,15 +50,15 @@ const REPLIES: Uuid = Uuid::from_u128(0x5b1f_6a2e_93c4_4d18_8e7a_0f9b_2c3d_4e5f)
 pub(crate) struct Contexts(Mutex<VecDeque<(ExternalId, String)>>);
 
 impl Contexts {
-    fn of(&self, message: &Message) -> Option<String> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn of(&self, message: &Message) -> Option<String> {
+        let known = locked(&self.0);
         let mut newest = known.iter().rev();
         let found = newest.find(|(id, _)| *id == message.external_id);
         found.map(|(_, context)| context.clone())
     }
 
     fn add(&self, id: &ExternalId, context: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.0);
         known.push_back((id.clone(), context.to_owned()));
         if known.len() > CONTEXTS_MAX {
             known.pop_front();
@@ -135,9 +137,9 @@ impl Molecule {
     /// Every bubble with a text, back to a time.
     async fn bubbles_with(&self, text: &str, since: Stamp) -> Result<Vec<Bubble>, HttpError> {
         let (mut found, mut limit) = (Vec::<Bubble>::new(), Limit::default());
-        let mut feed = Feed {
+        let mut feed = FeedQuery {
             canvas: true,
-            ..Feed::default()
+            ..FeedQuery::default()
         };
         for _ in 0..PROBE_PAGES_MAX {
             let (page, whole) = self.one_page(&mut limit, &feed).await?;
@@ -182,6 +184,9 @@ impl Sink for Molecule {
     }
 
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+        if let Some(receipt) = self.answer_call(message, reply).await? {
+            return Ok(receipt);
+        }
         match Recipient::of(message) {
             Recipient::Canvas => self.show(message, reply).await,
             Recipient::Chat(chat) => match self.tell_chat(chat, reply).await? {
@@ -202,6 +207,11 @@ impl Sink for Molecule {
         reply: &Reply,
         twins: &[Twin],
     ) -> Result<Probe, SinkFault> {
+        if self.is_shown(message, reply).await? {
+            return Ok(Probe::Present {
+                receipt: receipt_of(reply),
+            });
+        }
         let text = bubble_text(message, reply);
         let _alone = self.0.bubbles.alone(&text).await;
         let failed = |error: HttpError| fault(Operation::Probe, &error);

@@ -1,8 +1,7 @@
 //! Answers to social channels. The platform sends a text to all chats of a channel and to no single one, so an answer
 //! goes there only where the channel has exactly the chat that asked; every other answer is a bubble on the canvas.
 
-use crate::fault::Operation;
-use crate::http::{HttpError, accept, body, parse};
+use crate::http::{HttpError, Operation, accept, body, parse};
 use crate::molecule::Molecule;
 use crate::molecule::failure::fault;
 use crate::molecule::files::with_note;
@@ -13,8 +12,8 @@ use bridge_core::limits::clip;
 use bridge_core::port::SinkFault;
 use bridge_core::value::{Message, Reply};
 use reqwest::StatusCode;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The longest text: what the narrowest of these services takes.
@@ -67,11 +66,6 @@ impl SocialChannel {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct NewText<'a> {
-    text: &'a str,
-}
-
 impl Molecule {
     /// Sends an answer to the chat that asked; none where the platform has no way to that chat alone.
     pub(crate) async fn tell_chat(
@@ -91,7 +85,7 @@ impl Molecule {
             .0
             .client
             .post(&["channels", &channel, "send"])
-            .json(&NewText { text: &text })
+            .json(&json!({ "text": text }))
             .timeout(CALL_DEADLINE);
         let sent = accept(call).await;
         sent.map_err(|error| fault(Operation::Send, &error))?;
@@ -145,7 +139,6 @@ pub(crate) fn addressed(message: &Message) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_chat_is_read_from_its_sender() {

@@ -49,7 +49,7 @@ pub(crate) async fn upload_all(
     let mut lost = None;
     for file in &reply.attachments {
         let why = match lost.clone() {
-            // Whoever waits for the text does not wait for each of them.
+            // One lost upload is enough: the text does not wait for each of the others.
             Some(why) => why,
             None => match send(client, file).await {
                 Ok(place) => {

@@ -13,17 +13,17 @@ use uuid::Uuid;
 const MESSAGES: Uuid = Uuid::from_u128(0x2f6d_0c1b_7a94_4e53_9b1c_63d8_e5f0_a7c2);
 
 #[derive(Deserialize)]
-struct Body {
-    params: Params,
+struct RowBody {
+    params: RowParams,
 }
 
 #[derive(Deserialize)]
-struct Params {
-    message: Sent,
+struct RowParams {
+    message: RowMessage,
 }
 
 #[derive(Deserialize)]
-struct Sent {
+struct RowMessage {
     #[serde(rename = "messageId")]
     message_id: String,
 }
@@ -42,8 +42,8 @@ pub(crate) fn assign(arrival: &mut Arrival, row: &Row) {
     arrival.extras.former_id = Some(std::mem::replace(&mut arrival.external_id, external_id));
 }
 
-fn message_id(row: &Row) -> Option<String> {
-    let body: Body = field(row.request_body.as_deref()).ok().flatten()?;
+pub(crate) fn message_id(row: &Row) -> Option<String> {
+    let body: RowBody = field(row.request_body.as_deref()).ok().flatten()?;
     let id = body.params.message.message_id;
     (!id.trim().is_empty()).then_some(id)
 }

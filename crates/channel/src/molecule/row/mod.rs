@@ -32,7 +32,7 @@ pub(crate) struct RowContext<'a> {
     /// Our workspace.
     pub(crate) own: &'a str,
     pub(crate) channel: &'a ChannelId,
-    /// What the operator said of those who are no workspaces.
+    /// What the operator said of those who write.
     pub(crate) origins: &'a Origins,
 }
 
@@ -166,36 +166,20 @@ impl Letter<'_> {
     /// A dead letter with a notice to its writer.
     fn unreadable(self, writer: &Writer, why: &str) -> Incoming {
         let reason = format!("this message can't be read: {}", clip(why, 200));
-        let body = self.kept();
-        self.incoming(
-            writer,
-            body,
-            unfit(&reason, true),
-            Extras::default(),
-            Vec::new(),
-        )
+        self.dead(writer, unfit(&reason, true))
     }
 
     /// A dead letter without a notice: there is nobody to send it to.
     fn of_nobody(self, why: &str) -> Incoming {
-        let reason = format!(
-            "the platform showed a message from nobody: {}",
-            clip(why, 200)
-        );
-        let writer = Writer::Unknown(String::new());
-        let body = self.kept();
-        self.incoming(
-            &writer,
-            body,
-            unfit(&reason, false),
-            Extras::default(),
-            Vec::new(),
-        )
+        let why = clip(why, 200);
+        let reason = format!("the platform showed a message from nobody: {why}");
+        self.dead(&Writer::Unknown(String::new()), unfit(&reason, false))
     }
 
-    fn kept(&self) -> String {
+    fn dead(self, writer: &Writer, verdict: Verdict) -> Incoming {
         let raw = self.row.request_body.as_deref().map_or("", RawValue::get);
-        clip(raw, KEPT_MAX_CHARS)
+        let body = clip(raw, KEPT_MAX_CHARS);
+        self.incoming(writer, body, verdict, Extras::default(), Vec::new())
     }
 
     fn incoming(
@@ -209,7 +193,8 @@ impl Letter<'_> {
         let (conversation, kind, sender, tier) = match writer {
             Writer::Peer(peer) => {
                 let key = format!("peer:{peer}");
-                (key, SenderKind::Agent, peer.clone(), Tier::Peer)
+                let tier = self.ground.origins.tier_of_agent(peer);
+                (key, SenderKind::Agent, peer.clone(), tier)
             }
             Writer::Outside(outside) => {
                 let key = self.conversation(outside);

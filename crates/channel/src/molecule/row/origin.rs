@@ -1,8 +1,8 @@
 //! Who wrote a row, by marks that its writer can't make up, and the tier that follows.
 //!
 //! A workspace's row has `source_id`, which the platform fills from the writer's token. A row without it was written
-//! by a person at the canvas, on a social channel, by a webhook, by the platform itself, or by whoever holds the
-//! workspace's inbound secret; the last one writes the whole body. ADR 0056 has the table of marks.
+//! by a person at the canvas, on a social channel, by a webhook, by the platform itself, or by a holder of
+//! the workspace's inbound secret, who writes the whole body. ADR 0056 has the table of marks.
 
 use crate::molecule::wire::{Row, field};
 use bridge_core::limits::clip;
@@ -97,6 +97,29 @@ pub struct Origins {
     pub tiers: BTreeMap<Origin, Tier>,
     /// People who are owners wherever their origin stands: `telegram:777`.
     pub owners: BTreeSet<String>,
+    /// Other agents that are no ordinary peers, by the ids of their workspaces.
+    pub agents: BTreeMap<String, AgentTier>,
+}
+
+/// What another agent may do. None is an owner: what it writes is never the owner's word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AgentTier {
+    /// What strangers may do.
+    #[default]
+    Peer,
+    /// What programs may do that start tasks.
+    Tool,
+}
+
+impl AgentTier {
+    /// The tier of its turns.
+    #[must_use]
+    pub fn tier(self) -> Tier {
+        match self {
+            Self::Peer => Tier::Peer,
+            Self::Tool => Tier::Tool,
+        }
+    }
 }
 
 impl Origins {
@@ -106,7 +129,7 @@ impl Origins {
         let tiers = origins.into_iter().map(|origin| (origin, tier));
         Self {
             tiers: tiers.collect(),
-            owners: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -155,8 +178,15 @@ impl Origins {
                 ..
             }) if self.tier(Origin::Unmarked) == Tier::Owner => Tier::Owner,
             Some(name) => self.tier_of(name.origin, name.person),
-            None => Tier::Peer,
+            None => self.tier_of_agent(sender),
         }
+    }
+
+    /// What an agent of another workspace may do, by the id that the platform took from its token.
+    #[must_use]
+    pub fn tier_of_agent(&self, workspace: &str) -> Tier {
+        let named = self.agents.get(workspace).copied();
+        named.unwrap_or_default().tier()
     }
 
     fn tier_of(&self, origin: Origin, person: Option<&str>) -> Tier {
@@ -176,9 +206,13 @@ impl fmt::Display for Origins {
         let owners = owners.map(|(origin, _)| format!("everybody from {}", origin.as_str()));
         let owners: Vec<String> = owners.chain(self.owners.iter().cloned()).collect();
         match owners.as_slice() {
-            [] => f.write_str("nobody is an owner"),
-            owners => write!(f, "owners are {}", owners.join(", ")),
+            [] => f.write_str("nobody is an owner")?,
+            owners => write!(f, "owners are {}", owners.join(", "))?,
         }
+        for (workspace, tier) in &self.agents {
+            write!(f, ", agent {workspace} is {}", tier.tier().as_str())?;
+        }
+        Ok(())
     }
 }
 
@@ -285,7 +319,7 @@ fn unmarked(origins: &Origins) -> Outside {
     }
 }
 
-/// The mark of the platform's own probes and notices. Whoever else writes it gets no answer.
+/// The mark of the platform's own probes and notices. Anybody else who writes it gets no answer.
 fn system_kind(body: &Value) -> Option<&str> {
     let places = [
         "/params/metadata/source_type",

@@ -47,7 +47,7 @@ fn webhook(origins: &[&str], directory: &tempfile::TempDir) -> Webhook {
     std::fs::write(&path, format!("whsec_{}\n", STANDARD.encode(KEY))).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let origins = origins.iter().map(|origin| check_origin(origin).unwrap());
-    Webhook::new(Guard::new(origins.collect()), Some(path))
+    Webhook::new(AddressGuard::new(origins.collect()), Some(path))
 }
 
 /// HMAC-SHA256 by RFC 2104.
@@ -124,8 +124,8 @@ async fn status_code_decides_retry_class() {
     ] {
         let (origin, _) = receiver(status, headers).await;
         let hooks = webhook(&[&origin], &directory);
-        let told = hooks.deliver(&format!("{origin}/hook"), DELIVERY).await;
-        assert_eq!(told.unwrap_err().class.as_str(), class, "{status}");
+        let delivered = hooks.deliver(&format!("{origin}/hook"), DELIVERY).await;
+        assert_eq!(delivered.unwrap_err().class.as_str(), class, "{status}");
     }
 }
 
@@ -134,7 +134,10 @@ async fn unsigned_or_private_delivery_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (origin, seen) = receiver(Said::OK, &[]).await;
     let url = format!("{origin}/hook");
-    let bare = Webhook::new(Guard::new(vec![check_origin(&origin).unwrap()]), None);
+    let bare = Webhook::new(
+        AddressGuard::new(vec![check_origin(&origin).unwrap()]),
+        None,
+    );
     assert!(
         bare.check(&url)
             .unwrap_err()

@@ -84,9 +84,9 @@ impl ApprovalView {
         }
     }
 
-    /// Whether it is a form only by its name, and means: may this tool run?
+    /// Whether it means: may this tool of an MCP server run?
     pub(crate) fn is_tool_approval(&self) -> bool {
-        self.kind == "elicitation" && self.wants == "approval"
+        self.kind == "mcp_tool"
     }
 
     fn takes_a_bare_yes(&self) -> bool {
@@ -103,7 +103,7 @@ impl ApprovalView {
             "permissions" => {
                 "accept: the rest of this turn has these permissions; for the session: the rest of the thread"
             }
-            "elicitation" if self.is_tool_approval() => {
+            "mcp_tool" => {
                 "accept: that tool runs, once, outside of the sandbox; for the session: it is not asked about again"
             }
             "elicitation" if self.wants == "visit" => {
@@ -290,21 +290,22 @@ mod tests {
 
     #[test]
     fn mcp_tool_elicitation_renders_as_approval() {
-        let of = |wants: &str| ApprovalView {
-            kind: "elicitation".to_owned(),
+        let of = |kind: &str, wants: &str| ApprovalView {
+            kind: kind.to_owned(),
             wants: wants.to_owned(),
             ..patch()
         };
-        let box_of = |wants| of(wants).lines(AnswerBy::Command, 1_000, Paint::plain(), None);
-        let tool = box_of("approval").join("\n");
+        let box_of =
+            |kind, wants| of(kind, wants).lines(AnswerBy::Command, 1_000, Paint::plain(), None);
+        let tool = box_of("mcp_tool", "approval").join("\n");
         assert!(tool.contains("that tool runs"), "{tool}");
         assert!(tool.contains("codex-bridge approve k3x9qz"), "{tool}");
         assert!(!tool.contains("--answers"), "{tool}");
-        assert!(of("approval").is_tool_approval());
-        let form = box_of("form").join("\n");
+        assert!(of("mcp_tool", "approval").is_tool_approval());
+        let form = box_of("elicitation", "form").join("\n");
         assert!(form.contains("what you fill in goes"), "{form}");
         assert!(form.contains("--answers"), "{form}");
-        assert!(!of("form").is_tool_approval());
+        assert!(!of("elicitation", "form").is_tool_approval());
     }
 
     #[test]

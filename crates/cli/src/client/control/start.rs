@@ -49,6 +49,7 @@ fn terms(args: cli::StartTaskArgs) -> anyhow::Result<StartArgs> {
         codex_home: args.codex_home.as_deref().map(whole).transpose()?,
         notify_target: args.notify_target,
         key: None,
+        base: None,
     })
 }
 

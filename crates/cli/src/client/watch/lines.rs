@@ -232,10 +232,12 @@ impl EventLines {
             || matches!(message.state.as_str(), "unclear" | "parked" | "steered");
         let hold = message.hold.as_ref();
         let reason = hold.map(|hold| hold.failure.reason.as_str());
-        Some(match waits {
-            true if reason == Some(&self.event) => StateLine::Lasting(message.why.next.clone()),
-            true => StateLine::Lasting(format!("{}; {}", message.why.now, message.why.next)),
-            false => StateLine::Passing(message.why.now.clone()),
+        Some(if !waits {
+            StateLine::Passing(message.why.now.clone())
+        } else if reason == Some(&self.event) {
+            StateLine::Lasting(message.why.next.clone())
+        } else {
+            StateLine::Lasting(format!("{}; {}", message.why.now, message.why.next))
         })
     }
 }

@@ -94,7 +94,6 @@ pub(crate) enum FollowOutcome {
 
 /// Follows the events of a target.
 pub(crate) struct Watcher<'a> {
-    client: &'a ApiClient,
     target: WatchTarget,
     output: WatchOutput,
     asker: Asker<'a>,
@@ -153,16 +152,19 @@ impl<'a> Watcher<'a> {
         let screen = Screen::new(to, no_color);
         let asker = Asker::for_screen(client, &screen);
         let lines = WatchLines::new(target == WatchTarget::All);
-        Self::new(client, target, WatchOutput::People(lines, screen), asker)
+        Self::new(target, WatchOutput::People(lines, screen), asker)
     }
 
     /// Shows requests without a prompt.
     #[cfg(feature = "demo")]
-    pub(crate) fn who_reads(client: &'a ApiClient, target: WatchTarget, no_color: bool) -> Self {
-        let screen = Screen::new(OutputStream::Stdout, no_color);
-        let asker = Asker::new(client, AskMode::Show);
-        let lines = WatchLines::new(target == WatchTarget::All);
-        Self::new(client, target, WatchOutput::People(lines, screen), asker)
+    pub(crate) fn without_prompt(
+        client: &'a ApiClient,
+        target: WatchTarget,
+        no_color: bool,
+    ) -> Self {
+        let mut watcher = Self::for_people(client, target, OutputStream::Stdout, no_color);
+        watcher.asker = Asker::new(client, AskMode::Show);
+        watcher
     }
 
     /// Follows one message on a screen; without `lines` only requests and warnings are shown.
@@ -176,28 +178,21 @@ impl<'a> Watcher<'a> {
             Some(lines) => WatchOutput::People(lines, screen),
             None => WatchOutput::Quiet(screen),
         };
-        let target = WatchTarget::Message(message_id.to_owned());
-        Self::new(asker.client, target, output, asker)
+        Self::new(WatchTarget::Message(message_id.to_owned()), output, asker)
     }
 
     fn for_programs(client: &'a ApiClient, target: WatchTarget) -> Self {
-        let nobody = Asker::new(client, AskMode::Silent);
-        Self::new(client, target, WatchOutput::Programs, nobody)
+        let asker = Asker::new(client, AskMode::Silent);
+        Self::new(target, WatchOutput::Programs, asker)
     }
 
-    fn new(
-        client: &'a ApiClient,
-        target: WatchTarget,
-        output: WatchOutput,
-        asker: Asker<'a>,
-    ) -> Self {
-        let filter = match target {
+    fn new(target: WatchTarget, output: WatchOutput, asker: Asker<'a>) -> Self {
+        let filter = match &target {
             WatchTarget::All => RequestFilter::All,
-            WatchTarget::Message(ref id) => RequestFilter::Messages([id.clone()].into()),
+            WatchTarget::Message(id) => RequestFilter::Messages([id.clone()].into()),
             WatchTarget::Task(_) => RequestFilter::Messages(BTreeSet::new()),
         };
         Self {
-            client,
             target,
             output,
             asker,
@@ -284,7 +279,7 @@ impl<'a> Watcher<'a> {
             return Ok(());
         }
         let path = format!("/v1/messages?limit={RUNNING_MAX}");
-        let list: MessageList = self.client.get(&path).await?;
+        let list: MessageList = self.asker.client.get(&path).await?;
         for message in list.messages.into_iter().rev() {
             if !is_over(&message.state) {
                 self.show(&WatchEvent::State(Box::new(message)));
@@ -299,7 +294,11 @@ impl<'a> Watcher<'a> {
         away: &mut Option<Instant>,
     ) -> Result<Option<MessageView>, ClientError> {
         let path = self.target.path();
-        let mut stream = self.client.stream(&path, self.seen.as_deref()).await?;
+        let mut stream = self
+            .asker
+            .client
+            .stream(&path, self.seen.as_deref())
+            .await?;
         if away.take().is_some() {
             self.warn("the daemon is back; going on after the last event");
         }
@@ -369,7 +368,7 @@ impl<'a> Watcher<'a> {
             WatchEvent::Moved {
                 message_id, state, ..
             } if is_over(state) && matches!(self.output, WatchOutput::People(..)) => {
-                match self.client.message(message_id).await {
+                match self.asker.client.message(message_id).await {
                     Ok(story) => WatchEvent::End(Box::new(story.message)),
                     Err(_) => event,
                 }

@@ -2,14 +2,12 @@
 //! those who wait.
 
 mod ask;
-mod authority;
 mod decide;
 mod expire;
 
 pub use ask::{Ask, AskOutcome};
-pub use authority::Authority;
 pub use decide::{
-    AnswerDelivered, AnswerUndelivered, Decide, DecideOutcome, DecideRefusal, Resolve,
+    AnswerDelivered, AnswerUndelivered, Authority, Decide, DecideOutcome, DecideRefusal, Resolve,
     UndeliveredReason,
 };
 pub use expire::{ExpireOutcome, ExpireRequests};

@@ -1,4 +1,4 @@
-//! Intake: a row of a source becomes a message (T1), once (T1d), or a dead letter at once when it can't be one (T1x).
+//! Intake: a row of a source becomes a message, once, or a dead letter at once when it can't be one.
 //!
 //! What is not a message at all (own echoes, other methods) is filtered by the channel before this.
 
@@ -14,7 +14,7 @@ use self::loop_guard::{Guarded, Wait, loop_guard};
 use super::{Action, RunError, Transition, Tx, reply};
 use crate::channels::token_of;
 use crate::limits::{self, PAGE_ROWS_MAX};
-use crate::port::{Change, Heard, Read, RowsError, StoredBytes};
+use crate::port::{AgentMessage, Change, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget};
 use crate::value::{
     Answer, AnswerSource, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
@@ -103,7 +103,7 @@ pub enum Verdict {
     },
 }
 
-/// What an inbound text became.
+/// Result of [`Receive`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// It is a new message, on disk.
@@ -319,12 +319,12 @@ impl Receive {
         match (self.kind, self.extras.by_talk) {
             (SenderKind::Person, _) => Ok(Past::default()),
             (SenderKind::Agent, false) => Ok(Past {
-                messages: rows.heard_of_agent(channel, sender, looked_at)?,
+                messages: rows.agent_messages(channel, sender, looked_at)?,
                 ..Past::default()
             }),
             (SenderKind::Agent, true) => {
                 let mut messages = match present {
-                    Some(id) => rows.heard_in_talk(id, sender, looked_at)?,
+                    Some(id) => rows.agent_messages_in(id, sender, looked_at)?,
                     None => Vec::new(),
                 };
                 messages.sort_by_key(|message| Reverse(message.said_at));
@@ -332,7 +332,7 @@ impl Receive {
                 Ok(Past {
                     messages,
                     talks: rows.said_nth_newest(channel, sender, nth)?,
-                    newest: rows.heard_of_agent(channel, sender, 1)?.pop(),
+                    newest: rows.agent_messages(channel, sender, 1)?.pop(),
                 })
             }
         }
@@ -343,15 +343,15 @@ impl Receive {
 #[derive(Debug, Default)]
 struct Past {
     /// Newest first; in this talk only, where talks are counted one by one.
-    messages: Vec<Heard>,
+    messages: Vec<AgentMessage>,
     /// When it said the message that would use up the budget of all its talks.
     talks: Option<Timestamp>,
     /// The newest in all its talks, where they are counted one by one.
-    newest: Option<Heard>,
+    newest: Option<AgentMessage>,
 }
 
 impl Past {
-    fn all(&self) -> impl Iterator<Item = &Heard> {
+    fn all(&self) -> impl Iterator<Item = &AgentMessage> {
         self.newest.iter().chain(&self.messages)
     }
 

@@ -10,7 +10,7 @@ use crate::value::{
     Timestamp,
 };
 
-/// Stops a message (T14).
+/// Stops a message.
 #[derive(Clone, Debug)]
 pub struct Cancel {
     pub message_id: MessageId,

@@ -1,4 +1,4 @@
-//! Dead letters and parked messages: a person sends one again (T15), says that it goes on, or gives it up.
+//! Dead letters and parked messages: a person sends one again, says that it goes on, or gives it up.
 //!
 //! A message with an answer is only delivered again: Codex is never called twice for an answer it gave. Any other
 //! goes to the end of its conversation with a fresh budget; its order is lost, and we say so.

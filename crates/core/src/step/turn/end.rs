@@ -15,7 +15,7 @@ use crate::value::{
 /// What a person sees when Codex finished without saying anything.
 const EMPTY_ANSWER: &str = "(Codex finished this turn without a text answer.)";
 
-/// Journals one thing that happened while a message was worked on (T5). The first effect is journaled at once, so that a
+/// Journals one thing that happened while a message was worked on. The first effect is journaled at once, so that a
 /// turn which may have touched the world is never mistaken for one that did not.
 #[derive(Clone, Debug)]
 pub struct Note {
@@ -48,7 +48,7 @@ impl Transition for Note {
     }
 }
 
-/// Journals what a turn answered (T6): the commit point of the expensive work. The answer and all its replies go to disk
+/// Journals what a turn answered: the commit point of the expensive work. The answer and all its replies go to disk
 /// together; after this, Codex is never called again for the message.
 #[derive(Clone, Debug)]
 pub struct Answered {
@@ -122,7 +122,7 @@ impl Answered {
     }
 }
 
-/// Journals that an attempt ended without an answer, and that its end was seen (T6f). The failure's class decides what
+/// Journals that an attempt ended without an answer, and that its end was seen. The failure's class decides what
 /// follows.
 #[derive(Clone, Debug)]
 pub struct Fail {
@@ -299,7 +299,7 @@ fn unclear(
     Ok(())
 }
 
-/// Journals that a turn which was begun is out of sight (T7).
+/// Journals that a turn which was begun is out of sight.
 #[derive(Clone, Debug)]
 pub struct Lose {
     pub message_id: MessageId,

@@ -15,11 +15,17 @@ const TOGETHER: &str = "Answered together with your earlier message, above.";
 /// Why it is unknown whether a turn that was lost from sight received a text.
 const NOT_IN_HISTORY: &str = "when the turn was found again, its history did not have the text yet";
 
-/// Whether the turn may not have received the text of a follower. [`super::Join`] clears an earlier failure, so this is
-/// the only one that a follower can have.
+/// Whether the turn may not have received the text of a follower. [`super::Join`] clears an ambiguous failure of an
+/// earlier attempt, so one that a follower has is about this.
 pub(super) fn receipt_unknown(message: &Message) -> bool {
     let failure = message.life.failure.as_ref();
     failure.is_some_and(|failure| failure.class == Class::Ambiguous)
+}
+
+/// Its failure, unless that says that something is unknown which is known now.
+pub(super) fn known_failure(message: &Message) -> Option<Failure> {
+    let failure = message.life.failure.clone();
+    failure.filter(|failure| failure.class != Class::Ambiguous)
 }
 
 /// Sets or clears what is unknown of a follower.
@@ -50,7 +56,11 @@ pub(super) fn recheck(
         let client_id = ClientId::of(&message.message_id, message.life.attempt);
         let unknown = !received.contains(&client_id);
         if unknown != receipt_unknown(&message) {
-            let failure = unknown.then(|| Failure::new(Class::Ambiguous, NOT_IN_HISTORY));
+            let failure = if unknown {
+                Some(Failure::new(Class::Ambiguous, NOT_IN_HISTORY))
+            } else {
+                known_failure(&message)
+            };
             set_failure(tx, &message, failure, now)?;
         }
     }
@@ -72,7 +82,7 @@ pub(super) fn let_go(
     let life = Life {
         spent: message.life.spent.saturating_sub(1),
         input,
-        failure: None,
+        failure: known_failure(message),
         ..message.life.moved(waiting, now)
     };
     tx.set_life(message, life)?;
@@ -95,7 +105,7 @@ pub(super) fn share(
             continue;
         }
         let life = Life {
-            failure: None,
+            failure: known_failure(&message),
             ..message.life.moved(MessageState::Answered, now)
         };
         tx.set_life(&message, life)?;

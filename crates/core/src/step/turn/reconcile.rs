@@ -15,7 +15,7 @@ use crate::value::{
     MessageId, MessageState, NextInput, StateName, Timestamp, Turn, TurnState, Usage,
 };
 
-/// Journals what the history says of a lost turn (T8).
+/// Journals what the history says of a lost turn.
 #[derive(Clone, Debug)]
 pub struct Reconcile {
     pub message_id: MessageId,

@@ -76,7 +76,7 @@ impl Transition for Unbind {
     }
 }
 
-/// Writes down that a turn is about to be started, before `turn/start` is written (T3).
+/// Writes down that a turn is about to be started, before `turn/start` is written.
 #[derive(Clone, Debug)]
 pub struct Begin {
     pub message_id: MessageId,
@@ -135,7 +135,7 @@ impl Transition for Begin {
     }
 }
 
-/// Records Codex's id of the turn that was begun (T4). That is no promise: a kill right after it may leave no trace of
+/// Records Codex's id of the turn that was begun. That is no promise: a kill right after it may leave no trace of
 /// the turn, so it does not become the turn that reconcile looks behind.
 #[derive(Clone, Debug)]
 pub struct Attach {

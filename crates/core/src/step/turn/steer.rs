@@ -19,7 +19,7 @@ pub struct Join {
 }
 
 impl Transition for Join {
-    /// What the running turn is to be told; nothing when it is better to wait.
+    /// The text for the running turn; nothing when it is better to wait.
     type Outcome = Option<Steer>;
     const NAME: &'static str = "join";
 
@@ -55,7 +55,7 @@ impl Transition for Join {
         let life = Life {
             attempt,
             spent: message.life.spent.saturating_add(1),
-            failure: None,
+            failure: followers::known_failure(&message),
             ..message.life.moved(steered, now)
         };
         tx.set_life(&message, life)?;
@@ -120,12 +120,12 @@ pub struct Tell {
     pub mark: String,
 }
 
-/// What is to be told.
+/// Result of [`Tell`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TellOutcome {
-    /// Tell it this.
+    /// Send it this.
     Steer(Steer),
-    /// Its text was given to the turn of this message; that one can be told.
+    /// Its text was given to the turn of this message; that one can be steered.
     Steered(MessageId),
     /// No turn of it runs.
     Idle(StateName),
@@ -151,7 +151,7 @@ impl Transition for Tell {
         };
         let detail = limits::clip(&self.text, limits::EVENT_TEXT_MAX_CHARS);
         tx.audit(&self.by, Self::NAME, &self.message_id, detail, now)?;
-        // An intent: whether the turn heard it is a line of its own.
+        // An intent: whether the turn received it is a line of its own.
         let line = format!("to be told by {}: {}", self.by, self.text);
         tx.event(&message, EventKind::Bridge, &line, now)?;
         tx.announce(&self.message_id);

@@ -4,9 +4,9 @@
 use super::super::error::{ConfigProblem, ProblemPlace};
 use super::super::load::ValueOrigins;
 use super::variables::{self, Named, Variables};
-use super::{MoleculeConfig, WorkspaceConfig};
+use super::{DeliveryKey, MoleculeConfig, WorkspaceConfig, peers};
 use bridge_channel::molecule::{
-    FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
+    Delivery, FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
 };
 use bridge_core::port::TurnTransport;
 use serde_json::{Value, json};
@@ -30,8 +30,12 @@ pub struct Workspace {
 impl Workspace {
     /// What is in force, without the token.
     pub fn in_a_line(&self) -> String {
+        let called = match &self.settings.delivery {
+            Delivery::Poll => String::new(),
+            Delivery::Push { url } => format!(", called at {url}"),
+        };
         format!(
-            "molecule workspace {} at {}, token from {}, {}, turns by {}",
+            "molecule workspace {} at {}, token from {}, {}, turns by {}{called}",
             self.settings.workspace,
             self.settings.platform_url,
             self.token_from,
@@ -48,11 +52,23 @@ impl Workspace {
         }
     }
 
+    /// Where the platform calls the daemon, if it does.
+    pub fn push_url(&self) -> Option<&str> {
+        match &self.settings.delivery {
+            Delivery::Poll => None,
+            Delivery::Push { url } => Some(url),
+        }
+    }
+
     fn origins(&self) -> Value {
         let tiers = self.settings.origins.tiers.iter();
         let tiers = tiers.map(|(origin, tier)| (origin.as_str().to_owned(), tier.as_str().into()));
         let mut shown: serde_json::Map<String, Value> = tiers.collect();
         shown.insert("owners".to_owned(), json!(self.settings.origins.owners));
+        let agents = self.settings.origins.agents.iter();
+        let agents = agents.map(|(id, tier)| (id.clone(), tier.tier().as_str().into()));
+        let agents: serde_json::Map<String, Value> = agents.collect();
+        shown.insert("agents".to_owned(), agents.into());
         Value::Object(shown)
     }
 
@@ -64,6 +80,7 @@ impl Workspace {
             "token_from": self.token_from,
             "origins": self.origins(),
             "transport": program(self.via),
+            "push_url": self.push_url(),
         })
     }
 }
@@ -92,14 +109,17 @@ pub(in super::super) fn resolve(
     let Variables {
         url,
         org_id,
+        allow_http,
         named,
-        problems,
+        mut problems,
         warnings,
     } = variables;
+    problems.extend(peers::problems(&config.peers, origins));
     let mut resolving = Resolving {
         config,
         url,
         org_id,
+        allow_http: allow_http.unwrap_or(config.allow_http),
         seen: BTreeMap::new(),
         resolved: Resolved {
             problems,
@@ -131,6 +151,7 @@ struct Resolving<'a> {
     config: &'a MoleculeConfig,
     url: Option<String>,
     org_id: Option<String>,
+    allow_http: bool,
     seen: BTreeMap<String, ProblemPlace>,
     resolved: Resolved,
 }
@@ -181,11 +202,13 @@ impl Resolving<'_> {
             .or_else(|| config.platform_url.clone())
             .ok_or_else(|| format!("the workspace {id} has no platform; set {}, or `platform_url` in codex-bridge.toml, to something like https://platform.example.com", variables::URL))?;
         check_url(&url).map_err(|error| format!("the platform's address {error}"))?;
-        let origins = keys.origins.resolve(&config.origins);
+        let mut origins = keys.origins.resolve(&config.origins);
+        origins.agents = peers::of_workspace(&config.peers, &id);
         origins
             .check()
             .map_err(|wrong| format!("workspace {id}: {wrong}"))?;
         let (token, token_from) = token(&id, keys, named)?;
+        let delivery = delivery(&id, keys, config)?;
         let settings = Settings {
             workspace: id,
             platform_url: url,
@@ -195,7 +218,7 @@ impl Resolving<'_> {
                 .clone()
                 .or_else(|| self.org_id.clone())
                 .or_else(|| config.org_id.clone()),
-            allow_http: keys.allow_http.unwrap_or(config.allow_http),
+            allow_http: keys.allow_http.unwrap_or(self.allow_http),
             origins,
             first_start: FirstStart {
                 minutes: config.first_start_minutes,
@@ -204,6 +227,7 @@ impl Resolving<'_> {
             wake: config.wake,
             max_reply_chars: usize::try_from(config.max_reply_chars).unwrap_or(usize::MAX),
             name: keys.name.clone().or_else(|| config.name.clone()),
+            delivery,
             on_unknown: config.unknown_outcome,
         };
         // The channel's own judgement; nothing is said to the platform.
@@ -221,12 +245,19 @@ impl Resolving<'_> {
         let plain = matches!(check_url(&settings.platform_url), Ok((_, Reach::Plain)));
         if plain {
             let canvas = if settings.origins.has_owner() {
-                ", and anyone who reaches it can write as the owner of this machine"
+                "anyone who reaches it can write as the owner of this machine"
             } else {
-                ""
+                "anyone on the way can write in anybody's name"
             };
             self.resolved.warnings.push(format!(
-                "the platform of workspace {id} is on plain http: its token travels in the clear{canvas}"
+                "the platform of workspace {id} is on plain http: its token travels in the clear, and {canvas}; use https wherever that network is not yours alone"
+            ));
+        }
+        if let Some(url) = workspace.push_url()
+            && matches!(check_url(url), Ok((_, Reach::Plain)))
+        {
+            self.resolved.warnings.push(format!(
+                "the platform calls workspace {id} at {url}, which is plain http: its secret and all messages travel in the clear"
             ));
         }
         if !settings.origins.is_decided() {
@@ -270,6 +301,18 @@ fn token(
             path.display()
         )),
         TokenSource::File(_) | TokenSource::Value(_) => Ok(found),
+    }
+}
+
+fn delivery(id: &str, keys: &WorkspaceConfig, config: &MoleculeConfig) -> Result<Delivery, String> {
+    match keys.delivery.unwrap_or(config.delivery) {
+        DeliveryKey::Poll => Ok(Delivery::Poll),
+        DeliveryKey::Push => {
+            let url = keys.push_url.as_ref().or(config.push_url.as_ref());
+            let url = url.ok_or_else(|| format!("the workspace {id} has `delivery = \"push\"` and no `push_url`; write the address under which the platform reaches this daemon, such as \"https://codex.example.com\""))?;
+            check_url(url).map_err(|error| format!("`push_url` of the workspace {id} {error}"))?;
+            Ok(Delivery::Push { url: url.clone() })
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What turns a workspace on, what is refused and with which words, and that no token ever shows.
 
 use super::super::{Environment, Loaded, Workspace, load};
-use bridge_channel::molecule::{Origin, Secret, TokenSource};
+use bridge_channel::Secret;
+use bridge_channel::molecule::{Origin, TokenSource};
 use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;
 
@@ -75,7 +76,7 @@ fn missing_or_invalid_variables_are_named() {
         (three(A, "platform.example.com"), "is no URL"),
         (
             three(A, "http://platform.example.com"),
-            "use https, or set allow_http = true",
+            "start with --allow-http or CODEX_BRIDGE_ALLOW_HTTP=1",
         ),
     ] {
         let error = error("", &vars);
@@ -266,6 +267,56 @@ fn threat_30_plain_http_needs_a_word() {
         "{:?}",
         loaded.warnings
     );
+}
+
+#[test]
+fn threat_30_variable_allows_plain_http() {
+    let http = "http://platform.example.com";
+    let mut vars = three(A, http);
+    vars.push(("CODEX_BRIDGE_ALLOW_HTTP", "1"));
+    let loaded = load_with("", &vars).unwrap();
+    assert!(loaded.warnings[0].contains("in the clear"));
+    assert_eq!(canvas_tier(&loaded.molecule[0]), Tier::Peer);
+    let environment = Environment::of_slice(&three(A, http));
+    assert!(load(None, &environment, None).is_err());
+    assert!(load(None, &environment.allowing_http(), None).is_ok());
+    for (value, says) in [("0", "--allow-http"), ("yes", "is neither 1 nor 0")] {
+        let mut vars = three(A, http);
+        vars.push(("CODEX_BRIDGE_ALLOW_HTTP", value));
+        let refused = error("molecule.allow_http = true", &vars);
+        assert!(refused.contains(says), "{refused}");
+    }
+}
+
+#[test]
+fn d1_agents_get_tiers_by_workspace() {
+    let peer = |keys: &str| format!("[[molecule.peers]]\nid = '{B}'\n{keys}\n");
+    let tier = |text: &str| {
+        let loaded = load_with(text, &three(A, HTTPS)).unwrap();
+        loaded.molecule[0].settings.origins.tier_of_sender(B)
+    };
+    assert_eq!(tier(""), Tier::Peer);
+    assert_eq!(tier(&peer("")), Tier::Peer);
+    assert_eq!(tier(&peer("tier = 'tool'")), Tier::Tool);
+    assert_eq!(
+        tier(&peer(&format!("tier = 'tool'\nworkspace = '{A}'"))),
+        Tier::Tool
+    );
+    assert_eq!(
+        tier(&peer(&format!("tier = 'tool'\nworkspace = '{B}'"))),
+        Tier::Peer
+    );
+    let own = peer(&format!("workspace = '{}'", A.to_uppercase()));
+    assert_eq!(tier(&format!("{}{own}", peer("tier = 'tool'"))), Tier::Peer);
+    for (text, says) in [
+        (peer("tier = 'owner'"), "\"peer\""),
+        (peer("").replace(B, "boss"), "no UUID"),
+        (peer("workspace = 'x'"), "no UUID"),
+        (peer("").repeat(2), "name it once"),
+    ] {
+        let refused = error(&text, &three(A, HTTPS));
+        assert!(refused.contains(says), "{refused}");
+    }
 }
 
 #[test]

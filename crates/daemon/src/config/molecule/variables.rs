@@ -1,9 +1,10 @@
 //! The variables that turn the channel on without a file, as the legacy program and the platform's own runtime read them.
 //! They hold tokens, so nothing of them is printed, in errors neither.
 
-use super::super::environment::Environment;
+use super::super::environment::{ALLOW_HTTP, Environment};
 use super::super::error::{ConfigProblem, ProblemPlace};
-use bridge_channel::molecule::{Secret, TokenSource};
+use bridge_channel::Secret;
+use bridge_channel::molecule::TokenSource;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -35,6 +36,7 @@ const AUTH_TOKEN: &str = ".auth_token";
 pub(crate) struct Variables {
     pub(super) url: Option<String>,
     pub(super) org_id: Option<String>,
+    pub(super) allow_http: Option<bool>,
     /// Workspaces that it names, in its order.
     pub(super) named: Vec<Named>,
     pub(super) problems: Vec<ConfigProblem>,
@@ -71,6 +73,12 @@ impl Variables {
             org_id: text(ORG),
             ..Self::default()
         };
+        match text(ALLOW_HTTP).as_deref() {
+            None => {}
+            Some("1" | "true") => found.allow_http = Some(true),
+            Some("0" | "false") => found.allow_http = Some(false),
+            Some(_) => found.problem(ALLOW_HTTP, "is neither 1 nor 0; write one of them"),
+        }
         let list = [WORKSPACES, WORKSPACES_JSON]
             .into_iter()
             .find_map(|name| Some((name, text(name)?)));

@@ -23,14 +23,14 @@ pub(super) type Key = (TaskId, String);
 
 /// Which bound a delivery counts for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum SlotKind {
     /// Notifications of ended tasks, together.
     Notifications,
     /// Push notifications of this owner.
     Pushes(String),
 }
 
-impl Lane {
+impl SlotKind {
     pub(super) fn of(subscription: &Subscription, owner: &str) -> Self {
         match subscription.target {
             SubscriptionTarget::Push(_) => Self::Pushes(owner.to_owned()),
@@ -43,11 +43,11 @@ impl Lane {
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     wake: Notify,
-    known: Mutex<Known>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct SlotState {
     /// There are subscriptions; without any nothing is looked at.
     any: bool,
     /// Messages that changed.
@@ -59,14 +59,14 @@ struct Known {
     /// Deliveries that run now.
     going: HashMap<Key, Going>,
     /// Deliveries that found no slot, first come, first served.
-    waiting: VecDeque<(Key, Lane)>,
+    waiting: VecDeque<(Key, SlotKind)>,
     /// There were more of them.
     left_out: bool,
 }
 
 #[derive(Debug)]
 struct Going {
-    lane: Lane,
+    kind: SlotKind,
     /// It was asked for again meanwhile.
     again: bool,
 }
@@ -88,35 +88,35 @@ pub(super) struct Slot {
     pub(super) key: Key,
 }
 
-impl Known {
+impl SlotState {
     fn due_at(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    fn running(&self, lane: &Lane) -> usize {
-        self.going.values().filter(|it| it.lane == *lane).count()
+    fn running(&self, kind: &SlotKind) -> usize {
+        self.going.values().filter(|it| it.kind == *kind).count()
     }
 
     fn pushes(&self) -> usize {
-        let notifications = self.running(&Lane::Notifications);
+        let notifications = self.running(&SlotKind::Notifications);
         self.going.len().saturating_sub(notifications)
     }
 
-    fn is_free(&self, lane: &Lane) -> bool {
-        match lane {
-            Lane::Notifications => self.running(lane) < NOTIFICATIONS_MAX,
-            Lane::Pushes(_) => {
-                self.running(lane) < PUSHES_OF_OWNER_MAX && self.pushes() < PUSHES_MAX
+    fn is_free(&self, kind: &SlotKind) -> bool {
+        match kind {
+            SlotKind::Notifications => self.running(kind) < NOTIFICATIONS_MAX,
+            SlotKind::Pushes(_) => {
+                self.running(kind) < PUSHES_OF_OWNER_MAX && self.pushes() < PUSHES_MAX
             }
         }
     }
 
-    fn wait(&mut self, key: Key, lane: Lane) {
+    fn wait(&mut self, key: Key, kind: SlotKind) {
         if self.waiting.iter().any(|(known, _)| *known == key) {
             return;
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back((key, lane))
+            self.waiting.push_back((key, kind))
         } else {
             self.left_out = true
         }
@@ -124,8 +124,8 @@ impl Known {
 }
 
 impl Slots {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves when there may be something to do.
@@ -135,55 +135,55 @@ impl Slots {
 
     /// There are subscriptions.
     pub(super) fn some(&self) {
-        self.known().any = true;
+        self.state().any = true;
     }
 
     /// The rows of a message changed.
     pub(crate) fn changed(&self, message_id: &MessageId) {
-        let mut known = self.known();
-        if !known.any {
+        let mut state = self.state();
+        if !state.any {
             return;
         }
-        if known.changed.len() < CHANGED_MAX {
-            _ = known.changed.insert(message_id.clone())
+        if state.changed.len() < CHANGED_MAX {
+            _ = state.changed.insert(message_id.clone())
         } else {
-            known.due_at(Timestamp(0))
+            state.due_at(Timestamp(0))
         }
-        drop(known);
+        drop(state);
         self.wake.notify_one();
     }
 
     /// A subscription of a task is new.
     pub(crate) fn look(&self, task_id: &TaskId) {
-        let mut known = self.known();
-        known.any = true;
-        if known.asked.len() < CHANGED_MAX {
-            _ = known.asked.insert(task_id.clone())
+        let mut state = self.state();
+        state.any = true;
+        if state.asked.len() < CHANGED_MAX {
+            _ = state.asked.insert(task_id.clone())
         } else {
-            known.due_at(Timestamp(0))
+            state.due_at(Timestamp(0))
         }
-        drop(known);
+        drop(state);
         self.wake.notify_one();
     }
 
     /// Everything is to be looked at then.
     pub(super) fn due_at(&self, at: Timestamp) {
-        self.known().due_at(at);
+        self.state().due_at(at);
         self.wake.notify_one();
     }
 
     /// When everything is to be looked at.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.known().due
+        self.state().due
     }
 
     /// Where to look now; what is said here is forgotten.
     pub(super) fn next(&self, all: bool) -> Look {
-        let mut known = self.known();
-        let messages = mem::take(&mut known.changed);
-        let tasks = mem::take(&mut known.asked);
+        let mut state = self.state();
+        let messages = mem::take(&mut state.changed);
+        let tasks = mem::take(&mut state.asked);
         if all {
-            known.due = None;
+            state.due = None;
             Look::All
         } else {
             Look::At {
@@ -196,47 +196,47 @@ impl Slots {
     /// Takes those off the queue for which there are slots now. When the queue is empty and some did not fit into it,
     /// everything is looked at then.
     pub(super) fn next_waiting(&self, then: Timestamp) -> Vec<Key> {
-        let mut guard = self.known();
-        let known = &mut *guard;
-        let mut pushes = PUSHES_MAX.saturating_sub(known.pushes());
-        let mut taken: Vec<Lane> = Vec::new();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let mut pushes = PUSHES_MAX.saturating_sub(state.pushes());
+        let mut taken: Vec<SlotKind> = Vec::new();
         let mut next = Vec::new();
-        for (key, lane) in mem::take(&mut known.waiting) {
-            let ahead = taken.iter().filter(|other| **other == lane).count();
-            let running = known.running(&lane) + ahead;
-            let free = match &lane {
-                Lane::Notifications => running < NOTIFICATIONS_MAX,
-                Lane::Pushes(_) => running < PUSHES_OF_OWNER_MAX && pushes > 0,
+        for (key, kind) in mem::take(&mut state.waiting) {
+            let ahead = taken.iter().filter(|other| **other == kind).count();
+            let running = state.running(&kind) + ahead;
+            let free = match &kind {
+                SlotKind::Notifications => running < NOTIFICATIONS_MAX,
+                SlotKind::Pushes(_) => running < PUSHES_OF_OWNER_MAX && pushes > 0,
             };
             if !free {
-                known.waiting.push_back((key, lane));
+                state.waiting.push_back((key, kind));
                 continue;
             }
-            if lane != Lane::Notifications {
+            if kind != SlotKind::Notifications {
                 pushes -= 1;
             }
-            taken.push(lane);
+            taken.push(kind);
             next.push(key);
         }
-        if next.is_empty() && known.waiting.is_empty() && mem::take(&mut known.left_out) {
-            known.due_at(then);
+        if next.is_empty() && state.waiting.is_empty() && mem::take(&mut state.left_out) {
+            state.due_at(then);
         }
         next
     }
 
     /// A slot for a delivery; without a free one it waits.
-    pub(super) fn take(self: &Arc<Self>, key: Key, lane: Lane) -> Option<Slot> {
-        let mut known = self.known();
-        if let Some(going) = known.going.get_mut(&key) {
+    pub(super) fn take(self: &Arc<Self>, key: Key, kind: SlotKind) -> Option<Slot> {
+        let mut state = self.state();
+        if let Some(going) = state.going.get_mut(&key) {
             going.again = true;
             return None;
         }
-        if !known.is_free(&lane) {
-            known.wait(key, lane);
+        if !state.is_free(&kind) {
+            state.wait(key, kind);
             return None;
         }
-        let going = Going { lane, again: false };
-        known.going.insert(key.clone(), going);
+        let going = Going { kind, again: false };
+        state.going.insert(key.clone(), going);
         Some(Slot {
             slots: Arc::clone(self),
             key,
@@ -247,18 +247,18 @@ impl Slots {
 impl Slot {
     /// Whether it was asked for again since the rows were read.
     pub(super) fn asked_again(&self) -> bool {
-        let mut known = self.slots.known();
-        let going = known.going.get_mut(&self.key);
+        let mut state = self.slots.state();
+        let going = state.going.get_mut(&self.key);
         going.is_some_and(|going| mem::take(&mut going.again))
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut known = self.slots.known();
-        let again = known.going.remove(&self.key).is_some_and(|it| it.again);
-        let others = !known.waiting.is_empty() || known.left_out;
-        drop(known);
+        let mut state = self.slots.state();
+        let again = state.going.remove(&self.key).is_some_and(|it| it.again);
+        let others = !state.waiting.is_empty() || state.left_out;
+        drop(state);
         match again {
             true => self.slots.look(&self.key.0),
             false if others => self.slots.wake.notify_one(),

@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::term::escape_line;
 use crate::turn::follow::Followed;
 use bridge_channel::a2a::client::{
-    AgentCall, AgentCallError, AgentClient, AgentQuestion, AgentTaskState, AnswerWait,
-    CallProgress, RemoteAgent, Trust, read_token,
+    AgentCallError, AgentClient, AgentQuestion, AgentTaskState, AnswerWait, CallProgress,
+    RemoteAgent, RemoteCall, Trust, read_token,
 };
 use bridge_channel::guard::check_origin;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
@@ -104,7 +104,7 @@ impl DetachedCalls {
         kept.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps them for whoever finds the turn. Those that ended meanwhile are let go here too, so that a turn which
+    /// Keeps them for the task that finds the turn. Those that ended meanwhile are let go here too, so that a turn which
     /// nobody looks for is not kept for ever.
     pub(crate) fn keep(&self, message_id: &MessageId, calls: &Arc<Calls>) {
         let mut kept = self.by_message();
@@ -135,7 +135,7 @@ struct AgentToolCall {
 impl Settings {
     /// Whom the turns of a tier may ask.
     pub(crate) fn agents_of(&self, tier: Tier) -> &[AgentConfig] {
-        let config = &self.a2a.config;
+        let config = &self.config.a2a;
         let may = config.tool_tiers.contains(&tier);
         if may { &config.agents } else { &[] }
     }
@@ -159,7 +159,7 @@ impl Settings {
     }
 
     fn trust(&self) -> Trust {
-        let origins = self.a2a.config.allow_origins.iter();
+        let origins = self.config.a2a.allow_origins.iter();
         Trust {
             // The operator wrote these addresses.
             own: true,
@@ -168,7 +168,7 @@ impl Settings {
     }
 }
 
-/// The same for the same call, whoever makes it and when.
+/// The same for every repetition of a call.
 fn message_id(cause: &MessageId, to: &RequestKey) -> String {
     let call = match &to.item_id {
         Some(item) => item.as_str().to_owned(),
@@ -229,7 +229,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let asking = self.ask_agent(cause, to, arguments, over);
         let returned = tokio::select! {
             biased;
-            // Codex asks whoever comes next.
+            // Codex repeats the request to the next daemon.
             () = self.halt.cancelled() => return,
             returned = asking => returned,
         };
@@ -261,7 +261,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let asking = async {
             let (peer, question) = self.prepare(cause, to, &wanted).await?;
-            Ok(AgentCall::new(peer, question))
+            Ok(RemoteCall::new(peer, question))
         };
         let prepared = tokio::select! {
             prepared = asking => prepared,
@@ -312,7 +312,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             let Some(message) = rows.message(&id)? else {
                 return Ok(None);
             };
-            // Whoever was let into this turn counts too.
+            // Senders whose messages joined this turn count too.
             let joined = rows.followers(&id)?.into_iter().map(|other| other.hops);
             let hops = joined.fold(message.hops, u32::max);
             Ok(Some((message, hops)))

@@ -34,7 +34,7 @@ pub(crate) fn gone() -> Returned {
     Returned::failed("the turn that asked is over")
 }
 
-/// Whoever is named is not on the list.
+/// The named agent is not on the list.
 pub(crate) fn unknown(names: &[String]) -> Returned {
     match names {
         [] => Returned::failed("no agent may be asked from here"),

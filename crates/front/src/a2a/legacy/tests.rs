@@ -10,7 +10,7 @@ fn up(method: &str, given: Value) -> Value {
 }
 
 #[test]
-fn a_joke_is_asked_for_and_told() {
+fn send_translates_request_and_answer() {
     let asked = json!({
         "message": {"role": "user", "parts": [{"kind": "text", "text": "tell me a joke"}],
             "messageId": "9229e770-767c-417b-a0b0-f0741243c589"},
@@ -24,7 +24,7 @@ fn a_joke_is_asked_for_and_told() {
             "metadata": {}
         })
     );
-    let told = json!({"task": {
+    let sent = json!({"task": {
         "id": "363422be", "contextId": "c295ea44",
         "status": {"state": "TASK_STATE_COMPLETED"},
         "artifacts": [{"artifactId": "9b6934dd", "name": "joke", "parts": [{"text": "To get to the other side!"}]}],
@@ -33,7 +33,7 @@ fn a_joke_is_asked_for_and_told() {
         "metadata": {}
     }});
     assert_eq!(
-        result(LegacyMethod::Send, told).unwrap(),
+        result(LegacyMethod::Send, sent).unwrap(),
         json!({
             "id": "363422be", "contextId": "c295ea44", "kind": "task",
             "status": {"state": "completed"},

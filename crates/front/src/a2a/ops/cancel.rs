@@ -1,26 +1,24 @@
 //! Cancel: every message of a task that has no answer yet is stopped.
 
 use super::get::{owned, until};
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 
 use crate::BridgeService;
 use crate::a2a::error::A2aError;
-use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
 use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::MessageId;
 use std::time::Duration;
 
-/// How long a caller waits for the end of a turn that is being interrupted; after it the task says how it stands.
+/// How long a caller waits for the end of a turn that is being interrupted; after it the task is returned as it is.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 pub(super) async fn cancel<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: CancelTaskRequest,
 ) -> Result<Task, A2aError> {
-    let service = &call.context.service;
-    let view = owned(service, &call.caller, &request.id).await?;
+    let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
     if state.terminal() {
         let why = format!("it is over already ({})", state.as_str());
@@ -31,10 +29,10 @@ pub(super) async fn cancel<D: BridgeService>(
     }
     stop(call, &view).await?;
     let over = |view: &TaskSnapshot| view.now().state.terminal();
-    // Stopping is refused to nobody for want of a place.
+    // A cancel is not refused for lack of a permit.
     let permit = call.stream_permit().ok();
     let view = until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
-    Ok(task::task(service, &call.base, &view, Detail::WHOLE).await)
+    Ok(call.render(&view, None).await)
 }
 
 /// Whether a text of the task was given to the running turn of another task, which is not stopped for this one.
@@ -56,8 +54,8 @@ fn not_alone(id: &str) -> A2aError {
     A2aError::not_cancelable(id, why)
 }
 
-/// What has no answer yet, newest first, so that nothing begins because something before it was stopped; without such,
-/// the last one, whose answer asks back.
+/// The messages without an answer, newest first, so that none begins when the one before it is stopped. Without such, the
+/// last one, whose answer asks the client.
 fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
     let id = |one: &TaskMessage| one.message.message_id.clone();
     let unfinished: Vec<MessageId> = view
@@ -74,9 +72,9 @@ fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
     }
 }
 
-/// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
-/// to the turn of another one ends with that turn.
-async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(), A2aError> {
+/// Stops the messages in a spawned task: a caller that disconnects does not leave it half done. A message that joined the
+/// turn of another one ends with that turn.
+async fn stop<D: BridgeService>(call: &A2aCall<D>, view: &TaskSnapshot) -> Result<(), A2aError> {
     let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {
@@ -92,7 +90,7 @@ async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(
                 CancelOutcome::Steered(leader) if has(&view, &leader) => {
                     cancel(leader).await?;
                 }
-                // Just now.
+                // It joined the turn of another task since `carried_by_another`.
                 CancelOutcome::Steered(_) => left = true,
                 CancelOutcome::Cancelled | CancelOutcome::Stopping | CancelOutcome::TooLate => {}
             }

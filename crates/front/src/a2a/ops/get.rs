@@ -1,15 +1,13 @@
 //! One task of its owner: get it, subscribe to it, wait for it, and read the files of its answers.
 
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
-use crate::a2a::sse::{EventStream, Until};
-use crate::a2a::task::{self, Detail};
+use crate::a2a::sse::{TaskEventStream, Until};
 use crate::api::StreamPermit;
 use crate::live::MessageUpdates;
 use crate::{BridgeService, Caller};
 use a2a::{GetTaskRequest, SubscribeToTaskRequest, Task};
 use bridge_core::deadline::after;
-use bridge_core::port::Ledger;
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{Attachment, TaskId};
 use std::time::Duration;
@@ -23,7 +21,6 @@ pub(super) async fn owned<D: BridgeService>(
 ) -> Result<TaskSnapshot, A2aError> {
     let task_id = TaskId::new(id);
     let found = service
-        .ledger()
         .read(move |rows| TaskSnapshot::load(rows, &task_id))
         .await?;
     found
@@ -32,22 +29,17 @@ pub(super) async fn owned<D: BridgeService>(
 }
 
 pub(super) async fn get<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: GetTaskRequest,
 ) -> Result<Task, A2aError> {
-    let service = &call.context.service;
-    let view = owned(service, &call.caller, &request.id).await?;
-    let detail = Detail {
-        history: request.history_length,
-        ..Detail::WHOLE
-    };
-    Ok(task::task(service, &call.base, &view, detail).await)
+    let view = owned(&call.context.service, &call.caller, &request.id).await?;
+    Ok(call.render(&view, request.history_length).await)
 }
 
 pub(super) async fn subscribe<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: SubscribeToTaskRequest,
-) -> Result<EventStream, A2aError> {
+) -> Result<TaskEventStream, A2aError> {
     let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
     // A client that lost the connection just before the end, and resumes, still gets the last events.
@@ -60,7 +52,7 @@ pub(super) async fn subscribe<D: BridgeService>(
         )));
     }
     let permit = call.stream_permit()?;
-    EventStream::of(call, permit, &view.task.task_id, Until::Over).await
+    TaskEventStream::of(call, permit, &view.task.task_id, Until::Over).await
 }
 
 /// A file of an answer.
@@ -87,10 +79,10 @@ pub(crate) async fn file<D: BridgeService>(
 /// Interval at which rows are read without an update: a message that joined another one's turn has no updates of its own.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 
-/// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands. Whoever waits on a
-/// permit is told nothing more once its token is revoked.
+/// Waits until `enough` says so, the time is over or the daemon stops; then returns the task as it is. A caller
+/// with a permit gets an error once its token is revoked.
 pub(super) async fn until<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     permit: Option<&StreamPermit>,
     id: &str,
     longest: Duration,

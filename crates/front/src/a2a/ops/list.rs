@@ -1,37 +1,37 @@
 //! The tasks of a caller, newest change first, by pages.
 //!
-//! How a task stands is derived, so that a filter by status looks at tasks one by one, up to a bound for one call. A
-//! page that ends there may have fewer tasks than were wanted, and says where to go on.
+//! The status of a task is derived, so a filter by status reads tasks one by one, up to a bound per call. A page that ends
+//! there may have fewer tasks than requested, and has a token for the next one.
 
 use crate::BridgeService;
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
-use bridge_core::port::{Ledger, Read, RowsError, TaskQuery};
+use bridge_core::port::{Read, RowsError, TaskQuery};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, ConversationId, TaskId, Timestamp};
 
-/// Tasks of a page where nobody says how many.
+/// Default page size.
 const PAGE_DEFAULT: u32 = 50;
-/// Tasks that one call looks at when it filters by status; what is behind them is on the next page, and not counted yet.
-const LOOKED_AT_MAX: u32 = 1_000;
-/// Tasks that are looked at in one read of the ledger.
-const LOOKED_AT_ONCE: u32 = 100;
+/// Tasks that one call reads when it filters by status; later ones are on the next page, and not counted yet.
+const READ_MAX: u32 = 1_000;
+/// Tasks per read of the ledger.
+const READ_ONCE: u32 = 100;
 
-/// Where a task is in the list.
-type Place = (Timestamp, TaskId);
+/// The position of a task in the list.
+type ListPosition = (Timestamp, TaskId);
 
 /// One page.
 #[derive(Default)]
-struct Page {
+struct ListPage {
     views: Vec<TaskSnapshot>,
     next: String,
     total: u64,
 }
 
 pub(super) async fn list<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: ListTasksRequest,
 ) -> Result<ListTasksResponse, A2aError> {
     let size = request.page_size.map_or(PAGE_DEFAULT, i32::unsigned_abs);
@@ -65,14 +65,9 @@ pub(super) async fn list<D: BridgeService>(
         None => true,
     };
     let page = match status {
-        _ if !known => Page::default(),
+        _ if !known => ListPage::default(),
         Some(status) => filtered(service, query, status, counted).await?,
-        None => {
-            service
-                .ledger()
-                .read(move |rows| plain(rows, &query))
-                .await?
-        }
+        None => service.read(move |rows| plain(rows, &query)).await?,
     };
     let detail = Detail {
         history: request.history_length,
@@ -91,17 +86,17 @@ pub(super) async fn list<D: BridgeService>(
     })
 }
 
-/// The conversation that a context is, if there ever was one.
+/// The conversation of a context, if there is one.
 async fn conversation<D: BridgeService>(
     service: &D,
     (channel, key): (ChannelId, String),
 ) -> Result<Option<ConversationId>, A2aError> {
     let read = move |rows: &dyn Read| rows.conversation_by_key(&channel, &key);
-    let found = service.ledger().read(read).await?;
+    let found = service.read(read).await?;
     Ok(found.map(|conversation| conversation.conversation_id))
 }
 
-fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
+fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<ListPage, RowsError> {
     let one_more = TaskQuery {
         limit: query.limit.saturating_add(1),
         ..query.clone()
@@ -116,22 +111,22 @@ fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
     for (task, _) in &found {
         views.extend(TaskSnapshot::load(rows, &task.task_id)?);
     }
-    Ok(Page {
+    Ok(ListPage {
         views,
         next,
         total: rows.agent_tasks_count(query)?,
     })
 }
 
-/// A page of those that stand so. Others use the ledger between two looks.
+/// A page of tasks with this status, in several reads, so that others can use the ledger in between.
 async fn filtered<D: BridgeService>(
     service: &D,
     mut query: TaskQuery,
     status: TaskState,
     counted: u64,
-) -> Result<Page, A2aError> {
+) -> Result<ListPage, A2aError> {
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    query.limit = LOOKED_AT_ONCE;
+    query.limit = READ_ONCE;
     let (mut views, mut total, mut looked): (Vec<TaskSnapshot>, u64, u32) =
         (Vec::new(), counted, 0);
     let mut end = None;
@@ -139,42 +134,41 @@ async fn filtered<D: BridgeService>(
         let (behind, wanted) = (query.clone(), status.clone());
         let room = size.saturating_sub(views.len());
         let look = service
-            .ledger()
             .read(move |rows| look(rows, &behind, &wanted, room))
             .await?;
         end = look.end.or(end);
         views.extend(look.views);
         total = total.saturating_add(look.fit);
-        looked = looked.saturating_add(LOOKED_AT_ONCE);
-        let told = counted.saturating_add(u64::try_from(views.len()).unwrap_or(u64::MAX));
+        looked = looked.saturating_add(READ_ONCE);
+        let listed = counted.saturating_add(u64::try_from(views.len()).unwrap_or(u64::MAX));
         let next = match (look.last, &end) {
             // There are no more.
-            (None, Some(end)) if total > told => Some(end.clone()),
+            (None, Some(end)) if total > listed => Some(end.clone()),
             (None, _) => None,
-            (Some(_), Some(end)) if looked >= LOOKED_AT_MAX && views.len() >= size => {
-                Some(end.clone())
-            }
-            (Some(last), _) if looked >= LOOKED_AT_MAX => Some(last),
+            (Some(_), Some(end)) if looked >= READ_MAX && views.len() >= size => Some(end.clone()),
+            (Some(last), _) if looked >= READ_MAX => Some(last),
             (Some(last), _) => {
                 query.before = Some(last);
                 continue;
             }
         };
-        let next = next.map_or_else(String::new, |(at, id)| format!("{}~{told}", token(at, &id)));
-        return Ok(Page { views, next, total });
+        let next = next.map_or_else(String::new, |(at, id)| {
+            format!("{}~{listed}", token(at, &id))
+        });
+        return Ok(ListPage { views, next, total });
     }
 }
 
-/// What one look at some tasks found.
-struct Look {
-    /// Those that stand so, as many as there is room for.
+/// Result of one read.
+struct ListRead {
+    /// Tasks with the status, as many as there is room for.
     views: Vec<TaskSnapshot>,
-    /// How many stand so.
+    /// Number of tasks with the status.
     fit: u64,
     /// The place of the last one in `views`.
-    end: Option<Place>,
-    /// The place of the last one that was looked at; none where there are no more.
-    last: Option<Place>,
+    end: Option<ListPosition>,
+    /// The place of the last task that was read; `None` if there are no more.
+    last: Option<ListPosition>,
 }
 
 fn look(
@@ -182,10 +176,10 @@ fn look(
     query: &TaskQuery,
     status: &TaskState,
     room: usize,
-) -> Result<Look, RowsError> {
+) -> Result<ListRead, RowsError> {
     let found = rows.agent_tasks(query)?;
     let more = found.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let mut look = Look {
+    let mut look = ListRead {
         views: Vec::new(),
         fit: 0,
         end: None,
@@ -207,22 +201,22 @@ fn look(
     Ok(look)
 }
 
-/// Where the next page begins: behind this one.
+/// The token of the page after this task.
 fn token(at: Timestamp, id: &TaskId) -> String {
     format!("{}~{id}", at.0)
 }
 
-/// The place, and how many were told before it where that is known.
-fn read_token(token: &str) -> Result<(Place, u64), A2aError> {
+/// The place, and how many tasks were listed before it, where that is known.
+fn read_token(token: &str) -> Result<(ListPosition, u64), A2aError> {
     let read = || {
         let mut words = token.split('~');
         let (at, id) = (words.next()?.parse().ok()?, words.next()?);
-        let told = match words.next() {
-            Some(told) => told.parse::<u32>().ok()?,
+        let listed = match words.next() {
+            Some(listed) => listed.parse::<u32>().ok()?,
             None => 0,
         };
         let place = (Timestamp(at), TaskId::new(id));
-        words.next().is_none().then_some((place, u64::from(told)))
+        words.next().is_none().then_some((place, u64::from(listed)))
     };
     read().ok_or_else(|| A2aError::invalid("pageToken", "is none that this server gave"))
 }

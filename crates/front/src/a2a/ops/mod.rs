@@ -8,10 +8,10 @@ mod send;
 
 pub(crate) use get::file;
 
-use super::call::Call;
+use super::call::A2aCall;
 use super::decode::request as decode;
 use super::error::A2aError;
-use super::sse::EventStream;
+use super::sse::TaskEventStream;
 use super::{card, schema};
 use crate::BridgeService;
 use a2a::methods;
@@ -73,12 +73,12 @@ impl Op {
 }
 
 /// What an operation came to.
-pub(crate) enum Done {
+pub(crate) enum OperationResult {
     Value(Value),
-    Events(Box<EventStream>),
+    Events(Box<TaskEventStream>),
 }
 
-impl Done {
+impl OperationResult {
     fn of(value: &impl Serialize) -> Result<Self, A2aError> {
         serde_json::to_value(value)
             .map(Self::Value)
@@ -88,40 +88,46 @@ impl Done {
 
 /// Does what a client asks for.
 pub(crate) async fn run<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     op: Op,
     params: Value,
-) -> Result<Done, A2aError> {
+) -> Result<OperationResult, A2aError> {
     match op {
-        Op::Send => Done::of(&send::send(call, decode(&schema::SEND, params)?).await?),
+        Op::Send => OperationResult::of(&send::send(call, decode(&schema::SEND, params)?).await?),
         Op::Stream => send::stream(call, decode(&schema::SEND, params)?)
             .await
             .map(events),
-        Op::Get => Done::of(&get::get(call, decode(&schema::GET, params)?).await?),
-        Op::List => Done::of(&list::list(call, decode(&schema::LIST, params)?).await?),
-        Op::Cancel => Done::of(&cancel::cancel(call, decode(&schema::CANCEL, params)?).await?),
+        Op::Get => OperationResult::of(&get::get(call, decode(&schema::GET, params)?).await?),
+        Op::List => OperationResult::of(&list::list(call, decode(&schema::LIST, params)?).await?),
+        Op::Cancel => {
+            OperationResult::of(&cancel::cancel(call, decode(&schema::CANCEL, params)?).await?)
+        }
         Op::Subscribe => get::subscribe(call, decode(&schema::SUBSCRIBE, params)?)
             .await
             .map(events),
         Op::CreatePush => {
-            Done::of(&push::create(call, decode(&schema::CREATE_PUSH, params)?).await?)
+            OperationResult::of(&push::create(call, decode(&schema::CREATE_PUSH, params)?).await?)
         }
-        Op::GetPush => Done::of(&push::get(call, decode(&schema::ONE_PUSH, params)?).await?),
-        Op::ListPush => Done::of(&push::list(call, decode(&schema::LIST_PUSH, params)?).await?),
+        Op::GetPush => {
+            OperationResult::of(&push::get(call, decode(&schema::ONE_PUSH, params)?).await?)
+        }
+        Op::ListPush => {
+            OperationResult::of(&push::list(call, decode(&schema::LIST_PUSH, params)?).await?)
+        }
         Op::DeletePush => {
             push::delete(call, decode(&schema::ONE_PUSH, params)?).await?;
-            Ok(Done::Value(json!({})))
+            Ok(OperationResult::Value(json!({})))
         }
         Op::ExtendedCard => {
             let _request: a2a::GetExtendedAgentCardRequest =
                 decode(&schema::EXTENDED_CARD, params)?;
             let profile = call.context.service.a2a();
             let card = card::extended(&profile, &call.base, &call.caller);
-            Ok(Done::Value(card))
+            Ok(OperationResult::Value(card))
         }
     }
 }
 
-fn events(events: EventStream) -> Done {
-    Done::Events(Box::new(events))
+fn events(events: TaskEventStream) -> OperationResult {
+    OperationResult::Events(Box::new(events))
 }

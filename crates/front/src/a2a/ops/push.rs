@@ -2,7 +2,7 @@
 //! daemon's.
 
 use super::get::owned;
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::{BridgeService, PushPut, TokenHash};
 use a2a::{
@@ -11,38 +11,38 @@ use a2a::{
     ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
 };
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX};
-use bridge_core::port::{Ledger, Read};
+use bridge_core::port::Read;
 use bridge_core::task_events::{FROM_NOW, Timeline};
 use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
 
 pub(super) async fn create<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     config: TaskPushNotificationConfig,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
     let view = owned(&call.context.service, &call.caller, &config.task_id).await?;
     put(call, &view.task.task_id, config, Since::Now, "url").await
 }
 
-/// What a new configuration is told first.
+/// Which events a new configuration gets.
 #[derive(Clone, Debug)]
 pub(super) enum Since {
-    /// How the task stood at its beginning.
+    /// All of them, from the beginning of the task.
     Beginning,
-    /// What comes behind this mark.
+    /// Those after this mark.
     Behind(Option<String>),
-    /// What is not there yet.
+    /// Those that are not there yet.
     Now,
 }
 
 impl Since {
-    /// Behind what there is to tell of a task now.
+    /// After the newest event of a task.
     pub(super) async fn now_of<D: BridgeService>(
-        call: &Call<D>,
+        call: &A2aCall<D>,
         id: &TaskId,
     ) -> Result<Self, A2aError> {
         let task_id = id.clone();
         let read = move |rows: &dyn Read| Timeline::load(rows, &task_id);
-        let timeline = call.context.service.ledger().read(read).await?;
+        let timeline = call.context.service.read(read).await?;
         let last = timeline.and_then(|timeline| timeline.task_events().pop());
         Ok(Self::Behind(last.map(|task_event| task_event.mark)))
     }
@@ -63,7 +63,7 @@ pub(super) fn inline(
 
 /// Keeps a configuration; `field` is what is wrong when its address may not be.
 pub(super) async fn put<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
@@ -83,7 +83,7 @@ pub(super) async fn put<D: BridgeService>(
 
 /// Whether a configuration could be kept, asked before its message is stored: nothing is done for one that is refused.
 pub(super) async fn check<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: Option<&TaskId>,
     config: &TaskPushNotificationConfig,
     field: &str,
@@ -96,7 +96,7 @@ pub(super) async fn check<D: BridgeService>(
     if let PushPut::Refused { why } = service.put_push(push, &owner).await? {
         return Err(A2aError::invalid(field, why));
     }
-    let counted = service.ledger().read(move |rows| {
+    let counted = service.read(move |rows| {
         let known = rows.subscription(&task_id, &config_id)?.is_some();
         Ok((
             known,
@@ -117,7 +117,7 @@ pub(super) async fn check<D: BridgeService>(
 }
 
 fn wanted<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
@@ -149,14 +149,14 @@ fn wanted<D: BridgeService>(
 }
 
 pub(super) async fn get<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: GetTaskPushNotificationConfigRequest,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
     let (task_id, config_id) = (view.task.task_id, request.id.clone());
     let read = move |rows: &dyn Read| rows.subscription(&task_id, &config_id);
-    let found = service.ledger().read(read).await?;
+    let found = service.read(read).await?;
     found
         .as_ref()
         .map(shown)
@@ -165,14 +165,14 @@ pub(super) async fn get<D: BridgeService>(
 
 /// All of them: there are few of one task.
 pub(super) async fn list<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: ListTaskPushNotificationConfigsRequest,
 ) -> Result<ListTaskPushNotificationConfigsResponse, A2aError> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
     let task_id = view.task.task_id;
     let read = move |rows: &dyn Read| rows.subscriptions_of(&task_id);
-    let found = service.ledger().read(read).await?;
+    let found = service.read(read).await?;
     Ok(ListTaskPushNotificationConfigsResponse {
         configs: found.iter().map(shown).collect(),
         next_page_token: None,
@@ -181,7 +181,7 @@ pub(super) async fn list<D: BridgeService>(
 
 /// One that is not there is fine: deleting twice is deleting once.
 pub(super) async fn delete<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: DeleteTaskPushNotificationConfigRequest,
 ) -> Result<(), A2aError> {
     let task_id = TaskId::new(request.task_id.as_str());

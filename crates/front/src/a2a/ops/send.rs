@@ -1,15 +1,14 @@
-//! Send: a message begins a task, goes on with one, or answers a question of Codex in one; then its caller waits, or
-//! follows it.
+//! Send: a message starts a task, continues one, or answers a question of Codex in one; then its caller waits or streams.
 
 use super::get::{owned, until};
 use super::push;
-use crate::a2a::call::Call;
+use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::a2a::parse::{ParsedMessage, parse};
 use crate::a2a::questions::{self, AnswerResult};
-use crate::a2a::sse::{EventStream, Until};
+use crate::a2a::sse::{TaskEventStream, Until};
 use crate::a2a::stream::{SequencedEvent, StartAt};
-use crate::a2a::task::{self, Detail};
+use crate::a2a::task;
 use crate::{BridgeService, NewTaskInput, SubmitError};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
@@ -21,14 +20,14 @@ use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::value::TaskId;
 use std::time::Duration;
 
-/// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task says how it
-/// stands, and goes on.
+/// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task is
+/// returned as it is, and goes on.
 const SEND_WAIT: Duration = Duration::from_secs(30 * 60);
-/// What is wrong when a push configuration that came with a message may not be.
+/// The field to blame for a refused push configuration of a message.
 const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
 
 pub(super) async fn send<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: SendMessageRequest,
 ) -> Result<SendMessageResponse, A2aError> {
     let parsed = parse(request.message)?;
@@ -37,7 +36,7 @@ pub(super) async fn send<D: BridgeService>(
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     let blocking = configuration.return_immediately != Some(true);
-    // Whoever waits has a place among those that are waited for.
+    // A waiting call counts as a stream.
     let permit = if blocking {
         Some(call.stream_permit()?)
     } else {
@@ -46,7 +45,7 @@ pub(super) async fn send<D: BridgeService>(
     let history = configuration.history_length;
     let task_id = match place(call, parsed, configuration).await? {
         Placed::In(task_id) => task_id,
-        Placed::Misfit { view, why } => {
+        Placed::NotAnAnswer { view, why } => {
             let task = still_asked(call, &view, &why, history).await;
             return Ok(SendMessageResponse::Task(task));
         }
@@ -59,61 +58,58 @@ pub(super) async fn send<D: BridgeService>(
     if blocking && let Some(message) = said(&view) {
         return Ok(SendMessageResponse::Message(message));
     }
-    let detail = Detail {
-        history,
-        ..Detail::WHOLE
-    };
-    let task = task::task(&call.context.service, &call.base, &view, detail).await;
+    let task = call.render(&view, history).await;
     Ok(SendMessageResponse::Task(task))
 }
 
 pub(super) async fn stream<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     request: SendMessageRequest,
-) -> Result<EventStream, A2aError> {
+) -> Result<TaskEventStream, A2aError> {
     let parsed = parse(request.message)?;
     if parsed.is_empty() {
         let said = StreamResponse::Message(nothing(&parsed));
-        return Ok(EventStream::one(None, said));
+        return Ok(TaskEventStream::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
-    // Before anything is stored, and kept: nobody is refused for want of a place after that.
+    // Before anything is stored: a stored message is never refused for lack of a permit.
     let permit = call.stream_permit()?;
     match place(call, parsed, configuration).await? {
-        Placed::In(task_id) => match EventStream::of(call, permit, &task_id, Until::Asked).await {
-            Ok(events) => Ok(events),
-            Err(error) => alone(call, &task_id, &error).await,
-        },
-        Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
+        Placed::In(task_id) => {
+            match TaskEventStream::of(call, permit, &task_id, Until::Asked).await {
+                Ok(events) => Ok(events),
+                Err(error) => alone(call, &task_id, &error).await,
+            }
+        }
+        Placed::NotAnAnswer { view, why } => Ok(asked_again(call, &view, &why).await),
     }
 }
 
-/// The task as it is now, where its message is stored and nobody can tell how it goes on: an error would say that
+/// The task as it is now, where its message is stored and it can't be streamed: an error would say that
 /// nothing was done.
 async fn alone<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     task_id: &TaskId,
     error: &A2aError,
-) -> Result<EventStream, A2aError> {
+) -> Result<TaskEventStream, A2aError> {
     let id = task_id.as_str();
     tracing::warn!(
         task = id,
         ?error,
-        "a message is stored, and its stream can't be told"
+        "a message is stored, and its task can't be streamed"
     );
-    let service = &call.context.service;
-    let view = owned(service, &call.caller, id).await?;
-    let task = task::task(service, &call.base, &view, Detail::WHOLE).await;
-    Ok(EventStream::one(None, StreamResponse::Task(task)))
+    let view = owned(&call.context.service, &call.caller, id).await?;
+    let task = call.render(&view, None).await;
+    Ok(TaskEventStream::one(None, StreamResponse::Task(task)))
 }
 
 /// One event that says what was wrong with an answer. It has the sequence number of the current snapshot, so that its
 /// client can resume from there.
 async fn asked_again<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     view: &TaskSnapshot,
     why: &str,
-) -> EventStream {
+) -> TaskEventStream {
     let context = &call.context;
     let task_id = &view.task.task_id;
     let subscribing =
@@ -129,24 +125,20 @@ async fn asked_again<D: BridgeService>(
     {
         let mut task = task.clone();
         say_why(&mut task, why);
-        return EventStream::one(Some(sequence), StreamResponse::Task(task));
+        return TaskEventStream::one(Some(sequence), StreamResponse::Task(task));
     }
     let task = still_asked(call, view, why, None).await;
-    EventStream::one(None, StreamResponse::Task(task))
+    TaskEventStream::one(None, StreamResponse::Task(task))
 }
 
-/// The task as it still waits, with what was wrong with the answer before what it asks.
+/// The waiting task, with the reason why the answer was refused before its question.
 async fn still_asked<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     view: &TaskSnapshot,
     why: &str,
     history: Option<i32>,
 ) -> Task {
-    let detail = Detail {
-        history,
-        ..Detail::WHOLE
-    };
-    let mut task = task::task(&call.context.service, &call.base, view, detail).await;
+    let mut task = call.render(view, history).await;
     say_why(&mut task, why);
     task
 }
@@ -169,13 +161,13 @@ fn unconfigured() -> SendMessageConfiguration {
     }
 }
 
-/// Whether its caller is waited for, or nothing more happens.
+/// Whether the task is over or waits for its client.
 fn rests(view: &TaskSnapshot) -> bool {
     let state = view.now().state;
     state.terminal() || state.interrupted()
 }
 
-/// The plain reply that the last answer is, if it is one. Files are of the task: with them the task is the answer.
+/// The last answer as a plain message, if it is one. Files belong to the task: with them the task is the answer.
 fn said(view: &TaskSnapshot) -> Option<Message> {
     let last = view.messages.last().filter(|last| last.files.is_empty())?;
     let (outcome, _) = outcome::read(&last.answer.as_ref()?.text);
@@ -195,20 +187,20 @@ fn nothing(parsed: &ParsedMessage) -> Message {
     }
 }
 
-/// Where a message is.
+/// Where a message was stored.
 enum Placed {
     /// In this task, as its next message or as the answer to a question.
     In(TaskId),
-    /// Nowhere: the task waits for an answer, and this is none.
-    Misfit {
+    /// Not stored: the task waits for an answer, and this is none.
+    NotAnAnswer {
         view: Box<TaskSnapshot>,
         why: String,
     },
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk.
+/// Stores a message; it is on disk when this resolves.
 async fn place<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     parsed: ParsedMessage,
     configuration: SendMessageConfiguration,
 ) -> Result<Placed, A2aError> {
@@ -224,7 +216,7 @@ async fn place<D: BridgeService>(
         fits(&view, &parsed, keyed)?;
         if let Some(config) = &config {
             push::check(call, task_id.as_ref(), config, PUSH_FIELD).await?;
-            // As it was before the message, so that nothing that comes of it is missed.
+            // Before the message is stored, so that none of its events is missed.
             since = push::Since::now_of(call, &view.task.task_id).await?;
         }
         answered = answer(call, &parsed, view, key.map(String::as_str)).await?;
@@ -235,7 +227,7 @@ async fn place<D: BridgeService>(
         Some(placed) => placed,
         None => Placed::In(take(call, parsed).await?),
     };
-    // It may be waited for until its task ends.
+    // The call may wait until its task ends.
     if let Some(room) = &call.room {
         room.release();
     }
@@ -247,7 +239,7 @@ async fn place<D: BridgeService>(
 
 /// Whether a message that goes on with a task answers a question in it.
 async fn answer<D: BridgeService>(
-    call: &Call<D>,
+    call: &A2aCall<D>,
     parsed: &ParsedMessage,
     view: TaskSnapshot,
     key: Option<&str>,
@@ -257,14 +249,14 @@ async fn answer<D: BridgeService>(
     Ok(match answered {
         AnswerResult::NotAsked => None,
         AnswerResult::Yes => Some(Placed::In(view.task.task_id)),
-        AnswerResult::No { why } => Some(Placed::Misfit {
+        AnswerResult::No { why } => Some(Placed::NotAnAnswer {
             view: Box::new(view),
             why,
         }),
     })
 }
 
-/// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
+/// Whether a message may continue a task. One with a key may repeat an earlier message: the ledger checks that.
 fn fits(view: &TaskSnapshot, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2aError> {
     let context = task::context_of(view);
     if parsed
@@ -290,7 +282,10 @@ fn over(state: A2aState) -> A2aError {
     ))
 }
 
-async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result<TaskId, A2aError> {
+async fn take<D: BridgeService>(
+    call: &A2aCall<D>,
+    parsed: ParsedMessage,
+) -> Result<TaskId, A2aError> {
     let (original, brief) = (parsed.stored()?, parsed.brief()?);
     let named = parsed.task.clone();
     let input = NewTaskInput {

@@ -4,8 +4,8 @@
 //! that states the outcome. The meaning of the finished answer is decided in `task` and in the core's `outcome`.
 
 use super::snapshot::CurrentTask;
-use crate::a2a::task::ARTIFACT_NAME;
-use a2a::{Artifact, Part, Task};
+use crate::a2a::task::artifact_with;
+use a2a::{Part, Task};
 use bridge_core::outcome::Outcome;
 use bridge_core::port::{Extent, Phase, TextUpdate};
 use bridge_core::task::TaskSnapshot;
@@ -98,24 +98,14 @@ impl Drafts {
         let shown = self.0.iter().filter(|(message_id, draft)| {
             !draft.shown.is_empty() && !answered(message_id.as_str())
         });
+        let open = shown.filter_map(|(message_id, draft)| {
+            artifact_with(message_id, vec![Part::text(draft.shown.as_str())])
+        });
         CurrentTask {
             rows: Arc::clone(task),
-            open: shown
-                .map(|(message_id, draft)| open_artifact(message_id.to_string(), &draft.shown))
-                .collect(),
+            open: open.collect(),
             progress,
         }
-    }
-}
-
-fn open_artifact(artifact_id: String, text: &str) -> Artifact {
-    Artifact {
-        artifact_id,
-        name: Some(ARTIFACT_NAME.to_owned()),
-        description: None,
-        parts: vec![Part::text(text)],
-        metadata: None,
-        extensions: None,
     }
 }
 

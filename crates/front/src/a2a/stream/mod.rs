@@ -14,17 +14,15 @@ pub(crate) use publisher::StartAt;
 pub(crate) use replay::SequencedEvent;
 
 use super::error::A2aError;
-use crate::BridgeService;
-use crate::live::MessageUpdates;
-use bridge_core::deadline::after;
+use crate::live::{MessageUpdates, polls};
+use crate::{BridgeService, lock};
 use bridge_core::value::TaskId;
 use publisher::{SubscriberStart, TaskPublisher};
 use replay::ReplayEntry;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 /// Tasks that are streamed at the same time.
@@ -66,7 +64,7 @@ impl Publishers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.registry)
     }
 
     /// Subscribes to a task. The caller has checked that the client may see it. `base_url` is the address under which
@@ -149,9 +147,7 @@ impl Publishers {
         let mut live = MessageUpdates::new(service.hub());
         // The first subscriber refreshes as well and gets the error of a failed refresh.
         let _reported_to_subscriber = publisher.refresh(&service).await;
-        // An interval, not a sleep: a steady flow of live output must not keep rows from being read.
-        let mut polls = interval_at(after(Instant::now(), POLL_EVERY), POLL_EVERY);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut polls = polls(POLL_EVERY);
         loop {
             if publisher.replay().is_invalid() {
                 break;

@@ -8,15 +8,15 @@ use super::replay::{ReplayBuffer, SequencedEvent};
 use super::snapshot::Snapshot;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{Detail, task};
-use crate::{BridgeService, LiveSubscription, LiveUpdate};
+use crate::{BridgeService, LiveSubscription, LiveUpdate, lock};
 use a2a::{Task, TaskState};
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Read, RowsError};
 use bridge_core::step::ReserveSequence;
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{Answer, Attachment, EventKind, ItemEvent, MessageId, TaskId};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -157,9 +157,7 @@ impl TaskPublisher {
     /// Whether the task is still over: an operator may have redriven a dead message.
     async fn is_still_over<D: BridgeService>(&self, service: &D) -> Result<bool, A2aError> {
         let id = self.task_id.clone();
-        let read = service
-            .ledger()
-            .read(move |rows| TaskSnapshot::load(rows, &id));
+        let read = service.read(move |rows| TaskSnapshot::load(rows, &id));
         match read.await? {
             Some(view) => Ok(view.now().state.terminal()),
             None => Err(A2aError::task_not_found(self.task_id.as_str())),
@@ -237,9 +235,7 @@ impl TaskPublisher {
         }
         let published = state.as_ref().map(|state| state.published_items.clone());
         let id = self.task_id.clone();
-        let read = service
-            .ledger()
-            .read(move |rows| read_rows(rows, &id, published.as_ref()));
+        let read = service.read(move |rows| read_rows(rows, &id, published.as_ref()));
         let Some(rows) = read.await? else {
             self.invalidate();
             return Err(A2aError::task_not_found(self.task_id.as_str()));
@@ -411,10 +407,6 @@ impl PublisherState {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Loads the task and its unpublished items; on the first read only the newest item of each message.
 fn read_rows(
     rows: &dyn Read,
@@ -451,7 +443,11 @@ fn answers(
 fn progress_line(item: &ItemEvent) -> Option<String> {
     match item.kind {
         EventKind::Started | EventKind::Completed | EventKind::Retrying => Some(item.text.clone()),
-        EventKind::Asked | EventKind::Bridge => None,
+        EventKind::Asked
+        | EventKind::Bridge
+        | EventKind::Raw
+        | EventKind::Stderr
+        | EventKind::Imported => None,
     }
 }
 

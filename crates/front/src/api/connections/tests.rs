@@ -82,7 +82,7 @@ async fn f6_request_under_way_is_not_closed() {
     drop(first);
     tokio::time::advance(CONNECTION_QUIET).await;
     assert!(connections.admit(address(2)).now_or_never().is_none());
-    assert!(one.closing().is_cancelled(), "it became idle");
+    assert!(one.closing().is_cancelled(), "it is idle");
     assert!(one.begin().is_none(), "what it sends now is not begun");
     assert!(!two.closing().is_cancelled());
     drop(second);

@@ -4,16 +4,16 @@
 //! so that timing reveals nothing about them. The token table is cached, so that a flood of calls with invalid tokens does
 //! not reach the ledger; adding or revoking a token clears the cache.
 
-use super::{Gate, Listener};
+use super::{Listener, ListenerGuard};
 use crate::api::limits::TOKEN_MAX_BYTES;
+use crate::api::platform::PATH as PLATFORM_PATH;
 use crate::control::{Caller, Grants, LocalProgram, Scope, Via};
-use crate::{A2aAuth, BridgeService, TokenHash};
+use crate::{A2aAuth, BridgeService, TokenHash, lock};
 use axum::http::{HeaderMap, header};
-use bridge_core::port::Ledger;
 use bridge_core::step::UseToken;
 use bridge_core::value::Token;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -36,10 +36,12 @@ pub(super) struct Candidate {
 
 /// Path of the A2A routes.
 pub(in crate::api) const A2A_PATH: &str = "/a2a";
+/// Answer to a call of the platform's route without its secret.
+const NO_SECRET: &str = "only a platform that pushes messages calls this, with the secret that it gave us; a platform that sends none to this address needs MOLECULE_A2A_ALWAYS_AUTH=true";
 /// Interval at which the use of a token is recorded.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
-impl<D: BridgeService> Gate<D> {
+impl<D: BridgeService> ListenerGuard<D> {
     /// Identifies the caller of a request.
     pub(super) async fn identify(
         &self,
@@ -59,6 +61,10 @@ impl<D: BridgeService> Gate<D> {
             Listener::Tcp { .. } if unnamed() && self.is_open(path) => {
                 Identity::Known(Caller::anonymous())
             }
+            Listener::Tcp { .. } if path == PLATFORM_PATH => match bearer(headers) {
+                Ok(secret) => self.platform(secret),
+                Err(_) => Identity::Nobody(NO_SECRET),
+            },
             Listener::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
                 Err(why) => Identity::Nobody(why),
@@ -71,6 +77,19 @@ impl<D: BridgeService> Gate<D> {
         let below = path.strip_prefix(A2A_PATH);
         let ours = below.is_some_and(|below| below.is_empty() || below.starts_with('/'));
         ours && self.context.service.a2a().auth == A2aAuth::None
+    }
+
+    /// The platform with this secret. Tokens are good for nothing here, and the secret is good for nothing elsewhere.
+    fn platform(&self, secret: &str) -> Identity {
+        match self.context.service.platform(secret) {
+            Some(channel) => Identity::Known(Caller {
+                name: channel.to_string(),
+                via: Via::Http,
+                program: None,
+                grants: Grants::Scopes(Vec::new()),
+            }),
+            None => Identity::Nobody(NO_SECRET),
+        }
     }
 
     async fn holder(&self, token: &str) -> Identity {
@@ -96,12 +115,7 @@ impl<D: BridgeService> Gate<D> {
             Ok(kept) => return Some(kept),
             Err(missing) => missing,
         };
-        let rows = self
-            .context
-            .service
-            .ledger()
-            .read(|rows| rows.tokens())
-            .await;
+        let rows = self.context.service.read(|rows| rows.tokens()).await;
         let found: Arc<[Candidate]> = rows.ok()?.into_iter().filter_map(named_candidate).collect();
         known.keep(missing, Arc::clone(&found));
         Some(found)
@@ -110,12 +124,7 @@ impl<D: BridgeService> Gate<D> {
     /// Records the use of a token in the background, at most once per interval.
     fn note_use(&self, name: &str) {
         let now = Instant::now();
-        let mut seen = self
-            .context
-            .shared
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.context.shared.seen);
         let lately = seen
             .get(name)
             .is_some_and(|at| now.duration_since(*at) < USE_NOTED_EVERY);
@@ -236,7 +245,7 @@ pub(super) struct CacheMiss(u64);
 
 impl TokenCache {
     fn lock(&self) -> MutexGuard<'_, CachedTokens> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The current generation. A request takes it before it is identified, so that later revocations count.

@@ -48,12 +48,12 @@ pub struct ConnectionPeer {
 
 /// The guard of one listener.
 #[derive(Clone)]
-pub(super) struct Gate<D> {
+pub(super) struct ListenerGuard<D> {
     context: Context<D>,
     listener: Listener,
 }
 
-impl<D> Gate<D> {
+impl<D> ListenerGuard<D> {
     pub(super) fn new(context: Context<D>, listener: Listener) -> Self {
         Self { context, listener }
     }
@@ -61,7 +61,7 @@ impl<D> Gate<D> {
 
 /// Checks a request before it is routed.
 pub(super) async fn enter<D: BridgeService>(
-    State(gate): State<Gate<D>>,
+    State(gate): State<ListenerGuard<D>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -71,7 +71,11 @@ pub(super) async fn enter<D: BridgeService>(
     response
 }
 
-async fn check<D: BridgeService>(gate: &Gate<D>, mut request: Request, next: Next) -> Response {
+async fn check<D: BridgeService>(
+    gate: &ListenerGuard<D>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let peer = request
         .extensions_mut()
         .remove::<ConnectionPeer>()
@@ -129,7 +133,7 @@ async fn check<D: BridgeService>(gate: &Gate<D>, mut request: Request, next: Nex
     }
 }
 
-impl<D: BridgeService> Gate<D> {
+impl<D: BridgeService> ListenerGuard<D> {
     /// Turns a handler's panic into a response (K16).
     async fn run(&self, request: Request, next: Next) -> Response {
         match AssertUnwindSafe(next.run(request)).catch_unwind().await {

@@ -6,8 +6,9 @@
 use crate::api::limits::{
     CALLS_BURST, CALLS_PER_SECOND, FAILURES_BURST, FAILURES_PER_SECOND, RATED_MAX,
 };
+use crate::lock;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -63,7 +64,7 @@ impl Buckets {
 
     fn take(&self, who: &str) -> Option<Duration> {
         let now = Instant::now();
-        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_name = lock(&self.by_name);
         if by_name.len() >= RATED_MAX && !by_name.contains_key(who) {
             self.forget(&mut by_name, now);
         }

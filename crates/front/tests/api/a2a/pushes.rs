@@ -142,9 +142,9 @@ async fn files_that_have_no_address_are_named() {
         task_event: task_event.unwrap(),
         timeline,
     };
-    let told = bridge_front::a2a::push_payload(None, &delivery);
-    let part = &told["artifactUpdate"]["artifact"]["parts"][1]["data"];
-    assert_eq!(part["files"][0]["filename"], "a.txt", "{told}");
+    let payload = bridge_front::a2a::push_payload(None, &delivery);
+    let part = &payload["artifactUpdate"]["artifact"]["parts"][1]["data"];
+    assert_eq!(part["files"][0]["filename"], "a.txt", "{payload}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,7 +61,7 @@ async fn is_open(world: &World, id: &RequestId) -> bool {
     found.await.unwrap().unwrap().state == RequestState::Open
 }
 
-async fn told(world: &World) -> usize {
+async fn history_length(world: &World) -> usize {
     let task = world.task("ann", "e1").await;
     task["history"].as_array().unwrap().len()
 }
@@ -93,7 +93,7 @@ async fn repeated_message_does_not_answer_request() {
     let again = send(&world, Some("k"), more).await;
     assert_eq!(state(&again["task"]), "INPUT_REQUIRED", "{again:#}");
     assert!(is_open(&world, &request_id).await);
-    assert_eq!(told(&world).await, 2);
+    assert_eq!(history_length(&world).await, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,15 +105,15 @@ async fn answer_is_deduplicated_by_key() {
     for id in ["a", "b"] {
         let sent = send(&world, Some("k"), called(red.clone(), id)).await;
         assert_eq!(state(&sent["task"]), "WORKING", "{sent:#}");
-        assert_eq!(told(&world).await, 2, "{id}");
+        assert_eq!(history_length(&world).await, 2, "{id}");
     }
     let other = send(&world, Some("k"), says_in("e1", "Blue")).await;
     assert_eq!(other["error"]["code"], 400, "{other:#}");
     for key in [Some("k2"), None] {
-        let before = told(&world).await;
+        let before = history_length(&world).await;
         let more = send(&world, key, called(says_in("e1", "more"), "a")).await;
         assert_eq!(state(&more["task"]), "WORKING", "{more:#}");
-        assert_eq!(told(&world).await, before + 1, "{key:?}");
+        assert_eq!(history_length(&world).await, before + 1, "{key:?}");
     }
 }
 
@@ -131,7 +131,7 @@ async fn late_secret_answer_is_not_stored() {
         let sent = send(&world, None, says_in("e1", "hunter2")).await;
         assert_eq!(sent["error"]["code"], 400, "{sent:#}");
         assert!(sent.to_string().contains("nothing was stored"), "{sent:#}");
-        assert_eq!(told(&world).await, 1);
+        assert_eq!(history_length(&world).await, 1);
         let stored = world
             .service
             .ledger()
@@ -152,13 +152,13 @@ async fn late_decision_is_not_a_prompt() {
     ] {
         let sent = send(&world, None, data(late)).await;
         assert_eq!(sent["error"]["code"], 400, "{sent:#}");
-        assert_eq!(told(&world).await, 1);
+        assert_eq!(history_length(&world).await, 1);
     }
     let ordinary = data(json!({"decision": "merge", "branch": "main"}));
     for (n, message) in [ordinary, says_in("e1", "go on")].into_iter().enumerate() {
         let sent = send(&world, None, message).await;
         assert_eq!(state(&sent["task"]), "WORKING", "{sent:#}");
-        assert_eq!(told(&world).await, n + 2);
+        assert_eq!(history_length(&world).await, n + 2);
     }
 }
 

@@ -148,9 +148,12 @@ async fn history_length_limits_history() {
         let same = world.rest("ann", "GET", &path, &Value::Null).await.json();
         assert_eq!(task, same);
         assert_eq!(task.get("history").is_none(), texts.is_empty());
-        let told = task["history"].as_array().cloned().unwrap_or_default();
-        let told: Vec<_> = told.iter().map(|said| &said["parts"][0]["text"]).collect();
-        assert_eq!(told, texts);
+        let history = task["history"].as_array().cloned().unwrap_or_default();
+        let history: Vec<_> = history
+            .iter()
+            .map(|said| &said["parts"][0]["text"])
+            .collect();
+        assert_eq!(history, texts);
     }
 }
 

@@ -1,4 +1,4 @@
-//! StreamPermits as each binding writes them; what is told in them is the tellers' business.
+//! Event streams as each binding writes them.
 
 use super::{World, by, says, says_in};
 use crate::audit::{asks, becomes};
@@ -89,7 +89,7 @@ async fn stream_starts_and_ends_with_task() {
     while let Some((_, event)) = more.next().await {
         same = event;
     }
-    assert_eq!(same, last.1, "every subscriber is told the same");
+    assert_eq!(same, last.1, "every subscriber gets the same");
 }
 
 #[tokio::test(start_paused = true)]

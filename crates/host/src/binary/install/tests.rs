@@ -47,7 +47,7 @@ fn entries(dir: &Path) -> Vec<String> {
     names
 }
 
-fn quiet(npm: &Path, tools: &Path) -> Result<PathBuf, Error> {
+fn quiet(npm: &Path, tools: &Path) -> Result<PathBuf, InstallError> {
     install_by(npm, tools, &pinned(), &[], &mut |_| {})
 }
 
@@ -128,7 +128,10 @@ fn another_version_than_asked_for_is_refused() {
     let npm = fake_npm(&tree, "0.150.0");
     let tools = tree.dir("tools");
     let refused = quiet(&npm, &tools).unwrap_err();
-    assert!(matches!(refused, Error::OtherVersion { .. }), "{refused}");
+    assert!(
+        matches!(refused, InstallError::OtherVersion { .. }),
+        "{refused}"
+    );
     assert_eq!(entries(&tools), [""; 0]);
 }
 
@@ -137,14 +140,17 @@ fn npm_without_the_executable_is_refused() {
     let tree = Tree::new();
     let npm = tree.file("npm", "755", "#!/bin/sh\nexit 0\n");
     let refused = quiet(&npm, &tree.dir("tools")).unwrap_err();
-    assert!(matches!(refused, Error::NoNative { .. }), "{refused}");
+    assert!(
+        matches!(refused, InstallError::NoNative { .. }),
+        "{refused}"
+    );
 }
 
 #[test]
 fn a_missing_npm_is_named() {
     let tree = Tree::new();
     let refused = quiet(&tree.root.join("absent"), &tree.dir("tools")).unwrap_err();
-    assert!(matches!(refused, Error::NpmMissing), "{refused}");
+    assert!(matches!(refused, InstallError::NpmMissing), "{refused}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How text that is being written is told: the first words at once, then as often as a person can see it.
+//! How text that is being written is delivered: the first words at once, then as often as a person can see it.
 
 use super::*;
 use crate::thread::operator_config::OperatorConfig;
@@ -22,6 +22,7 @@ pub(crate) fn frame() -> TurnContext {
     TurnContext {
         incarnation: IncarnationId::new("life"),
         allowed: Permissions::of(&spec, &OperatorConfig::default()),
+        directory: "/nowhere".into(),
     }
 }
 
@@ -89,5 +90,5 @@ async fn completed_text_is_delivered_immediately() {
     };
     assert!(matches!(*event, TurnEvent::Item(_)), "{event:?}");
     assert_eq!(began.elapsed(), Duration::ZERO);
-    assert!(!locked(&mailbox.inner).unread, "it is not told again");
+    assert!(!locked(&mailbox.inner).unread, "it is not delivered again");
 }

@@ -9,7 +9,8 @@ use bridge_core::limits::{HELD_AGE_MAX_MS, PARKED_MS};
 use bridge_core::port::{Change, Ledger, TurnHistory, TurnStatus};
 use bridge_core::step::{
     Action, Answered, Cancel, CancelOutcome, ClaimOutcome, Confirm, Discard, Join, Keep, Leave,
-    Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse, Verdict,
+    Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, SendFailed,
+    Verdict,
 };
 use bridge_core::value::{
     Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure, MessageState, NextInput,
@@ -117,13 +118,13 @@ pub(super) async fn an_answer_that_could_not_be_delivered_is_delivered_again_wit
     world.starts("a", "m1", Sandbox::ReadOnly).await;
     world.does(answered("m1", "yes", None)).await;
     let reply = world.sends("a").await;
-    let refuse = Refuse {
+    let failed = SendFailed {
         message_id: message("m1"),
         ordinal: reply.ordinal,
         failure: Failure::new(Class::Permanent, "no such chat"),
         jitter: 0,
     };
-    world.does(refuse).await;
+    world.does(failed).await;
     assert_eq!(world.state("m1").await, StateName::Dead);
     let again = world.does(redrive("m1")).await.outcome;
     assert_eq!(again, RedriveOutcome::Delivering);
@@ -380,13 +381,13 @@ pub(super) async fn a_lost_word_about_a_wait_takes_no_answer_with_it<F: Fixture>
     world.claims().await;
     world.does(begin("m1", Sandbox::ReadOnly)).await;
     world.does(answered("m1", "yes", None)).await;
-    let refuse = Refuse {
+    let failed = SendFailed {
         message_id: message("m1"),
         ordinal: word.ordinal,
         failure: Failure::new(Class::Permanent, "too long"),
         jitter: 0,
     };
-    world.does(refuse).await;
+    world.does(failed).await;
     let answer = world.sends("a").await;
     world.confirms(&answer).await;
     assert_eq!(world.state("m1").await, StateName::Done);

@@ -9,6 +9,7 @@ mod fail;
 mod guards;
 mod life;
 mod lost;
+mod old_tasks;
 mod people;
 mod pushes;
 mod questions;
@@ -194,6 +195,13 @@ contract! {
             a_notification_is_given_up_and_sent_again_when_asked_for,
             a_task_goes_with_its_messages,
             tasks_that_write_in_one_directory_take_turns,
+        }
+        old_tasks {
+            old_tasks_are_imported_as_finished,
+            old_tasks_are_imported_once,
+            old_failures_are_no_dead_letters,
+            old_notifications_wait_until_asked_for,
+            local_end_is_fetched_once,
         }
         budgets {
             who_used_up_its_turns_waits_until_one_is_a_day_old,

@@ -6,8 +6,8 @@ use crate::given::{World, Write, failure, message};
 use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{
-    AddToken, DeliveryBegin, DeliveryEnd, DeliveryStep, DropPush, EventDelivery, PushStored,
-    PutPush, RevokeToken,
+    AddToken, DropPush, EventDelivery, NotifyBegin, NotifyEnd, NotifyStep, PushStored, PutPush,
+    RevokeToken,
 };
 use bridge_core::value::{
     Class, PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
@@ -61,8 +61,8 @@ async fn open<L: Ledger>(world: &World<L>, after: Option<(&str, &str)>, limit: u
     found.await.into_iter().map(name).collect()
 }
 
-fn begin(config_id: &str) -> DeliveryBegin {
-    DeliveryBegin {
+fn begin(config_id: &str) -> NotifyBegin {
+    NotifyBegin {
         task_id: TaskId::new("e-m1"),
         subscription_id: config_id.to_owned(),
         asked: None,
@@ -71,13 +71,13 @@ fn begin(config_id: &str) -> DeliveryBegin {
 
 async fn telling<L: Ledger>(world: &World<L>) -> EventDelivery {
     match world.does(begin("p")).await.outcome {
-        DeliveryStep::Send(telling) => *telling,
+        NotifyStep::Send(telling) => *telling,
         other => panic!("{other:?}"),
     }
 }
 
-fn end(telling: &EventDelivery, class: Option<Class>) -> DeliveryEnd {
-    DeliveryEnd {
+fn end(telling: &EventDelivery, class: Option<Class>) -> NotifyEnd {
+    NotifyEnd {
         task_id: telling.subscription.task_id.clone(),
         subscription_id: telling.subscription.subscription_id.clone(),
         mark: telling.task_event.mark.clone(),
@@ -162,7 +162,7 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
         ("m1/submitted", 2)
     );
     world.does(end(&told, None)).await;
-    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(world.does(begin("p")).await.outcome, NotifyStep::Nothing);
     answers(&mut world, "m1", "42").await;
     for mark in ["m1/working", "m1/answer", "m1/completed"] {
         let told = telling(&world).await;
@@ -174,11 +174,11 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     }
     let closed = kept(&world, "e-m1", "p").await.unwrap();
     assert!(closed.state.is_closed());
-    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(world.does(begin("p")).await.outcome, NotifyStep::Nothing);
     assert!(open(&world, None, 9).await.is_empty());
     let late = world.does(end(&told, None)).await;
     assert_eq!(late.outcome, None, "nothing was under way");
-    assert_eq!(world.does(begin("q")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(world.does(begin("q")).await.outcome, NotifyStep::Nothing);
 }
 
 pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day<F: Fixture>() {
@@ -189,7 +189,7 @@ pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day
     let told = telling(&world).await;
     world.does(end(&told, Some(Class::Transient))).await;
     let later = world.does(begin("p")).await.outcome;
-    assert_eq!(later, DeliveryStep::Later(world.now.plus_ms(1_000)));
+    assert_eq!(later, NotifyStep::Later(world.now.plus_ms(1_000)));
     world.pass_ms(REPLY_AGE_MAX_MS);
     let told = telling(&world).await;
     world.does(end(&told, Some(Class::Transient))).await;
@@ -198,7 +198,7 @@ pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day
     assert_eq!(told.subscription.tries, 3);
     let dead = world.does(end(&told, Some(Class::Transient))).await.outcome;
     assert_eq!(dead, Some(SubscriptionState::Dead { at: world.now }));
-    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(world.does(begin("p")).await.outcome, NotifyStep::Nothing);
     let events = world.reads(|rows| rows.events(&message("m1"), 0, 9)).await;
     assert_eq!(events.len(), 1);
     assert!(
@@ -278,6 +278,6 @@ pub(super) async fn whoever_loses_its_token_is_told_nothing_more<F: Fixture>() {
     assert_eq!(open(&world, None, 9).await, ["e-m2/p"]);
     assert_eq!(world.does(end(&told, None)).await.outcome, None);
     answers(&mut world, "m1", "42").await;
-    assert_eq!(world.does(begin("p")).await.outcome, DeliveryStep::Nothing);
+    assert_eq!(world.does(begin("p")).await.outcome, NotifyStep::Nothing);
     assert_eq!(kept(&world, "e-m1", "p").await, None);
 }

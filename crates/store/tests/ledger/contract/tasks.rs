@@ -5,7 +5,7 @@ use crate::given::{World, Write, answered, attach, begin, claim, failure, messag
 use bridge_core::limits::REPLY_AGE_MAX_MS;
 use bridge_core::port::{Change, Kept, LedgerError, RowsError};
 use bridge_core::step::{
-    Claim, ClaimOutcome, DeliveryBegin, DeliveryEnd, DeliveryStep, Keep, MidTurn, Prune, StartTask,
+    Claim, ClaimOutcome, Keep, MidTurn, NotifyBegin, NotifyEnd, NotifyStep, Prune, StartTask,
     SteerStored, SteerTask, TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
@@ -60,8 +60,8 @@ fn tell(id: &str) -> Tell {
     }
 }
 
-fn notify(id: &str) -> DeliveryBegin {
-    DeliveryBegin {
+fn notify(id: &str) -> NotifyBegin {
+    NotifyBegin {
         task_id: TaskId::new(id),
         subscription_id: Subscription::END.to_owned(),
         asked: None,
@@ -74,8 +74,8 @@ async fn notification<L: bridge_core::port::Ledger>(world: &World<L>, id: &str) 
     found.await.unwrap()
 }
 
-fn ended(id: &str, class: Option<Class>) -> DeliveryEnd {
-    DeliveryEnd {
+fn ended(id: &str, class: Option<Class>) -> NotifyEnd {
+    NotifyEnd {
         task_id: TaskId::new(id),
         subscription_id: Subscription::END.to_owned(),
         mark: Subscription::END.to_owned(),
@@ -96,7 +96,7 @@ async fn finish<L: bridge_core::port::Ledger>(world: &mut World<L>, id: &str) {
 pub(super) async fn a_task_and_its_message_are_on_disk_together<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
-    let started = start("t1", Some("local"));
+    let started = start("t1", Some("webhook:https://h"));
     let task = started.task.clone();
     let new = world.does(started).await.outcome;
     assert_eq!(new, TaskStarted::New(task.clone()));
@@ -164,7 +164,7 @@ pub(super) async fn a_task_is_told_more_until_it_is_over<F: Fixture>() {
     let acts = world.reads(|rows| rows.audit_of(&message("t1"), 9)).await;
     assert_eq!(acts.len(), 1);
     let order = world
-        .reads(|rows| rows.messages_of(&ConversationId::new("c-t1"), 2))
+        .reads(|rows| rows.messages_before(&ConversationId::new("c-t1"), None, 2))
         .await;
     let order: Vec<_> = order.iter().map(|m| m.message_id.as_str()).collect();
     assert_eq!(order, ["m2", "m1"]);
@@ -181,27 +181,21 @@ pub(super) async fn a_task_is_told_more_until_it_is_over<F: Fixture>() {
 pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    world.does(start("t1", Some("local"))).await;
+    world.does(start("t1", Some("webhook:https://h"))).await;
     world.does(start("t2", None)).await;
     let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
     assert_eq!(untold.len(), 1);
-    assert_eq!(
-        world.does(notify("t1")).await.outcome,
-        DeliveryStep::Nothing
-    );
+    assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
     for id in ["t1", "t2"] {
         finish(&mut world, id).await;
     }
-    assert_eq!(
-        world.does(notify("t2")).await.outcome,
-        DeliveryStep::Nothing
-    );
-    let DeliveryStep::Send(sent) = world.does(notify("t1")).await.outcome else {
+    assert_eq!(world.does(notify("t2")).await.outcome, NotifyStep::Nothing);
+    let NotifyStep::Send(sent) = world.does(notify("t1")).await.outcome else {
         panic!("it is over");
     };
     assert_eq!((sent.subscription.tries, sent.again), (1, false));
     // The daemon died here.
-    let DeliveryStep::Send(sent) = world.does(notify("t1")).await.outcome else {
+    let NotifyStep::Send(sent) = world.does(notify("t1")).await.outcome else {
         panic!("its outcome is not known");
     };
     assert!(sent.again);
@@ -217,17 +211,14 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
     };
     assert_eq!(
         world.does(notify("t1")).await.outcome,
-        DeliveryStep::Later(at)
+        NotifyStep::Later(at)
     );
     world.now = at;
     world.does(notify("t1")).await;
     let sent = SubscriptionState::Closed { at: world.now };
     assert_eq!(world.does(ended("t1", None)).await.outcome, Some(sent));
     assert_eq!(world.does(ended("t1", None)).await.outcome, None);
-    assert_eq!(
-        world.does(notify("t1")).await.outcome,
-        DeliveryStep::Nothing
-    );
+    assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
     let told = notification(&world, "t1").await;
     assert_eq!((told.state, told.tries, told.error), (sent, 3, None));
     let untold = world.reads(|rows| rows.subscriptions_open(None, 10)).await;
@@ -237,7 +228,7 @@ pub(super) async fn a_finished_task_is_told_of_once<F: Fixture>() {
 pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    world.does(start("t1", Some("local"))).await;
+    world.does(start("t1", Some("webhook:https://h"))).await;
     finish(&mut world, "t1").await;
     world.does(notify("t1")).await;
     world.now = world.now.plus_ms(REPLY_AGE_MAX_MS + 1);
@@ -247,16 +238,13 @@ pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: 
         .await
         .outcome;
     assert_eq!(state, Some(failed));
-    assert_eq!(
-        world.does(notify("t1")).await.outcome,
-        DeliveryStep::Nothing
-    );
-    let asked = DeliveryBegin {
+    assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
+    let asked = NotifyBegin {
         asked: Some("ann".to_owned()),
         ..notify("t1")
     };
     let step = world.does(asked).await.outcome;
-    assert!(matches!(step, DeliveryStep::Send(_)));
+    assert!(matches!(step, NotifyStep::Send(_)));
     let state = world
         .does(ended("t1", Some(Class::Permanent)))
         .await
@@ -273,7 +261,7 @@ pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: 
 pub(super) async fn a_task_goes_with_its_messages<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    world.does(start("t1", Some("local"))).await;
+    world.does(start("t1", Some("webhook:https://h"))).await;
     finish(&mut world, "t1").await;
     let reply = world.sends("t1").await;
     world.confirms(&reply).await;

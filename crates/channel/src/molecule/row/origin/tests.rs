@@ -51,6 +51,7 @@ fn generous() -> Origins {
     Origins {
         tiers: tiers.into(),
         owners: BTreeSet::from(["telegram:777".to_owned()]),
+        agents: BTreeMap::new(),
     }
 }
 
@@ -106,7 +107,7 @@ fn d1_verified_people_at_the_canvas() {
     );
 }
 
-/// What a sender of this origin chooses freely. Whoever holds the inbound secret writes the whole body and the method;
+/// What a sender of this origin chooses freely. A holder of the inbound secret writes the whole body and the method;
 /// people on other services and webhooks write a text.
 fn writable(label: &str) -> &'static [&'static str] {
     match label {
@@ -246,6 +247,36 @@ fn d1_peer_cannot_claim_canvas_origin() {
     let mut row = first("peer");
     row["request_body"] = first("canvas")["request_body"].take();
     assert_eq!(tier(&row, &generous()), Tier::Peer);
+}
+
+/// The operator gave one agent more. Whatever a row says, nobody else gets that, and nobody becomes an owner by it.
+#[test]
+fn d1_an_agent_gets_its_own_tier() {
+    let named = "11111111-2222-4333-8444-555555555555";
+    let origins = Origins {
+        agents: BTreeMap::from([(named.to_owned(), AgentTier::Tool)]),
+        ..generous()
+    };
+    let of_agent = |row: &Value| match of(row, &origins) {
+        Writer::Peer(peer) => Some(origins.tier_of_agent(&peer)),
+        _ => None,
+    };
+    let mut tried = 0;
+    for body in forgeries() {
+        let mut row = first("peer");
+        row["request_body"] = body;
+        assert_eq!(of_agent(&row), Some(Tier::Peer), "{row}");
+        row["request_body"]["params"]["metadata"]["source_id"] = json!(named);
+        row["request_body"]["source_id"] = json!(named);
+        assert_eq!(of_agent(&row), Some(Tier::Peer), "{row}");
+        row["source_id"] = json!(named);
+        assert_eq!(of_agent(&row), Some(Tier::Tool), "{row}");
+        row["source_id"] = Value::Null;
+        assert_eq!(of_agent(&row), None, "{row}");
+        tried += 1;
+    }
+    assert!(tried > 100, "{tried}");
+    assert_eq!(origins.tier_of_sender(named), Tier::Tool);
 }
 
 #[test]

@@ -84,8 +84,8 @@ fn expect_old_or_new(path: &Path, directory: &TempDir) -> i64 {
 
 #[test]
 fn k15_killed_migration_leaves_valid_schema() {
-    if let Ok(told) = std::env::var(VICTIM) {
-        let (die_at, path) = told.split_once(' ').unwrap();
+    if let Ok(victim) = std::env::var(VICTIM) {
+        let (die_at, path) = victim.split_once(' ').unwrap();
         migrate_counting(Path::new(path), Some(die_at.parse().unwrap()));
         panic!("it should be dead");
     }

@@ -1,4 +1,4 @@
-//! Slow readers of events: nobody waits for them, nothing piles up, and they are told what is, not all that was.
+//! Slow readers of events: nobody waits for them, nothing piles up, and they get the current state instead of every change.
 
 use crate::service::{Reader, TestService};
 use bridge_core::step::Cancel;
@@ -108,10 +108,10 @@ async fn reconnect_with_last_event_id_resumes() {
     service.pass_ms(60_000);
     let mut again = Reader::open(&router, "/v1/events", Some(&last)).await;
     let events = again.rest().await;
-    let told = |words: &str| events.iter().filter(|event| event.contains(words)).count();
-    assert_eq!(told("event: ready"), 1, "{events:#?}");
-    assert_eq!(told("\"message_id\":\"m2\""), 1, "{events:#?}");
-    assert_eq!(told("\"state\":\"cancelled\""), 1, "{events:#?}");
+    let count = |words: &str| events.iter().filter(|event| event.contains(words)).count();
+    assert_eq!(count("event: ready"), 1, "{events:#?}");
+    assert_eq!(count("\"message_id\":\"m2\""), 1, "{events:#?}");
+    assert_eq!(count("\"state\":\"cancelled\""), 1, "{events:#?}");
     for too_old in ["1", "99999999999999"] {
         let mut reader = Reader::open(&router, "/v1/events", Some(too_old)).await;
         assert!(
@@ -166,7 +166,7 @@ async fn unannounced_changes_are_published_under_load() {
         bridge_core::value::Actor::named("ann"),
     );
     service.does(Cancel { message_id, by }).await.unwrap();
-    let told = reader.next().await;
-    assert!(told.contains("\"state\":\"cancelled\""), "{told}");
+    let event = reader.next().await;
+    assert!(event.contains("\"state\":\"cancelled\""), "{event}");
     busy.abort();
 }

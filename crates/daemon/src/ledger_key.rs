@@ -12,7 +12,7 @@ const CREDENTIAL: &str = "codex-bridge.key";
 
 /// The file of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyPlace {
+pub struct KeyLocation {
     path: PathBuf,
     guard: Guard,
 }
@@ -20,12 +20,12 @@ pub struct KeyPlace {
 /// The key of a ledger is not where it was looked for. A credential of a service is visible inside the service only, so
 /// that says nothing about what the daemon has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotHere {
+pub struct KeyNotFound {
     pub signer: Option<AuditPublicKey>,
     pub why: String,
 }
 
-impl fmt::Display for NotHere {
+impl fmt::Display for KeyNotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = &self.why;
         match self.signer {
@@ -38,7 +38,7 @@ impl fmt::Display for NotHere {
     }
 }
 
-impl KeyPlace {
+impl KeyLocation {
     /// What the configuration names, else a credential of the service, else a file in the state directory.
     pub fn of(configured: Option<&Path>, credentials: Option<&Path>, state: &StateDir) -> Self {
         let credential = credentials.map(|directory| directory.join(CREDENTIAL));
@@ -84,8 +84,8 @@ impl KeyPlace {
     }
 
     /// The key that signed a ledger's record; any key where nobody did.
-    pub fn load_signer(&self, signer: Option<AuditPublicKey>) -> Result<LedgerKey, NotHere> {
-        let not_here = |why| NotHere { signer, why };
+    pub fn load_signer(&self, signer: Option<AuditPublicKey>) -> Result<LedgerKey, KeyNotFound> {
+        let not_here = |why| KeyNotFound { signer, why };
         let key = self.load().map_err(|error| not_here(error.to_string()))?;
         if signer.is_none_or(|signer| signer == key.public()) {
             Ok(key)
@@ -110,7 +110,7 @@ mod tests {
         let credentials = directory.path().join("credentials");
         std::fs::create_dir(&credentials).unwrap();
         let state = StateDir::existing(&directory.path().join("state"));
-        let place = |configured| KeyPlace::of(configured, Some(&credentials), &state);
+        let place = |configured| KeyLocation::of(configured, Some(&credentials), &state);
         assert_eq!(place(None).path(), state.key_file());
         let credential = credentials.join(CREDENTIAL);
         std::fs::write(&credential, [1; 32]).unwrap();

@@ -6,7 +6,7 @@ use crate::setup::{Mutant, Setup};
 use crate::steps::{Nexts, Step};
 use crate::world::{DUE, Lane, Memory, NOW, Piece, Verdict, World, conversation_id, message_id};
 use bridge_core::port::{Approach, Read};
-use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
+use bridge_core::step::{Confirm, Send, SendFailed, SendOutcome};
 use bridge_core::value::{Class, Failure, Reply, ReplyKey};
 
 pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
@@ -181,9 +181,9 @@ fn shows(world: &mut World, piece: Piece, setup: &Setup) {
 fn journaled(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Taken => "commit confirm",
-        Verdict::Unknown => "commit refuse: nobody knows",
-        Verdict::Refused => "commit refuse: later",
-        Verdict::Forbidden => "commit refuse: never",
+        Verdict::Unknown => "commit send_failed: nobody knows",
+        Verdict::Refused => "commit send_failed: later",
+        Verdict::Forbidden => "commit send_failed: never",
     }
 }
 
@@ -203,11 +203,11 @@ fn journal(world: &mut World, piece: Piece, verdict: Verdict) {
         Verdict::Refused => Class::Transient,
         Verdict::Forbidden => Class::Permanent,
     };
-    let refuse = Refuse {
+    let failed = SendFailed {
         message_id,
         ordinal,
         failure: Failure::new(class, "the platform"),
         jitter: 0,
     };
-    commit(world, refuse, NOW);
+    commit(world, failed, NOW);
 }

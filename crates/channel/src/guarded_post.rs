@@ -1,27 +1,34 @@
-//! One POST to an address that a caller named. What comes back is a status and nothing else: the words of whoever
-//! answers are neither read nor shown, because they may be those of a neighbour. What is posted, and what proves that
-//! it is ours, is the caller's business.
+//! One POST to an address that a caller named, behind the [`AddressGuard`].
+//!
+//! Only the status of the response counts. Its body is neither read nor shown: it may come from a service of this network.
+//! What is posted, and what proves that it is ours, is the caller's business.
 
-use crate::fault::capacity_after;
-use crate::guard::{AddressRefusal, Guard, refusal};
-use crate::http::root_cause;
+use crate::guard::{AddressGuard, AddressRefusal, refusal};
+use crate::http::{capacity_after, retry_after, root_cause};
 use crate::poll::now;
 use bridge_core::value::{Class, Failure};
-use reqwest::header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
 use reqwest::{Response, StatusCode, Url};
+
+/// What is delivered. The id is the same for every try, so that a receiver can drop what it has.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    pub id: &'a str,
+    pub body: &'a str,
+}
 
 /// Calls such addresses.
 #[derive(Clone, Debug)]
-pub(crate) struct Hook {
-    guard: Guard,
+pub(crate) struct GuardedPost {
+    guard: AddressGuard,
     /// What people call the other end.
     what: &'static str,
     /// Whether a no may be mended at the other end; only one that is gone for good is given up at once then.
     patient: bool,
 }
 
-impl Hook {
-    pub(crate) fn new(guard: Guard, what: &'static str) -> Self {
+impl GuardedPost {
+    pub(crate) fn new(guard: AddressGuard, what: &'static str) -> Self {
         Self {
             guard,
             what,
@@ -79,13 +86,9 @@ impl Hook {
     fn answered(&self, response: &Response) -> Failure {
         let status = response.status();
         let said = format!("{} answered {status}", self.what);
-        let retry_after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let class = match status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                capacity_after(retry_after, now())
+                capacity_after(retry_after(response), now())
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Class::Config,
             StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_EARLY => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// What a writing turn must not have below its working directory: there lie its own approvals, the login,
 /// and everything the user owns.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct ProtectedPaths {
     /// Where our state is.
     pub state_dir: Option<PathBuf>,
     /// Where Codex keeps its login and threads.
@@ -17,7 +17,21 @@ pub struct Places {
     pub(super) codex_homes: Vec<PathBuf>,
 }
 
-impl Places {
+impl ProtectedPaths {
+    /// The user's home.
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// The same with this home.
+    #[cfg(test)]
+    pub(crate) fn with_home(self, home: PathBuf) -> Self {
+        Self {
+            home: Some(home),
+            ..self
+        }
+    }
+
     /// Why conversations may not work in `directory`; `None` when they may. One that turns can write in, or that
     /// is all they may read, must not hold what matters: `exposed`.
     pub fn refuse_workdir(&self, directory: &Path, exposed: bool) -> Option<String> {
@@ -133,7 +147,7 @@ mod tests {
             std::fs::create_dir_all(at(name)).unwrap();
         }
         std::os::unix::fs::symlink(at("home/u"), at("link")).unwrap();
-        let places = Places {
+        let places = ProtectedPaths {
             state_dir: Some(at("var/not-there-yet/state")),
             codex_home: Some(at("home/u/.codex")),
             home: Some(at("home/u")),
@@ -176,7 +190,7 @@ mod tests {
         }
         std::fs::write(at("etc/bridge/token"), "t").unwrap();
         std::os::unix::fs::symlink(at("u"), at("link")).unwrap();
-        let places = Places {
+        let places = ProtectedPaths {
             state_dir: Some(at("u/state")),
             codex_home: Some(at("u/.codex")),
             home: Some(at("u")),
@@ -209,7 +223,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let real = root.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
-        let places = Places {
+        let places = ProtectedPaths {
             home: Some(real.clone()),
             state_dir: Some(real.join("link/state")),
             codex_home: None,
@@ -225,9 +239,9 @@ mod tests {
 
     #[test]
     fn for_reading_any_directory_will_do() {
-        let places = Places {
+        let places = ProtectedPaths {
             home: Some(PathBuf::from("/")),
-            ..Places::default()
+            ..ProtectedPaths::default()
         };
         let root = Path::new("/");
         assert_eq!(places.refuse_workdir(root, false), None);
