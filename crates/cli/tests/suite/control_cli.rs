@@ -417,9 +417,17 @@ async fn task_commands_call_their_routes() {
         ),
     ];
     check(&api, &cases).await;
+}
+
+#[tokio::test]
+async fn task_status_json_is_the_daemons() {
+    let api = ScriptedApi::start();
+    let envelope = working_task();
+    let route = "GET /v1/tasks/codex-0123456789ab";
+    api.answers(route, 200, envelope.clone());
     let json = run(&api, &["status", "codex-0123456789ab", "--json"]).await;
-    let told: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(told, envelope, "as the daemon said it");
+    let shown: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(shown, envelope);
 }
 
 #[tokio::test]

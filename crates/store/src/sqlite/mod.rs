@@ -3,6 +3,7 @@
 //! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Stored forms
 //! are the tables' own, one file per table; nothing outside this folder knows a column.
 
+mod apply;
 mod attached;
 mod audit;
 mod backup;
