@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 const ID: &str = "0199aaaa-0000-7000-8000-00000000000a";
 const REQUEST: &str = "k3x9qzaaaaaaaaaaaaaaaaaaaa";
+const TASK: &str = "codex-0123456789ab";
 
 fn message(state: &str, now: &str, answer: Option<&str>) -> Value {
     let answer =
@@ -261,13 +262,13 @@ async fn task_watch_outlives_finished_message() {
     over["worth_waiting"] = json!(false);
     api.says("state", &over);
     ends(&api);
-    let ended = run(&api, &["watch", "codex-0123456789ab"]).await;
+    let ended = run(&api, &["watch", TASK]).await;
     assert_eq!(ended.stdout, "all done\n", "{ended:?}");
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 fn working_task() -> Value {
-    let task = json!({"task_id": "codex-0123456789ab", "status": "working", "prompt_summary": "do it", "pending_requests": []});
+    let task = json!({"task_id": TASK, "status": "working", "prompt_summary": "do it", "pending_requests": []});
     json!({"success": true, "task": task})
 }
 
@@ -287,11 +288,11 @@ async fn interrupt_honours_wait_option() {
     );
     api.answers(order, 200, working_task());
     api.answers(task, 200, working_task());
-    let short = ["interrupt", "codex-0123456789ab", "--wait", "0"];
+    let short = ["interrupt", TASK, "--wait", "0"];
     run(&api, &short).await.must(75, &[]);
 
     let seen = api.times(task);
-    let long = async { run(&api, &["interrupt", "codex-0123456789ab", "--wait", "600"]).await };
+    let long = async { run(&api, &["interrupt", TASK, "--wait", "600"]).await };
     let ends = async {
         api.called(task, seen + 1).await;
         api.answers(task, 200, stopped_task("cancelled"));
@@ -301,7 +302,7 @@ async fn interrupt_honours_wait_option() {
     assert!(ended.stdout.contains("is stopped"), "{ended:?}");
 
     api.answers(order, 200, stopped_task("completed"));
-    let late = run(&api, &["interrupt", "codex-0123456789ab"]).await;
+    let late = run(&api, &["interrupt", TASK]).await;
     late.must(1, &[]);
     assert!(late.stdout.contains("its answer came first"), "{late:?}");
 }
@@ -313,7 +314,7 @@ async fn f10_the_longest_wait_is_no_panic() {
     let api = working();
     let order = "POST /v1/tasks/codex-0123456789ab/interrupt";
     api.answers(order, 200, stopped_task("cancelled"));
-    let task = ["interrupt", "codex-0123456789ab", "--wait", LONGEST];
+    let task = ["interrupt", TASK, "--wait", LONGEST];
     run(&api, &task).await.must(0, &[]);
     let send = ["send", "--wait", LONGEST, "x"];
     run(&api, &send).await.must(1, &["not sent:"]);
@@ -363,7 +364,7 @@ async fn task_commands_call_their_routes() {
     let responded = json!({"request_id": "k3x9qz", "decision": "accept", "answers": {"q": "a"}});
     let respond = [
         "respond",
-        "codex-0123456789ab",
+        TASK,
         "k3x9qz",
         "accept",
         "--answers",
@@ -380,7 +381,7 @@ async fn task_commands_call_their_routes() {
             "codex-0123456789ab\n",
         ),
         (
-            &["status", "codex-0123456789ab"],
+            &["status", TASK],
             &format!("GET {task}"),
             Value::Null,
             "is working",
@@ -392,13 +393,13 @@ async fn task_commands_call_their_routes() {
             "codex-0123456789ab  working",
         ),
         (
-            &["steer", "codex-0123456789ab", "left"],
+            &["steer", TASK, "left"],
             &format!("POST {task}/steer"),
             steered,
             "steered",
         ),
         (
-            &["interrupt", "codex-0123456789ab"],
+            &["interrupt", TASK],
             &format!("POST {task}/interrupt"),
             Value::Null,
             "is stopped",
