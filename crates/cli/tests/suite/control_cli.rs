@@ -326,6 +326,12 @@ async fn f10_the_longest_wait_is_no_panic() {
     run(&api, &stop).await.must(0, &[]);
 }
 
+fn dry_notification() -> Value {
+    json!({"success": true, "notifications": [
+        {"task_id": "codex-1", "status": "completed", "notification_status": "dry_run", "target": "local"},
+    ]})
+}
+
 #[tokio::test]
 async fn task_commands_call_their_routes() {
     let api = ScriptedApi::start();
@@ -336,9 +342,6 @@ async fn task_commands_call_their_routes() {
         envelope
     };
     let list = json!({"success": true, "tasks": [envelope["task"]]});
-    let notified = json!({"success": true, "notifications": [
-        {"task_id": "codex-1", "status": "completed", "notification_status": "dry_run", "target": "local"},
-    ]});
     for (route, answer) in [
         ("POST /v1/tasks", envelope.clone()),
         ("GET /v1/tasks/codex-0123456789ab", envelope.clone()),
@@ -355,7 +358,7 @@ async fn task_commands_call_their_routes() {
             "POST /v1/tasks/codex-0123456789ab/respond",
             envelope.clone(),
         ),
-        ("POST /v1/tasks/notify-completed", notified),
+        ("POST /v1/tasks/notify-completed", dry_notification()),
     ] {
         api.answers(route, 200, answer);
     }
