@@ -6,6 +6,7 @@
 mod approval;
 mod intake;
 mod operator;
+mod regenerate;
 mod reply;
 mod schedule;
 mod subscription;
@@ -19,13 +20,15 @@ pub use approval::{
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
 };
 pub use intake::{
-    Extras, LoopLimits, MidTurn, NOTHING_TO_DO, Receive, ReceivePage, Received, Verdict,
+    Adopted, Extras, Import, ImportTasks, Imported, LoopLimits, MidTurn, NOTHING_TO_DO, OldEvent,
+    OldTask, Receive, ReceivePage, Received, Verdict,
 };
 pub use operator::{
-    AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, ImportTasks, Imported, Incarnate,
-    IncarnationGone, Keep, OldEvent, OldTask, Prune, Record, Redrive, RedriveOutcome, RevokeToken,
-    SenderStopped, StopCause, StopSender, TokenAdded, UseToken, regenerate,
+    AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep, Prune, Record,
+    Redrive, RedriveOutcome, RevokeToken, SenderStopped, StopCause, StopSender, TokenAdded,
+    UseToken,
 };
+pub use regenerate::regenerate;
 pub use reply::{Confirm, Send, SendFailed, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};
 pub use subscription::{

@@ -4,8 +4,12 @@
 
 mod command;
 mod conversation;
+mod import;
+mod import_tasks;
 mod loop_guard;
 
+pub use self::import::{Adopted, Import, Imported};
+pub use self::import_tasks::{ImportTasks, OldEvent, OldTask};
 pub use self::loop_guard::LoopLimits;
 
 use self::command::Subject;

@@ -1,38 +1,10 @@
-//! Records: acts of people, Codex processes, conversations of an earlier program, and rows that are old enough to go.
+//! Records: acts of people, Codex processes, and rows that are old enough to go.
 
 use crate::limits;
 use crate::port::{Change, OldRecords, RequestsOf};
-use crate::step::{Action, RunError, Transition, Tx};
+use crate::step::{RunError, Transition, Tx};
 use crate::storage;
-use crate::value::{
-    AuditEntry, ChannelId, Conversation, ConversationId, Incarnation, IncarnationId, Message,
-    MessageState, StateName, ThreadId, Timestamp,
-};
-
-/// The actions that a message's row asks for. An action is a hint; a crash loses hints, not rows.
-#[must_use]
-pub fn regenerate(message: &Message) -> Vec<Action> {
-    let message_id = message.message_id.clone();
-    match &message.life.state {
-        MessageState::Received { hold: None } => vec![Action::Schedule],
-        MessageState::Received { hold: Some(hold) } => vec![Action::ScheduleAt { at: hold.until }],
-        MessageState::Claimed => vec![Action::Work { message_id }],
-        MessageState::Parked { until, .. } => vec![Action::ScheduleAt { at: *until }],
-        // Its leader decides about it.
-        MessageState::Steered { .. } => Vec::new(),
-        MessageState::Starting | MessageState::Running { .. } | MessageState::Unclear { .. } => {
-            vec![Action::Reconcile { message_id }]
-        }
-        MessageState::Answered | MessageState::Sending => {
-            vec![Action::Deliver {
-                conversation_id: message.conversation_id.clone(),
-            }]
-        }
-        MessageState::Done | MessageState::Dead { .. } | MessageState::Cancelled { .. } => {
-            Vec::new()
-        }
-    }
-}
+use crate::value::{AuditEntry, Incarnation, IncarnationId, StateName, Timestamp};
 
 /// Journals an act of a person.
 #[derive(Clone, Debug)]
@@ -85,86 +57,6 @@ impl Transition for IncarnationGone {
             })?;
         }
         Ok(())
-    }
-}
-
-/// Takes over another program's conversations, which go on on their Codex threads. Once: the mark is written with them,
-/// and a conversation that is here already is not touched.
-#[derive(Clone, Debug)]
-pub struct Import {
-    /// Where it is marked that this was done, as if it were a source that was read.
-    pub mark: ChannelId,
-    /// What was taken over, in words for people.
-    pub from: String,
-    pub adopted: Vec<Adopted>,
-}
-
-/// One conversation that goes on here.
-#[derive(Clone, Debug)]
-pub struct Adopted {
-    /// Its id here.
-    pub conversation_id: ConversationId,
-    /// The channel it goes on on.
-    pub channel: ChannelId,
-    /// The platform's name for it.
-    pub external_key: String,
-    /// Its Codex thread.
-    pub thread: ThreadId,
-    /// Where it works.
-    pub workdir: String,
-}
-
-/// The result of an import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Imported {
-    /// It was done before.
-    Before,
-    /// It is done now.
-    Now {
-        /// Conversations that go on.
-        taken: usize,
-        /// Conversations that were here already.
-        known: usize,
-    },
-}
-
-impl Transition for Import {
-    type Outcome = Imported;
-    const NAME: &'static str = "import";
-
-    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Imported, RunError> {
-        if tx.cursor(&self.mark)?.is_some() {
-            return Ok(Imported::Before);
-        }
-        let (mut taken, mut known) = (0, 0);
-        for one in self.adopted {
-            if tx
-                .conversation_by_key(&one.channel, &one.external_key)?
-                .is_some()
-            {
-                known += 1;
-                continue;
-            }
-            taken += 1;
-            tx.change(Change::NewConversation(Conversation {
-                conversation_id: one.conversation_id,
-                channel: one.channel,
-                external_key: one.external_key,
-                context: None,
-                thread: Some(one.thread),
-                last_turn: None,
-                workdir: one.workdir,
-                model: None,
-                sandbox: None,
-                created_at: now,
-            }))?;
-        }
-        tx.change(Change::Cursor {
-            channel: self.mark,
-            position: self.from,
-            at: now,
-        })?;
-        Ok(Imported::Now { taken, known })
     }
 }
 

@@ -3,7 +3,7 @@
 //! A task that failed there is stored as a stopped message, not as a dead letter: all that is left of its prompt is a
 //! summary, and nobody may send that again by accident. [`crate::task`] shows it as failed.
 
-use super::records::Imported;
+use super::import::Imported;
 use crate::channels;
 use crate::limits::{
     self, IMPORTED_EVENTS_PER_TASK_MAX, IMPORTED_TASKS_MAX, PROMPT_SUMMARY_MAX_CHARS, clip,
