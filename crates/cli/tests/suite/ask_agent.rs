@@ -208,5 +208,5 @@ async fn call_asks_an_agent_without_a_daemon() {
     world
         .run(&["call", "http://127.0.0.1:1", "hi", "--allow-private"])
         .await
-        .must(1, &["can't be reached", "has not heard"]);
+        .must(1, &["can't be reached", "has not received"]);
 }

@@ -13,13 +13,15 @@ use bridge_core::value::{
 };
 use rusqlite::{Connection, Row, params};
 
+macro_rules! columns {
+    () => {
+        "conversation_id, channel, external_key, context, thread, last_turn, workdir, model, sandbox, created_at"
+    };
+}
+
 macro_rules! select {
     ($tail:literal) => {
-        concat!(
-            "SELECT conversation_id, channel, external_key, context, thread, last_turn, workdir, \
-             model, sandbox, created_at FROM conversation ",
-            $tail
-        )
+        concat!("SELECT ", columns!(), " FROM conversation ", $tail)
     };
 }
 
@@ -57,11 +59,13 @@ pub(super) fn by_key(
 }
 
 /// Looks at every conversation and the newest messages of each in their index, so it is for people alone.
-const BY_ACTIVITY: &str = "WITH active AS MATERIALIZED (SELECT *, coalesce((SELECT max(updated_at) FROM \
+const BY_ACTIVITY: &str = concat!(
+    "WITH active AS MATERIALIZED (SELECT *, coalesce((SELECT max(updated_at) FROM \
          (SELECT updated_at FROM message WHERE message.conversation_id = conversation.conversation_id \
-         ORDER BY seq DESC LIMIT ?1)), created_at) AS at FROM conversation) \
-     SELECT conversation_id, channel, external_key, context, thread, last_turn, workdir, created_at, at FROM active \
-     WHERE (at, conversation_id) < (?2, ?3) ORDER BY at DESC, conversation_id DESC LIMIT ?4";
+         ORDER BY seq DESC LIMIT ?1)), created_at) AS at FROM conversation) SELECT ",
+    columns!(),
+    ", at FROM active WHERE (at, conversation_id) < (?2, ?3) ORDER BY at DESC, conversation_id DESC LIMIT ?4"
+);
 
 pub(super) fn by_activity(
     conn: &Connection,

@@ -173,9 +173,11 @@ codex-0123456789ab is waiting for you
 │  task codex-0123456789ab, declined in 60 s if nobody{blank}
 │  answers
 │ command: git push
-│ yes: it runs, once; for the session: this same{blank}
-│  command is not asked about again
-└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz
+│ yes: it runs, once; for the session: this same command{blank}
+│  is not asked about again
+│ codex-bridge approve k3x9qz
+│ codex-bridge decline k3x9qz
+└
 "
             )
         );
