@@ -20,9 +20,14 @@ pub enum Found {
     Task(TaskId),
 }
 
-/// Looks for what `reference` names; `sender` asks. Nothing, one, or several among which a person must choose, at most
+/// Looks for what `reference` names; `named` are the conversations that the caller means by it, and `sender` asks. Nothing, one, or several among which a person must choose, at most
 /// [`CANDIDATES_MAX`].
-pub fn find(rows: &dyn Read, reference: &str, sender: &str) -> Result<Vec<Found>, RowsError> {
+pub fn find(
+    rows: &dyn Read,
+    reference: &str,
+    named: Vec<Conversation>,
+    sender: &str,
+) -> Result<Vec<Found>, RowsError> {
     let reference = reference.trim();
     if reference == LAST {
         let own = [LOCAL, TASK].map(ChannelId::new);
@@ -39,7 +44,7 @@ pub fn find(rows: &dyn Read, reference: &str, sender: &str) -> Result<Vec<Found>
         return Ok(vec![Found::Task(task.task_id)]);
     }
     let mut found = Vec::new();
-    for conversation in conversations(rows, reference)? {
+    for conversation in named {
         let newest = rows.messages_before(&conversation.conversation_id, None, 1)?;
         found.extend(newest.into_iter().map(|one| Found::Message(one.message_id)));
     }

@@ -184,6 +184,12 @@ fn forms_of(value: &str) -> Vec<String> {
         HEXUPPER.encode(bytes),
         HEXLOWER.encode(bytes),
     ];
+    // As it stands in JSON text.
+    let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
+    let escaped = escaped.replace('\n', "\\n").replace('\r', "\\r");
+    if escaped != value {
+        forms.push(escaped.replace('\t', "\\t"));
+    }
     for offset in 0..3 {
         forms.push(base64_core(&BASE64URL_NOPAD, bytes, offset));
         forms.push(base64_core(&BASE64_NOPAD, bytes, offset));

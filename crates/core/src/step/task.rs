@@ -61,7 +61,8 @@ impl Transition for StartTask {
                     None => return Err(Refused::new(Self::NAME, &own_id, None).into()),
                 }
             }
-            Received::Full => TaskStarted::Full,
+            // A task names no terms of a conversation.
+            Received::Full | Received::OtherTerms => TaskStarted::Full,
             Received::OverBudget(over) => TaskStarted::OverBudget(over),
             Received::Revoked => TaskStarted::Revoked,
         })
@@ -147,7 +148,8 @@ impl Transition for SteerTask {
                 message_id,
                 running: false,
             },
-            Received::Full => SteerStored::Full,
+            // A task names no terms of a conversation.
+            Received::Full | Received::OtherTerms => SteerStored::Full,
             Received::OverBudget(over) => SteerStored::OverBudget(over),
             Received::Revoked => SteerStored::Revoked,
         })

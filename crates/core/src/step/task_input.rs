@@ -122,7 +122,8 @@ impl Transition for AcceptInput {
             Received::New(message_id) => message_id,
             // A message with this key that is of no task: somebody else's, of which nothing is said.
             Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None).into()),
-            Received::Full => return Ok(InputAccepted::Full),
+            // A task names no terms of a conversation.
+            Received::Full | Received::OtherTerms => return Ok(InputAccepted::Full),
             Received::Revoked => return Ok(InputAccepted::Revoked),
             Received::OverBudget(over) => return Ok(InputAccepted::OverBudget(over)),
         };

@@ -275,7 +275,12 @@ fn poll(world: &mut World, number: u64) {
             match take_in(world, row) {
                 Ok(Received::New(_) | Received::Duplicate(_)) => {}
                 Err(Setback::Died) => return,
-                Ok(Received::Full | Received::OverBudget(_) | Received::Revoked)
+                Ok(
+                    Received::Full
+                    | Received::OverBudget(_)
+                    | Received::Revoked
+                    | Received::OtherTerms,
+                )
                 | Err(Setback::Refused | Setback::Unavailable) => {
                     return world.duty(FAULT_PAUSE_MS, FAULT_PAUSE_MS, Duty::Poll { number });
                 }

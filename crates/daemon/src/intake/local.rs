@@ -7,11 +7,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bridge_channel::{Arrival, local};
 use bridge_core::port::{Ledger, LedgerError};
-use bridge_core::step::{Receive, Received};
-use bridge_core::value::{Conversation, MessageId, Sandbox, Tier};
+use bridge_core::step::Received;
+use bridge_core::value::{Attachment, Conversation, MessageId, Sandbox, Tier};
 use bridge_front::{
-    BridgeService, Caller, FileUpload, Grants, NewFile, Scope, SubmitError, SubmitRequest,
-    Submitted,
+    BridgeService, Caller, FileUpload, NewFile, Scope, SubmitError, SubmitRequest, Submitted,
 };
 
 /// Longest name of a model.
@@ -63,24 +62,34 @@ impl<L: Ledger> DaemonService<L> {
         let mut arrival = local::arrive(message.text, conversation, key, from.name, is_owner)
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         let known = self.conversation_of(&arrival).await?;
-        if let Some(known) = &known {
-            let sandbox = self.sandbox_of(tier, known);
-            if let Some(why) = terms.differ(known, sandbox) {
-                return Err(SubmitError::Unfit(why));
+        match &known {
+            Some(known) => {
+                let sandbox = self.sandbox_of(tier, known);
+                if let Some(why) = terms.differ(known, sandbox) {
+                    return Err(SubmitError::Unfit(why));
+                }
+            }
+            // The transition compares them again: another message may begin the conversation first.
+            None => {
+                arrival.extras.cwd = terms.cwd;
+                arrival.extras.model = terms.model;
+                arrival.extras.sandbox = terms.sandbox;
             }
         }
         let (text, key) = (arrival.body.clone(), arrival.conversation.clone());
-        arrival.extras.model = terms.model;
-        arrival.extras.sandbox = terms.sandbox;
-        let received = match self.admit(&arrival).await.map_err(closed)? {
-            Some(known) => Received::Duplicate(known),
-            None => self.receive_with(arrival, terms.cwd, files).await?,
+        let (received, kept) = match self.admit(&arrival).await.map_err(closed)? {
+            Some(known) => (Received::Duplicate(known), None),
+            None => self.receive_with(arrival, files).await?,
         };
         let (message_id, duplicate) = match received {
             Received::New(message_id) => (message_id, false),
             Received::Duplicate(message_id) => {
-                self.expect_same(&message_id, text, key).await?;
+                self.expect_same(&message_id, text, key, kept).await?;
                 (message_id, true)
+            }
+            Received::OtherTerms => {
+                let why = "another message has just begun this conversation on other terms: name another conversation, or leave the terms out";
+                return Err(SubmitError::Unfit(why.to_owned()));
             }
             Received::Full => return Err(SubmitError::Full),
             Received::OverBudget(over) => return Err(SubmitError::over_budget(over, ids::now())),
@@ -93,10 +102,10 @@ impl<L: Ledger> DaemonService<L> {
             };
             rows.conversation(&message.conversation_id)
         });
-        let conversation = read.await?;
-        let (cwd, sandbox) = match conversation {
-            Some(found) => (found.workdir.clone(), self.sandbox_of(tier, &found)),
-            None => (String::new(), Sandbox::ReadOnly),
+        // The message is on disk: a failed read must not look as if it were not.
+        let (cwd, sandbox) = match read.await {
+            Ok(Some(found)) => (found.workdir.clone(), self.sandbox_of(tier, &found)),
+            Ok(None) | Err(_) => (String::new(), Sandbox::ReadOnly),
         };
         Ok(Submitted {
             message_id,
@@ -135,7 +144,7 @@ impl<L: Ledger> DaemonService<L> {
         {
             return Err(unfit("model is no name of a model"));
         }
-        let any = matches!(from.grants, Grants::LocalOwner);
+        let any = from.may(Scope::Admin);
         let settings = self.daemon.settings();
         let directory = |cwd: &String| settings.conversation_directory(cwd, any, sandbox);
         let cwd = message.cwd.as_ref().map(directory).transpose();
@@ -162,32 +171,28 @@ impl<L: Ledger> DaemonService<L> {
     async fn receive_with(
         &self,
         mut arrival: Arrival,
-        cwd: Option<String>,
         files: Vec<NewFile>,
-    ) -> Result<Received, SubmitError> {
+    ) -> Result<(Received, Option<Vec<Attachment>>), SubmitError> {
         let file_store = self.daemon.settings().start.file_store.clone();
         let (kept, copies) = keep(file_store, files).await?;
-        arrival.extras.attachments = kept;
-        let mut receive: Receive = self.assign(arrival);
-        if let Some(cwd) = cwd {
-            receive.workdir = cwd;
-        }
-        let received = self.commit(receive).await;
+        arrival.extras.attachments.clone_from(&kept);
+        let received = self.commit(self.assign(arrival)).await;
         match &received {
             Ok(Received::New(_)) => {}
             // After another error the commit may have happened all the same.
             Ok(_) | Err(LedgerError::Refused(_)) => remove(copies).await,
             Err(_) => {}
         }
-        Ok(received?)
+        Ok((received?, Some(kept)))
     }
 
-    /// A key that was here before must mean the same message: its row has the text.
+    /// A key that was here before must mean the same message: its row has the text and the files.
     async fn expect_same(
         &self,
         message_id: &MessageId,
         text: String,
         key: String,
+        kept: Option<Vec<Attachment>>,
     ) -> Result<(), SubmitError> {
         let known = message_id.clone();
         let read = self.daemon.ledger.read(move |rows| {
@@ -196,7 +201,9 @@ impl<L: Ledger> DaemonService<L> {
             };
             let conversation = rows.conversation(&message.conversation_id)?;
             let same_key = conversation.is_none_or(|known| known.external_key == key);
-            Ok(same_key && message.body == text)
+            // Copies are named by their content.
+            let same_files = kept.is_none_or(|kept| kept == message.attachments);
+            Ok(same_key && same_files && message.body == text)
         });
         if read.await? {
             Ok(())

@@ -44,6 +44,16 @@ impl ConnectionLimits {
         }
     }
 
+    /// Limits of the group's socket: nobody of the group keeps the others out.
+    pub(super) fn group(total: usize, patience: Duration) -> Self {
+        Self {
+            total,
+            unknown_per_address: total,
+            per_caller: (total / CONNECTIONS_PER_CALLER_DIVISOR).max(1),
+            patience: Some(patience),
+        }
+    }
+
     /// Limits of `api.sock`, which serves only the owner.
     pub(super) fn local(total: usize) -> Self {
         Self {

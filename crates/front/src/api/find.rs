@@ -72,15 +72,10 @@ pub(super) async fn show<D: BridgeService>(
     Ok(Json(found))
 }
 
-/// A member of the group is shown their own messages alone; the names of their conversations are kept under a prefix.
+/// A member of the group is shown their own messages alone.
 fn candidates(rows: &dyn Read, reference: &str, caller: &Caller) -> Result<FoundView, RowsError> {
-    let mut all = Vec::new();
-    if let Some(key) = caller.member_key(reference) {
-        all = find(rows, &key, &caller.name)?;
-    }
-    if all.is_empty() {
-        all = find(rows, reference, &caller.name)?;
-    }
+    let named = caller.conversations(rows, reference)?;
+    let all = find(rows, reference, named, &caller.name)?;
     let mut candidates = Vec::new();
     for found in all {
         match found {

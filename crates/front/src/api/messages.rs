@@ -11,7 +11,6 @@ use crate::{
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use bridge_core::find::conversations;
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
@@ -106,14 +105,13 @@ pub(super) async fn list<D: BridgeService>(
     let (now, claim) = (service.now(), service.claim());
     let found = service
         .read(move |rows| {
-            let found = match listed(rows, &query, limit)? {
+            let found = match listed(rows, &query, &caller, limit)? {
                 Ok(found) => found,
                 Err(refused) => return Ok(Err(refused)),
             };
             let next = PageQuery::next(&found, limit, |last| last.message_id.to_string());
             let seen = found
                 .iter()
-                .filter(|message| caller.sees(message))
                 .map(|message| rows_of(rows, &message.message_id, &claim))
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, RowsError>>()?;
@@ -150,17 +148,17 @@ impl From<ListRefusal> for ProblemResponse {
 fn listed(
     rows: &dyn Read,
     query: &MessageQuery,
+    caller: &Caller,
     limit: u32,
 ) -> Result<Result<Vec<Message>, ListRefusal>, RowsError> {
     let before = query.before.as_deref().map(MessageId::new);
     let Some(name) = &query.conversation else {
         return match (before, &query.after) {
             (_, Some(_)) => Ok(Err(ListRefusal::Order)),
-            (Some(before), None) => rows.older_messages(&before, limit).map(Ok),
-            (None, None) => rows.newest_messages(limit).map(Ok),
+            (before, None) => newest_seen(rows, caller, before, limit).map(Ok),
         };
     };
-    let mut named = conversations(rows, name)?;
+    let mut named = caller.conversations(rows, name)?;
     let id = match (named.pop(), named.pop()) {
         (Some(one), None) => one.conversation_id,
         (Some(_), Some(_)) => return Ok(Err(ListRefusal::Several)),
@@ -183,6 +181,36 @@ fn listed(
             None => Ok(Ok(Vec::new())),
         },
     }
+}
+
+/// Pages that are read to find the messages of a person of the group; older ones are not listed.
+const MEMBER_PAGES_MAX: usize = 20;
+
+/// The newest messages that this caller may know of. A page says nothing of the messages of others between them.
+fn newest_seen(
+    rows: &dyn Read,
+    caller: &Caller,
+    mut before: Option<MessageId>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let page = |before: Option<&MessageId>, limit| match before {
+        Some(before) => rows.older_messages(before, limit),
+        None => rows.newest_messages(limit),
+    };
+    if !caller.is_member() {
+        return page(before.as_ref(), limit);
+    }
+    let mut seen = Vec::new();
+    for _ in 0..MEMBER_PAGES_MAX {
+        let found = page(before.as_ref(), PAGE_MAX)?;
+        before = found.last().map(|last| last.message_id.clone());
+        seen.extend(found.into_iter().filter(|message| caller.sees(message)));
+        if before.is_none() || seen.len() >= limit as usize {
+            break;
+        }
+    }
+    seen.truncate(limit as usize);
+    Ok(seen)
 }
 
 /// Most messages with one prefix among which a person of the group is looked for.

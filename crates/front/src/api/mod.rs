@@ -151,7 +151,7 @@ impl<D: BridgeService> Api<D> {
         let scopes = scopes.into();
         let router = self.router(Listener::Group { scopes });
         // Beside those of the owner and of TCP, so that members never take theirs.
-        let limits = ConnectionLimits::local((self.counts.tcp / 2).max(1));
+        let limits = ConnectionLimits::group((self.counts.tcp / 2).max(1), CONNECTION_PATIENCE);
         let socket = local::Local::of_group(listener, bar, users);
         self.serve(socket, limits, router).await;
     }

@@ -1,11 +1,14 @@
 //! Callers and their rights, derived from the connection and its token, never from the request.
 
 use bridge_core::channels::{LOCAL, conversation_prefix};
+use bridge_core::find::conversations;
+use bridge_core::port::{Read, RowsError};
 pub use bridge_core::requester::ANONYMOUS;
 use bridge_core::requester::{GROUP_USER, LOCAL_OWNER, sent_by};
 use bridge_core::step::{Authority, Decide};
 use bridge_core::value::{
-    Actor, Conversation, DecidedBy, Message, RequestDecision, RequestId, RequestVerdict, Timestamp,
+    Actor, ChannelId, Conversation, DecidedBy, Message, RequestDecision, RequestId, RequestVerdict,
+    Timestamp,
 };
 use serde_json::Value;
 
@@ -55,10 +58,22 @@ impl Caller {
         !self.is_member() || sent_by(message, &self.name)
     }
 
-    /// The stored key of a member's own conversation of this name.
-    pub(crate) fn member_key(&self, name: &str) -> Option<String> {
-        self.is_member()
-            .then(|| format!("{}{name}", conversation_prefix(&self.name)))
+    /// The conversations of this name that they may know of: their own first, whose key has a prefix.
+    pub(crate) fn conversations(
+        &self,
+        rows: &dyn Read,
+        name: &str,
+    ) -> Result<Vec<Conversation>, RowsError> {
+        if !self.may(Scope::Admin) {
+            let own = format!("{}{name}", conversation_prefix(&self.name));
+            let own = rows.conversation_by_key(&ChannelId::new(LOCAL), &own)?;
+            if own.is_some() {
+                return Ok(own.into_iter().collect());
+            }
+        }
+        let mut named = conversations(rows, name)?;
+        named.retain(|conversation| self.sees_conversation(conversation));
+        Ok(named)
     }
 
     /// Whether they may know of this conversation.

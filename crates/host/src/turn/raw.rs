@@ -60,11 +60,18 @@ impl RawLines {
         let mut file = File::open(&self.stderr)?;
         let length = file.metadata()?.len();
         let from = if length < self.from { 0 } else { self.from };
-        let from = from.max(length.saturating_sub(STDERR_MAX_BYTES));
-        file.seek(SeekFrom::Start(from))?;
+        let start = from.max(length.saturating_sub(STDERR_MAX_BYTES));
+        file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
         file.take(STDERR_MAX_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        // Half a line may hold half a secret, which redaction would not know.
+        let whole = text.split_once('\n').map_or("", |(_, rest)| rest);
+        Ok(if start == self.from {
+            text
+        } else {
+            whole.to_owned()
+        })
     }
 }
 

@@ -34,7 +34,8 @@ pub(super) const READY_FILTERED: &str = select_message!(
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
      AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
-     AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
+     AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
+         (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
@@ -48,7 +49,8 @@ pub(super) const HELD_FILTERED: &str = select_message!(
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
      AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
-     AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
+     AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
+         (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
@@ -88,8 +90,8 @@ pub(super) const FLIGHT_AT: &str = concat!(
     "SELECT message.channel, sender, tier, kind, 1, ",
     is_asked!(),
     ", suspect, workdir, tier, \
-     (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL) \
-     FROM message INDEXED BY message_queue JOIN conversation USING (conversation_id) \
+     coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
+     conversation.sandbox) FROM message INDEXED BY message_queue JOIN conversation USING (conversation_id) \
      WHERE queue = 'in_flight'"
 );
 
@@ -284,7 +286,8 @@ pub(super) fn heads(
         if let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? {
             heads.push(Head {
                 given: task::started(conn, &message.conversation_id)?
-                    .and_then(|task| Some(task.terms()?.sandbox)),
+                    .and_then(|task| Some(task.terms()?.sandbox))
+                    .or(conversation.sandbox),
                 message,
                 conversation,
             });

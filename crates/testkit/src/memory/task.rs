@@ -109,10 +109,11 @@ impl MemoryRows {
         started.find(|task| task.conversation_id == *id)
     }
 
-    /// What the started task of a conversation may touch.
+    /// What turns of a conversation may touch, where its task or its first message says so.
     pub(super) fn given(&self, id: &ConversationId) -> Option<Sandbox> {
-        let task = self.task_of_conversation(id)?;
-        task.terms().map(|terms| terms.sandbox)
+        let task = self.task_of_conversation(id);
+        let of_task = task.and_then(|task| task.terms().map(|terms| terms.sandbox));
+        of_task.or_else(|| self.conversations.get(id)?.sandbox)
     }
 
     pub(super) fn started_by_prefix(&self, prefix: &str, limit: usize) -> Vec<Task> {

@@ -1,7 +1,6 @@
 //! Replies in the response to a call. The platform writes the response into the message's row, which is how we know
 //! that it took the reply; a reply that it did not take goes by the lane.
 
-use crate::http::HttpError;
 use crate::http::Operation;
 use crate::inbox::PastReply;
 use crate::molecule::Molecule;
@@ -81,9 +80,9 @@ impl Molecule {
         let text = text_of(message, reply);
         let is_it = |row: &Row| self.name_of(row).as_ref() == Some(&message.external_id);
         let shows = |row: &Row| is_it(row) && responds(row, &text);
-        let found: Result<Option<Row>, HttpError> = self.find_row(shows).await;
+        let found = self.find_row(shows).await;
         let found = found.map_err(|error| fault(Operation::Probe, &error))?;
-        Ok(found.is_some())
+        Ok(matches!(found, super::RowFound::Row(_)))
     }
 }
 

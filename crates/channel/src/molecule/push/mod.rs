@@ -85,10 +85,20 @@ enum PushError {
     Full,
     #[error("too many calls wait already")]
     Crowded,
+    #[error("its row is further back in the feed than one look reads")]
+    FarBack,
     #[error("a file of the message has not come yet")]
     Files,
     #[error("the daemon is stopping")]
     Stopping,
+}
+
+/// Result of a look for a row.
+enum RowFound {
+    Row(Box<Row>),
+    Absent,
+    /// The feed is longer than one look reads. That is not absent: the message would be done a second time.
+    FarBack,
 }
 
 /// What a call is about.
@@ -189,34 +199,35 @@ impl Molecule {
         Subject::Said(READY)
     }
 
-    async fn row_of_call(&self, message_id: &str) -> Result<Option<Row>, HttpError> {
+    async fn row_of_call(&self, message_id: &str) -> Result<Option<Row>, PushError> {
         for pause in ROW_LOOKS {
             sleep(pause).await;
             let carries = |row: &Row| identity::message_id(row).as_deref() == Some(message_id);
-            let found = self.find_row(carries).await?;
-            if found.is_some() {
-                return Ok(found);
+            match self.find_row(carries).await? {
+                RowFound::Row(row) => return Ok(Some(*row)),
+                RowFound::Absent => {}
+                RowFound::FarBack => return Err(PushError::FarBack),
             }
         }
         Ok(None)
     }
 
     /// The newest row like this, among those that one look reads.
-    async fn find_row(&self, matches: impl Fn(&Row) -> bool) -> Result<Option<Row>, HttpError> {
+    async fn find_row(&self, matches: impl Fn(&Row) -> bool) -> Result<RowFound, HttpError> {
         let (mut limit, mut feed) = (Limit::default(), FeedQuery::default());
         for _ in 0..ROW_PAGES_MAX {
             let (page, whole) = self.one_page(&mut limit, &feed).await?;
             let oldest = page.rows.iter().filter_map(Row::at).min();
             // Of two rows of one message the older one says how it came in.
             if let Some(row) = page.rows.into_iter().rev().find(&matches) {
-                return Ok(Some(row));
+                return Ok(RowFound::Row(Box::new(row)));
             }
             match oldest {
                 Some(oldest) if !whole => feed.before = Some(step_back(feed.before, oldest)),
-                Some(_) | None => return Ok(None),
+                Some(_) | None => return Ok(RowFound::Absent),
             }
         }
-        Ok(None)
+        Ok(RowFound::FarBack)
     }
 
     /// Waits until the feed has taken a row in: it keeps the order of each sender's messages.
@@ -289,9 +300,10 @@ impl Molecule {
         };
         match inbox.take_page(page).await?.first() {
             Some(Received::New(_) | Received::Duplicate(_)) => Ok(()),
-            Some(Received::Full | Received::OverBudget(_) | Received::Revoked) | None => {
-                Err(PushError::Full)
-            }
+            Some(
+                Received::Full | Received::OverBudget(_) | Received::Revoked | Received::OtherTerms,
+            )
+            | None => Err(PushError::Full),
         }
     }
 

@@ -150,6 +150,7 @@ impl Letter<'_> {
             loop_limits: LoopLimits::default(),
             // `identity` does.
             former_id: None,
+            cwd: None,
             model: None,
             sandbox: None,
         };

@@ -38,6 +38,20 @@ impl Candidates {
         })
     }
 
+    /// Whether the text names terms, and its conversation exists on others.
+    pub(super) fn has_other_terms(&self, text: &Receive) -> bool {
+        let Some(present) = &self.present else {
+            return false;
+        };
+        let terms = &text.extras;
+        terms
+            .cwd
+            .as_ref()
+            .is_some_and(|cwd| *cwd != present.workdir)
+            || terms.model.is_some() && terms.model != present.model
+            || terms.sandbox.is_some() && terms.sandbox != present.sandbox
+    }
+
     /// The conversation it will be, if it exists.
     pub(super) fn conversation_id(&self) -> Option<&ConversationId> {
         let resolved = if self.moved {
@@ -83,7 +97,11 @@ impl Candidates {
                 context,
                 thread: None,
                 last_turn: None,
-                workdir: text.workdir.clone(),
+                workdir: text
+                    .extras
+                    .cwd
+                    .clone()
+                    .unwrap_or_else(|| text.workdir.clone()),
                 model: text.extras.model.clone(),
                 sandbox: text.extras.sandbox,
                 created_at: now,

@@ -60,6 +60,8 @@ pub struct Receive {
 pub struct Extras {
     /// The platform's name for the present talk; another one begins another conversation.
     pub context: Option<String>,
+    /// The directory of the conversation if it is new, where the sender names one.
+    pub cwd: Option<String>,
     /// The model of the conversation if it is new.
     pub model: Option<String>,
     /// The sandbox of the conversation if it is new.
@@ -124,6 +126,9 @@ pub enum Received {
     OverBudget(OverBudget),
     /// The token that it was sent with was revoked while it was on its way; nothing was stored.
     Revoked,
+    /// It names terms for a new conversation, and another message began that one meanwhile on others; nothing was
+    /// stored.
+    OtherTerms,
 }
 
 impl Transition for Receive {
@@ -135,6 +140,9 @@ impl Transition for Receive {
             return Ok(Received::Duplicate(known.message_id));
         }
         let candidates = Candidates::load(&**tx, &self)?;
+        if candidates.has_other_terms(&self) {
+            return Ok(Received::OtherTerms);
+        }
         let present = candidates.conversation_id().cloned();
         let (said_at, wait, stopped) = match self.guard(tx, present.as_ref(), now)? {
             Admitted::Yes { counts_at } => (counts_at, None, None),
@@ -183,6 +191,12 @@ impl Transition for Receive {
             life: Life::new(now),
         };
         tx.change(Change::NewMessage(message.clone()))?;
+        // An empty message over the rate is not answered each time: two agents could go on with that for ever.
+        let silent = wait
+            .as_ref()
+            .filter(|wait| !wait.tell && says_nothing(&message));
+        let silent = silent.map(|wait| self::stopped(wait.failure.reason.clone(), false));
+        let unfit = unfit.or(silent);
         let command = self.extras.command;
         match (unfit, command.filter(|command| subject.concerns(command))) {
             (Some(unfit), _) => unfit.bury(tx, &message, now)?,

@@ -3,7 +3,7 @@
 use super::a2a_tasks::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
-use bridge_core::find::{Found, find, short_id};
+use bridge_core::find::{Found, conversations, find, short_id};
 use bridge_core::limits::TOKENS_MAX;
 use bridge_core::port::Ledger;
 use bridge_core::step::{AddToken, RevokeToken, TokenAdded, UseToken};
@@ -186,7 +186,8 @@ pub(super) async fn references_find_what_people_mean<F: Fixture>() {
     let finds = |reference: &str, sender: &str| {
         let (reference, sender) = (reference.to_owned(), sender.to_owned());
         world.reads(move |rows| {
-            let found = find(rows, &reference, &sender)?;
+            let named = conversations(rows, &reference)?;
+            let found = find(rows, &reference, named, &sender)?;
             let names = found.into_iter().map(|found| match found {
                 Found::Message(id) => short_id(&id).to_owned(),
                 Found::Task(id) => id.to_string(),
