@@ -291,9 +291,9 @@ async fn start(
     let codex = find_codex(options)?;
     let ledger = Counted::new(open_ledger(options, &state)?);
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
-    let is_first = ledger
-        .read(|rows| Ok(rows.newest_messages(1)?.is_empty()))
-        .await?;
+    // Only a hint hangs on it: a damaged ledger must still be served and named.
+    let newest = ledger.read(|rows| rows.newest_messages(1)).await;
+    let is_first = newest.is_ok_and(|newest| newest.is_empty());
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;

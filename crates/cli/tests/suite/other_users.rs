@@ -238,6 +238,7 @@ async fn members_never_act_as_owner() {
         "/readyz",
         "/v1/messages",
         "/v1/conversations",
+        "/v1/find",
         "/.well-known/",
     ];
     for route in bridge_daemon::routes() {

@@ -68,7 +68,8 @@ async fn n9_invalid_reload_keeps_old_configuration() {
 
 #[tokio::test]
 async fn n9_reload_applies_to_later_turns() {
-    let world = World::with_settings("log.level = 'info'\n").await;
+    let mut world = World::with_settings("log.level = 'info'\n").await;
+    world.unset_env("CODEX_BRIDGE_LOG");
     let daemon = world.daemon().await;
     let mut held = world
         .start(&[

@@ -25,7 +25,7 @@ async fn message_trace_points_appear_in_order() {
     let mut world = World::new().await;
     world.set_env("CODEX_BRIDGE_LOG", ON);
     let mut daemon = world.daemon().await;
-    assert_eq!(world.ask("talk", "echo:hello").await, "hello");
+    assert_eq!(world.ask("talk", "echo:marmalade").await, "marmalade");
     daemon.log.wait_for("transition=\"confirm\"").await;
     let log = daemon.log.text();
     let mut from = 0;
@@ -39,7 +39,10 @@ async fn message_trace_points_appear_in_order() {
     for words in OTHERS {
         assert!(log.contains(words), "{words}: {log}");
     }
-    assert!(!log.contains("hello"), "nothing of anybody's words: {log}");
+    assert!(
+        !log.contains("marmalade"),
+        "nothing of anybody's words: {log}"
+    );
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -49,7 +52,7 @@ async fn the_usual_log_tells_no_moments() {
     world.set_env("CODEX_BRIDGE_LOG", "info");
     let daemon = world.daemon().await;
     let log = daemon.log.clone();
-    assert_eq!(world.ask("talk", "echo:hello").await, "hello");
+    assert_eq!(world.ask("talk", "echo:marmalade").await, "marmalade");
     assert_eq!(daemon.stop().await, Some(0));
     assert!(!log.text().contains("at=\""), "{}", log.text());
 }

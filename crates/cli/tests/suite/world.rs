@@ -102,6 +102,11 @@ impl World {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Leaves a variable to the configuration.
+    pub(crate) fn unset_env(&mut self, name: &str) {
+        self.env.retain(|(known, _)| known != name);
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
