@@ -11,11 +11,18 @@ const NAMES: [&str; 3] = ["--task-id", "--prompt", "--instruction"];
 /// The same command line in our own form. What follows a `--` is text.
 pub(crate) fn translate(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    let is_command = |word: &OsString| COMMANDS.iter().any(|command| word == command);
-    let Some(command) = args.iter().skip(1).position(is_command) else {
+    // The command is the first word that is no flag; flags before it that take a value are not looked through.
+    let Some(command) = args.iter().skip(1).position(|word| !is_flag(word)) else {
         return args;
     };
-    let rest = args.split_off(command.saturating_add(2));
+    let at = command.saturating_add(1);
+    if !args
+        .get(at)
+        .is_some_and(|word| COMMANDS.iter().any(|command| word == command))
+    {
+        return args;
+    }
+    let rest = args.split_off(at.saturating_add(1));
     let mut found: [Option<OsString>; 3] = [None, None, None];
     let mut others = Vec::new();
     let mut rest = rest.into_iter();
@@ -30,17 +37,23 @@ pub(crate) fn translate(args: impl IntoIterator<Item = OsString>) -> Vec<OsStrin
             value.is_none().then_some((value, given))
         });
         match named {
-            Some((value, Given::Value(text))) => *value = Some(text),
+            Some((value, Given::Value(text))) if !is_flag(&text) => *value = Some(text),
             Some((value, Given::Next)) => match rest.next() {
-                Some(text) => *value = Some(text),
-                None => others.push(word),
+                Some(text) if !is_flag(&text) => *value = Some(text),
+                text => others.extend([Some(word), text].into_iter().flatten()),
             },
-            None => others.push(word),
+            // A value that looks like a flag stays where it is, and is refused with its name.
+            Some((_, Given::Value(_))) | None => others.push(word),
         }
     }
     args.extend(found.into_iter().flatten());
     args.extend(others);
     args
+}
+
+/// A single `-` stands for standard input.
+fn is_flag(word: &OsStr) -> bool {
+    word != "-" && word.as_encoded_bytes().starts_with(b"-")
 }
 
 enum Given {
@@ -86,6 +99,16 @@ mod tests {
             ("cb start -- --prompt x", "cb start -- --prompt x"),
             ("cb send --prompt x", "cb send --prompt x"),
             ("cb start --prompt", "cb start --prompt"),
+            ("cb start --prompt --help", "cb start --prompt --help"),
+            (
+                "cb interrupt --task-id=--sender=mallory",
+                "cb interrupt --task-id=--sender=mallory",
+            ),
+            (
+                "cb policy explain -- cb start --prompt hello",
+                "cb policy explain -- cb start --prompt hello",
+            ),
+            ("cb start --prompt -", "cb start -"),
             ("cb", "cb"),
         ] {
             assert_eq!(line(old), ours);

@@ -1,6 +1,6 @@
 //! Where a message is, in the six words that people read. The only place that maps states to them.
 
-use crate::value::{Class, MessageState};
+use crate::value::{Class, MessageState, StateName};
 
 /// Where a message is, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,17 +43,25 @@ impl Phase {
             MessageState::Received { .. } | MessageState::Unclear { .. } if operator => {
                 Self::WaitingForYou
             }
-            MessageState::Received { .. } | MessageState::Claimed => Self::Queued,
-            MessageState::Starting
-            | MessageState::Running { .. }
-            | MessageState::Unclear { .. }
-            | MessageState::Steered { .. }
-            | MessageState::Answered
-            | MessageState::Sending => Self::Working,
-            MessageState::Parked { .. } => Self::WaitingForYou,
-            MessageState::Done => Self::Done,
-            MessageState::Dead { .. } => Self::Failed,
-            MessageState::Cancelled { .. } => Self::Stopped,
+            state => Self::of_name(state.name()),
+        }
+    }
+
+    /// The phase of a message as far as the name of its state says.
+    #[must_use]
+    pub fn of_name(state: StateName) -> Self {
+        match state {
+            StateName::Received | StateName::Claimed => Self::Queued,
+            StateName::Starting
+            | StateName::Running
+            | StateName::Unclear
+            | StateName::Steered
+            | StateName::Answered
+            | StateName::Sending => Self::Working,
+            StateName::Parked => Self::WaitingForYou,
+            StateName::Done => Self::Done,
+            StateName::Dead => Self::Failed,
+            StateName::Cancelled => Self::Stopped,
         }
     }
 

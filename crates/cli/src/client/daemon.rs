@@ -1,9 +1,10 @@
 //! Starts a daemon for a person who has none: asks first, keeps its log in the state directory, waits until it serves.
 
-use super::api::ApiClient;
+use super::api::{ApiClient, ClientError};
 use crate::cli::Common;
 use anyhow::{Context, bail};
 use bridge_core::deadline::after;
+use bridge_daemon::state::StateError;
 use bridge_daemon::term;
 use bridge_host::start_detached;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -27,7 +28,11 @@ pub(crate) async fn offer_daemon(
     json: bool,
 ) -> anyhow::Result<()> {
     let person = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if json || !person || client.expect_daemon().is_ok() {
+    let is_absent = matches!(
+        client.expect_daemon(),
+        Err(ClientError::State(StateError::NoDaemon { .. }))
+    );
+    if json || !person || !is_absent {
         return Ok(());
     }
     if !said_yes()? {
@@ -55,7 +60,7 @@ pub(crate) async fn offer_daemon(
     }
     let pid = child.id();
     term::complain(&format!(
-        "→ a daemon runs now (pid {pid}), its log is {}; `kill {pid}` stops it, `codex-bridge service install` makes it start by itself",
+        "→ a daemon runs now (pid {pid}), its log is {}; `kill {pid}` stops it, `codex-bridge service install --user` makes it start by itself",
         log.display()
     ));
     Ok(())

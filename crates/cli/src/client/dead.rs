@@ -27,7 +27,7 @@ const UNDER_WAY_MAX: usize = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What every command says where there is nothing.
-const NOTHING: &str = "nothing failed, and nothing waits for you";
+const NOTHING: &str = "nothing failed; `codex-bridge status` shows what else waits for you";
 
 /// Lists them.
 async fn failed(

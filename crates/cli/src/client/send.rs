@@ -9,6 +9,7 @@ use super::screen::{OutputStream, Screen, wrap};
 use super::watch::{FollowOutcome, WatchLines, Watcher};
 use super::work::{answer_text, spent, works_in};
 use bridge_core::deadline::after;
+use bridge_core::phase::Phase;
 use bridge_daemon::term::{self, Paint, escape};
 use bridge_front::{FileUpload, MessageView, SubmitRequest, SubmitResponse};
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
     };
     let submitted = match submitted {
         Ok(submitted) => submitted,
+        Err(error) if options.json => return Err(error.into()),
         Err(error) => {
             // A call that broke off may have arrived; sending the text again would then be a second message.
             let title = if error.may_have_arrived() {
@@ -136,13 +138,16 @@ async fn conclude(
             report(&message, ExitCode::FAILURE, options)
         }
         Ok(FollowOutcome::Held(message)) => {
-            let (title, hint) = match (&message.hold, message.state.as_str()) {
-                (None, "parked") => ("waiting for you:", message.why.next.clone()),
-                (None, _) => ("waiting:", message.why.next.clone()),
-                (Some(_), _) => (
-                    "waiting:",
-                    format!("`codex-bridge show {shown}` prints the answer when it is there"),
-                ),
+            let hint = match &message.hold {
+                None => message.why.next.clone(),
+                Some(_) => {
+                    format!("`codex-bridge show {shown}` prints the answer when it is there")
+                }
+            };
+            let title = if message.phase == Phase::WaitingForYou.as_str() {
+                "waiting for you:"
+            } else {
+                "waiting:"
             };
             tell_reason(title, &message, &hint, options, paint);
             report(&message, ExitCode::from(EXIT_LATER), options)

@@ -105,7 +105,7 @@ fn show(place: &ServicePlace, environment: &Environment) -> anyhow::Result<Strin
     let file = unit_file(scope(place), environment)?;
     let text = std::fs::read_to_string(&file).with_context(|| {
         format!(
-            "read {}; `codex-bridge service install` writes it",
+            "read {}; `codex-bridge service install --user` (or --system) writes it",
             file.display()
         )
     })?;

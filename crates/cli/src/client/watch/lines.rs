@@ -2,6 +2,8 @@
 
 use super::event::WatchEvent;
 use crate::client::screen::Screen;
+use bridge_core::phase::Phase;
+use bridge_core::value::StateName;
 use bridge_daemon::term::{Paint, cells, escape, escape_line, fold};
 use bridge_front::{EventView, MessageView};
 use std::collections::BTreeMap;
@@ -98,10 +100,11 @@ impl WatchLines {
                 state,
             } => {
                 self.rename(message_id, conversation);
-                if self.is_in(message_id, state) {
+                let phase = phase_of(state);
+                if self.is_in(message_id, phase) {
                     return nothing;
                 }
-                (self.marked(message_id, "…", state, paint, width), None)
+                (self.marked(message_id, "…", phase, paint, width), None)
             }
             WatchEvent::Text { message_id, text } if self.many => {
                 let name = &self.message(message_id).name;
@@ -348,6 +351,13 @@ fn ended_badly(text: &str) -> bool {
             .any(|end| text.contains(&format!(" {end}"))))
 }
 
+/// The word for people of a state; requests are shown by themselves.
+fn phase_of(state: &str) -> &str {
+    state
+        .parse::<StateName>()
+        .map_or(state, |name| Phase::of_name(name).as_str())
+}
+
 /// How a message ended, in one line.
 fn ended(message: &MessageView) -> String {
     match &message.answer {
@@ -355,7 +365,7 @@ fn ended(message: &MessageView) -> String {
             "answered: {}",
             answer.text.lines().next().unwrap_or_default()
         ),
-        None => format!("{}: {}", message.state, message.why.now),
+        None => format!("{}: {}", message.phase, message.why.now),
     }
 }
 
