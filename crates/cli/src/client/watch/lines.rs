@@ -450,7 +450,7 @@ mod tests {
             "state",
             &json!({"message_id": "0199-bbbbbb", "conversation": "b", "state": "running"}),
         );
-        assert_eq!(many.lines(&moved, plain, None).0, ["b … running"]);
+        assert_eq!(many.lines(&moved, plain, None).0, ["b … working"]);
         assert_eq!(many.lines(&moved, plain, None).0, [""; 0], "said once");
         assert_eq!(many.lines(&text, plain, None).1.unwrap(), "main: so far");
         let dead = read("end", &message("dead", "given up"));
