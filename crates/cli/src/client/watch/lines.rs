@@ -403,7 +403,7 @@ mod tests {
     fn message(state: &str, now: &str) -> Value {
         json!({
             "message_id": "0199-aaaaaa", "conversation": "main", "channel": "local", "sender": "ada", "text": "hi",
-            "files": [], "state": state, "attempt": 1, "round": 1, "suspect": false, "stop": null, "leader": null,
+            "files": [], "state": state, "phase": phase_of(state), "attempt": 1, "round": 1, "suspect": false, "stop": null, "leader": null,
             "followers": [], "behind": null, "ack": null, "thread_id": null, "received_at": 0, "updated_at": 0,
             "hold": null, "failure": null, "answer": null, "requests": [],
             "why": {"now": now, "next": "then"}, "worth_waiting": true,
@@ -454,7 +454,10 @@ mod tests {
         assert_eq!(many.lines(&moved, plain, None).0, [""; 0], "said once");
         assert_eq!(many.lines(&text, plain, None).1.unwrap(), "main: so far");
         let dead = read("end", &message("dead", "given up"));
-        assert_eq!(many.lines(&dead, plain, None).0, ["main ■ dead: given up"]);
+        assert_eq!(
+            many.lines(&dead, plain, None).0,
+            ["main ■ failed: given up"]
+        );
     }
 
     #[test]
