@@ -52,7 +52,7 @@ async fn c4_failing_start_parks_until_fixed() {
     let daemon = world.daemon().await;
     let ended = world.run(&["send", "echo:in the end"]).await;
     let words = "approval_policy = \"untrusted\" is no longer supported";
-    ended.must(75, &["waiting: ", words]);
+    ended.must(75, &["waiting for you: ", words]);
     let id = ended.kept();
     let status = world.json(&["status", "--json"]).await;
     assert_eq!(status["health"]["ready"], false, "{status:#}");
@@ -169,7 +169,7 @@ async fn c13_crashed_codex_leaves_no_grandchild() {
 async fn parked(script: &str, words: &str) {
     let fake = Fake::start("", script).await;
     let ended = send(&fake, "a", "echo:in the end").await;
-    ended.must(75, &["waiting: ", words]);
+    ended.must(75, &["waiting for you: ", words]);
     let shown = fake.world.finished(&ended.kept()).await;
     assert_eq!(shown["answer"]["text"], "in the end", "{script}: {shown:#}");
     assert_eq!(fake.texts().len(), 1, "{script}");

@@ -196,7 +196,11 @@ async fn c18_full_codex_disk_pauses_turns() {
     let home = world.codex_home().display().to_string();
     parked.must(
         75,
-        &["waiting: Codex can't save", &home, "make space there"],
+        &[
+            "waiting for you: Codex can't save",
+            &home,
+            "make space there",
+        ],
     );
     let status = world.json(&["status", "--json"]).await;
     assert_eq!(status["health"]["ready"], false, "{status:#}");

@@ -161,7 +161,10 @@ async fn failed_messages_are_retried_by_name() {
     unknown.must(1, &["nothing is called nobody"]);
     world.run(&["discard", "last"]).await.must(0, &[]);
     let none = world.run(&["failed"]).await;
-    assert_eq!(none.stdout, "nothing failed, and nothing waits for you\n");
+    assert_eq!(
+        none.stdout,
+        "nothing failed; `codex-bridge status` shows what else waits for you\n"
+    );
     assert_eq!(daemon.stop().await, Some(0));
 }
 

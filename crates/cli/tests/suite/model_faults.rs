@@ -26,7 +26,7 @@ async fn c16_refused_login_parks_message() {
     let daemon = world.daemon().await;
     let text = "fail:401:2 echo:in the end";
     let ended = send(&world, "a", text).await;
-    ended.must(75, &["waiting: ", "401", "`codex login`"]);
+    ended.must(75, &["waiting for you: ", "401", "`codex login`"]);
     let shown = world.finished(&ended.kept()).await;
     assert_eq!(shown["answer"]["text"], "in the end", "{shown:#}");
     assert_eq!(world.times_asked(text), 3);
@@ -48,7 +48,10 @@ async fn queued_senders_receive_parked_reason() {
     world.model.release("gate");
     for send in [first, second] {
         let ended = send.ended().await;
-        ended.must(75, &["waiting: the model's provider refused the login"]);
+        ended.must(
+            75,
+            &["waiting for you: the model's provider refused the login"],
+        );
         let why = world.run(&["why", &ended.kept()]).await;
         assert!(why.stdout.contains("it waits"), "{why:?}");
     }

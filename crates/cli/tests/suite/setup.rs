@@ -262,7 +262,10 @@ async fn messages_wait_for_codex_login() {
     assert_eq!(status["health"]["ready"], false, "{status:#}");
 
     let first = world.run(&["send", "-c", "a", "echo:first"]).await;
-    first.must(75, &["waiting: Codex is not logged in", "codex login"]);
+    first.must(
+        75,
+        &["waiting for you: Codex is not logged in", "codex login"],
+    );
     let second = world.run(&["send", "-c", "a", "echo:second"]).await;
     second.must(75, &["waiting: Codex is not logged in", "codex login"]);
     let why = world.run(&["why", &first.kept()]).await;
