@@ -219,7 +219,7 @@ pub(crate) struct WatchArgs {
 pub(crate) enum PeersCommand {
     /// Make the token of an agent; it is shown once
     #[command(
-        after_help = "The token goes alone to stdout. What its turns may do says [tiers.peer] of the configuration, or a [[a2a.peers]] table with its name.\n\nExit codes: 0 it was made; 1 refused\n\nExample: codex-bridge peers add reviewer > reviewer.token"
+        after_help = "The token goes alone to stdout. What its turns may do says [tiers.peer] of the configuration, or a [[a2a.peers]] table with its name.\n\nExit codes: 0 it was made; 1 refused\n\nExample: (umask 077; codex-bridge peers add reviewer > reviewer.token)"
     )]
     Add {
         /// What the agent is called
