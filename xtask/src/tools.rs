@@ -32,8 +32,11 @@ pub struct Package {
 }
 
 /// What some test starts that neither Rust nor Node.js nor Codex brings along.
-/// Nothing today; add a row with the test that needs it.
-pub const PACKAGES: &[Package] = &[];
+pub const PACKAGES: &[Package] = &[Package {
+    program: "curl",
+    package: "curl",
+    why: "the guides call the HTTP API with it, and the tests run their snippets",
+}];
 
 /// What counts instructions.
 pub const FOR_COUNTING: &[Package] = &[Package {

@@ -144,7 +144,10 @@ async fn conclude(
                     format!("`codex-bridge show {shown}` prints the answer when it is there")
                 }
             };
-            let title = if message.phase == Phase::WaitingForYou.as_str() {
+            // Also behind a message that waits for its operator.
+            let hold = message.hold.as_ref();
+            let is_config = hold.is_some_and(|hold| hold.failure.class == "config");
+            let title = if is_config || message.phase == Phase::WaitingForYou.as_str() {
                 "waiting for you:"
             } else {
                 "waiting:"

@@ -81,6 +81,7 @@ mod sending;
 mod service;
 mod setup;
 mod shield;
+mod snippets;
 mod stand;
 mod steer;
 mod stop;

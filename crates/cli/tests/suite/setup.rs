@@ -267,7 +267,10 @@ async fn messages_wait_for_codex_login() {
         &["waiting for you: Codex is not logged in", "codex login"],
     );
     let second = world.run(&["send", "-c", "a", "echo:second"]).await;
-    second.must(75, &["waiting: Codex is not logged in", "codex login"]);
+    second.must(
+        75,
+        &["waiting for you: Codex is not logged in", "codex login"],
+    );
     let why = world.run(&["why", &first.kept()]).await;
     assert!(why.stdout.contains("not logged in"), "{why:?}");
     assert_eq!(world.model.requests(), [], "the model was not asked");
