@@ -63,8 +63,9 @@ async fn sent(target: &Target, call: reqwest::RequestBuilder) {
     .await;
 }
 
-/// The most memory, in MiB, while four tokens send bodies of very many values.
-const VALUES_PEAK_MAX_MIB: u64 = 200;
+/// The most memory, in MiB, while four tokens send bodies of very many values. An unoptimised daemon has 54 at rest and
+/// reaches 171 here, up to 202 on a busy machine; one token alone reached 254 before bodies were weighed.
+const VALUES_PEAK_MAX_MIB: u64 = 230;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f4_many_values_take_little_memory() {
