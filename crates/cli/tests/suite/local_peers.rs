@@ -70,9 +70,14 @@ fn attack(path: &Path) {
     let orphan = UnixStream::from(orphan);
     let answer = call(&orphan, "POST", "/v1/tokens", TAKE_OVER);
     say(&format!("orphan {answer:?}"));
-    let plain = UnixStream::connect(path).unwrap();
-    let answer = call(&plain, "POST", "/v1/tokens", TAKE_OVER);
-    say(&format!("plain {answer:?}"));
+    // While the idle ones are still being refused, more are closed without an answer.
+    let plain = || {
+        let plain = UnixStream::connect(path).unwrap();
+        call(&plain, "POST", "/v1/tokens", TAKE_OVER)
+    };
+    let mut answers = (0..1_000).map(|_| plain());
+    let answer = answers.find(|answer| !answer.is_empty());
+    say(&format!("plain {:?}", answer.unwrap_or_default()));
 }
 
 #[tokio::test]
