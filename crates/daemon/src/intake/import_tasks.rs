@@ -32,6 +32,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     async fn import_tasks_of(self: &Arc<Self>, file: &Path) -> Result<(), LedgerError> {
+        // Most machines never had the older tool: nothing is asked of the ledger there.
+        if matches!(tokio::fs::try_exists(file).await, Ok(false)) {
+            return Ok(());
+        }
         let mark = ChannelId::new(format!("{MARK}{}", file.display()));
         let looked_for = mark.clone();
         let before = self.ledger.read(move |rows| rows.cursor(&looked_for));
