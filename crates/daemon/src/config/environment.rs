@@ -17,12 +17,12 @@ pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
 const GROUP_SOCKET: &str = "CODEX_BRIDGE_GROUP_SOCKET";
 /// Placed the state of the legacy program; still honoured.
 const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
-/// Where the legacy program kept its state by default, below the home directory.
 /// Where the older tool's program keeps its state, and its usual place below the home directory.
 const HERMES_HOME: &str = "HERMES_HOME";
 const HERMES: &str = ".hermes";
 /// The older tool's database.
 const OLD_TASKS: &str = "codex_bridge.db";
+/// Where the legacy program kept its state by default, below the home directory.
 const OLD_STATE: &str = ".codex-channel-molecule";
 /// Names the Codex executable.
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";

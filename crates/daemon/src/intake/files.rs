@@ -1,5 +1,5 @@
-//! The files of another agent's message: stored before its transition, because the rows name them, and removed again
-//! when no row does.
+//! The files that come with a message of another agent or of the local channel: stored before its transition, because
+//! the rows name them, and removed again when no row does.
 
 use bridge_channel::files::{Bundle, FileStore, FileStoreError, MESSAGE_MAX_FILES, PendingCopies};
 use bridge_core::value::Attachment;

@@ -1,9 +1,9 @@
 //! The end of the daemon: nothing more is taken in, turns finish or are interrupted, and Codex ends.
 
 use crate::api::service::CodexDaemon;
-use crate::process::work_log::short;
 use crate::run::HALT_PATIENCE;
 use crate::turn::RunningTurn;
+use bridge_core::find::short_id;
 use bridge_core::port::{Agent, Ledger};
 use bridge_core::value::MessageId;
 use std::collections::HashSet;
@@ -73,7 +73,7 @@ impl<L: Ledger> CodexDaemon<L> {
         if ids.is_empty() && (self.tasks.is_empty() || !left.is_empty()) {
             return;
         }
-        let names: Vec<_> = ids.iter().take(NAMED_MAX).map(|id| short(id)).collect();
+        let names: Vec<_> = ids.iter().take(NAMED_MAX).map(|id| short_id(id)).collect();
         tracing::info!(
             turns = ids.len(),
             ids = %names.join(","),
@@ -90,7 +90,7 @@ impl<L: Ledger> CodexDaemon<L> {
                 continue;
             }
             tracing::info!(
-                id = short(&message_id),
+                id = short_id(&message_id),
                 request = codes.join(","),
                 "waits only for a person, so the stop does not wait for it; the request stays open, and the message goes on at the next start"
             );

@@ -5,6 +5,7 @@
 //! bridge, and nobody's text.
 
 use crate::Daemon;
+use bridge_core::find::short_id;
 use bridge_core::limits::clip;
 use bridge_core::port::{Agent, Change, Ledger, Read, RowsError, Sink};
 use bridge_core::value::{
@@ -24,16 +25,6 @@ const QUEUE_MAX: usize = 1024;
 const REASONS_MAX: usize = 1024;
 /// Longest name of a conversation in a line.
 const NAME_MAX_CHARS: usize = 60;
-/// Characters at the end of a message's id by which people know it.
-const SHORT_ID_CHARS: usize = 8;
-
-/// The end of an id, by which people know a message: the beginnings of ids of one minute are alike.
-pub(crate) fn short(message_id: &MessageId) -> &str {
-    let id = message_id.as_str();
-    let start = id.len().saturating_sub(SHORT_ID_CHARS);
-    id.get(start..).unwrap_or(id)
-}
-
 /// What is to be written, and the queue before the writer.
 #[derive(Debug)]
 pub(crate) struct WorkLog {
@@ -308,7 +299,7 @@ impl Reasons {
 }
 
 fn write(names: &Names, what: &What) {
-    let short_id = short(&names.message_id);
+    let short_id = short_id(&names.message_id);
     let (id, conversation) = (word(short_id), word(&names.conversation));
     match what {
         What::TakenIn => {
@@ -367,7 +358,7 @@ fn write(names: &Names, what: &What) {
 }
 
 fn write_request(names: &Names, what: &What) {
-    let (id, conversation) = (word(short(&names.message_id)), word(&names.conversation));
+    let (id, conversation) = (word(short_id(&names.message_id)), word(&names.conversation));
     let Some((request, kind)) = &names.request else {
         return;
     };

@@ -3,7 +3,6 @@
 
 use crate::Daemon;
 use crate::process::ids::now;
-use crate::process::work_log::short;
 use crate::turn::Claimed;
 use crate::turn::agents::Calls;
 use crate::turn::approvals::{AskedBefore, TurnRequests};
@@ -11,6 +10,7 @@ use crate::turn::progress::ProgressTimer;
 use crate::turn::running::RunningTurn;
 use crate::turn::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::channels;
+use bridge_core::find::short_id;
 use bridge_core::port::{
     Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream, TurnTransport,
 };
@@ -169,7 +169,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.interrupt_turn(turn).await;
             }
             Some(Duty::Interrupt) => {
-                tracing::warn!(id = %short(message_id), cause = cause.map(Cause::as_str), "a turn is interrupted");
+                tracing::warn!(id = %short_id(message_id), cause = cause.map(Cause::as_str), "a turn is interrupted");
                 self.interrupt_turn(turn).await;
             }
             // A run has a process of its own: nobody else's turn ends with it.
