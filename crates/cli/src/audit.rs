@@ -51,7 +51,11 @@ pub(crate) fn run(
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
     let (text, whole) = answer(args, common, environment)?;
-    client::print(&text, client::exit_code(whole))
+    let code = client::exit_code(whole);
+    match args.output.json || args.public_key.as_deref() == Some("") {
+        true => client::print(&text, code),
+        false => client::tell(&text, code),
+    }
 }
 
 /// What is printed, and whether all is well.

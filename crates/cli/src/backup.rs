@@ -270,6 +270,6 @@ fn finish<T>(
     if output.json {
         client::print_json(&value(done), ExitCode::SUCCESS)
     } else {
-        client::print(&escape(words(done).trim_end()), ExitCode::SUCCESS)
+        client::tell(&escape(words(done).trim_end()), ExitCode::SUCCESS)
     }
 }

@@ -2,13 +2,13 @@
 //! `bridge_channel::a2a::client`'s; here it only meets a person.
 
 use crate::cli::CallArgs;
-use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED};
+use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, say, say_titled};
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
     AgentAnswer, AgentCallError, AgentClient, AgentFile, AgentQuestion, AgentTaskState, AnswerWait,
     CallProgress, FileLocation, RemoteCall, Trust,
 };
-use bridge_daemon::term::{self, Paint, escape, escape_line};
+use bridge_daemon::term::{self, Paint, escape};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     let begun = tokio::select! {
         begun = begin(args, text, &show) => begun,
         () = interrupted.as_mut() => {
-            term::complain("left: the agent was not sent the message");
+            say("left: the agent was not sent the message");
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     };
@@ -104,8 +104,7 @@ struct CallOutput {
 impl CallOutput {
     fn line(&self, mark: &str, text: &str) {
         if !self.quiet {
-            let text = self.paint.dim(&escape_line(text));
-            term::complain(&format!("{} {text}", self.paint.cyan(mark)));
+            say_titled(&self.paint.cyan(mark), text);
         }
     }
 
@@ -128,7 +127,7 @@ fn goes_on(ask: &RemoteCall, why: &str) {
         Some(task) => format!("task {task} goes on there"),
         None => "the agent may have received it".to_owned(),
     };
-    term::complain(&escape_line(&format!("{why}: {known}")));
+    say(&format!("{why}: {known}"));
 }
 
 fn report(outcome: &AgentAnswer, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
@@ -163,7 +162,7 @@ fn print(outcome: &AgentAnswer, show: &CallOutput) -> std::io::Result<()> {
         (state, None) => Some(state.as_str().to_owned()),
     };
     if let Some(stands) = stands {
-        term::complain(&escape(&stands));
+        say(&stands);
     }
     if let Some(context) = &outcome.context {
         show.line("·", &format!("context {context}"));

@@ -3,7 +3,7 @@
 use crate::cli::{Cli, CompleteKind};
 use crate::client::{self, ApiClient};
 use bridge_core::limits::PAGE_MAX;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -54,7 +54,7 @@ complete -c codex-bridge -n "__fish_seen_subcommand_from send" -s c -l conversat
 /// Prints the script of a shell.
 pub(crate) fn script(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
+    clap_complete::generate(shell, &mut shown(), "codex-bridge", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     match shell {
         Shell::Bash => script.push_str(BASH),
@@ -63,6 +63,19 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     client::print(script.trim_end(), ExitCode::SUCCESS)
+}
+
+/// The command line without the commands that people do not type.
+fn shown() -> Command {
+    let all = Cli::command();
+    let own = all.get_arguments().filter(|arg| !arg.is_hide_set());
+    let commands = all.get_subcommands().filter(|one| !one.is_hide_set());
+    Command::new("codex-bridge")
+        .disable_help_subcommand(true)
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .args(own)
+        .subcommands(commands)
 }
 
 /// Zsh's script, whose ids, codes and conversations call for names.
@@ -97,6 +110,18 @@ pub(crate) async fn names(api: &ApiClient, kind: CompleteKind) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_name_no_hidden_command() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut shown(), "codex-bridge", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains("conversation"), "{shell}");
+            assert!(script.contains("state-dir"), "{shell}");
+            assert!(!script.contains("keeper"), "{shell}: {script}");
+        }
+    }
 
     #[test]
     fn zsh_completes_names_of_ids() {

@@ -54,12 +54,18 @@ const RARE: [&str; 9] = [
 
 /// The command line with its first screen.
 pub(crate) fn command() -> Command {
-    let command = Cli::command();
+    let command = named(Cli::command());
     let width = client::stdout_width().unwrap_or(WIDTH_DEFAULT);
     let groups = groups(&command, width.min(WIDTH_MAX));
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}"
     ))
+}
+
+/// Every command says the program's name and version, under whatever name it was started.
+fn named(command: Command) -> Command {
+    let name = "codex-bridge";
+    command.display_name(name).mut_subcommands(named)
 }
 
 fn groups(command: &Command, width: usize) -> String {
@@ -115,6 +121,18 @@ mod tests {
             let name = one.get_name();
             let grouped = GROUPS.iter().any(|(_, names)| names.contains(&name));
             assert!(grouped != RARE.contains(&name), "{name} has one place");
+        }
+    }
+
+    #[test]
+    fn every_command_names_the_program() {
+        for line in [
+            &["codex-channel-molecule", "run", "--version"][..],
+            &["codex-bridge", "token", "add", "-V"],
+        ] {
+            let shown = command().try_get_matches_from(line).unwrap_err();
+            let version = env!("CARGO_PKG_VERSION");
+            assert_eq!(shown.to_string(), format!("codex-bridge {version}\n"));
         }
     }
 

@@ -23,7 +23,6 @@ use anyhow::{Context, anyhow, bail};
 use bridge_core::value::Transport;
 use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::StateDir;
-use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
 use clap::{ArgMatches, FromArgMatches};
 use cli::{
@@ -261,17 +260,7 @@ fn read_stdin() -> anyhow::Result<String> {
 }
 
 fn complain(error: &str) -> ExitCode {
-    let error = term::escape(error);
-    for line in error.lines() {
-        match client::stderr_width() {
-            None => term::complain(line),
-            Some(width) => {
-                for piece in term::fold(line, width) {
-                    term::complain(piece.trim_end());
-                }
-            }
-        }
-    }
+    client::say(error);
     ExitCode::FAILURE
 }
 

@@ -1,6 +1,7 @@
 //! `run`: the daemon in the foreground, its log on stderr, its end by signal; and what every process with a daemon does.
 
 use crate::cli::{Common, RunArgs};
+use crate::client;
 use anyhow::Context;
 use bridge_daemon::Notifier;
 use bridge_daemon::config::Environment;
@@ -27,7 +28,7 @@ pub(crate) async fn run(
     };
     match error.downcast_ref::<bridge_store::OpenError>() {
         Some(damage) if damage.is_damage() => {
-            term::complain(&term::escape(&format!("{error:#}")));
+            client::say(&format!("{error:#}"));
             Ok(ExitCode::from(EXIT_DAMAGED))
         }
         Some(_) | None => Err(error),

@@ -5,7 +5,7 @@
 use crate::channels::{LOCAL, TASK};
 use crate::limits::{CANDIDATES_MAX, REFERENCE_MIN_CHARS, SHORT_ID_CHARS};
 use crate::port::{Read, RowsError};
-use crate::value::{ChannelId, Conversation, ConversationId, MessageId, TaskId};
+use crate::value::{ChannelId, Conversation, ConversationId, Message, MessageId, TaskId};
 
 /// What begins the id of a task.
 pub const TASK_PREFIX: &str = "codex-";
@@ -20,8 +20,8 @@ pub enum Found {
     Task(TaskId),
 }
 
-/// Looks for what `reference` names; `named` are the conversations that the caller means by it, and `sender` asks. Nothing, one, or several among which a person must choose, at most
-/// [`CANDIDATES_MAX`].
+/// Looks for what `reference` names; `named` are the conversations that the caller means by it, and `sender` asks.
+/// Nothing, one, or several among which a person must choose, at most [`CANDIDATES_MAX`].
 pub fn find(
     rows: &dyn Read,
     reference: &str,
@@ -31,8 +31,14 @@ pub fn find(
     let reference = reference.trim();
     if reference == LAST {
         let own = [LOCAL, TASK].map(ChannelId::new);
-        let newest = rows.newest_of_sender(sender, &own)?;
-        return Ok(newest.into_iter().map(Found::Message).collect());
+        let newest = match rows.newest_of_sender(sender, &own)? {
+            Some(id) => rows.message(&id)?,
+            None => None,
+        };
+        return match newest {
+            Some(newest) => Ok(vec![whole(rows, newest)?]),
+            None => Ok(Vec::new()),
+        };
     }
     let id = reference.to_ascii_lowercase();
     if let Some(message) = rows.message(&MessageId::new(id.as_str()))? {
@@ -45,13 +51,23 @@ pub fn find(
     }
     let mut found = Vec::new();
     for conversation in named {
-        let newest = rows.messages_before(&conversation.conversation_id, None, 1)?;
-        found.extend(newest.into_iter().map(|one| Found::Message(one.message_id)));
+        for newest in rows.messages_before(&conversation.conversation_id, None, 1)? {
+            found.push(whole(rows, newest)?);
+        }
     }
     if !found.is_empty() {
         return Ok(found);
     }
     by_part(rows, &id)
+}
+
+/// The task that a message is of, where it is of one: who names no message means all of it.
+fn whole(rows: &dyn Read, message: Message) -> Result<Found, RowsError> {
+    let task = rows.started_task(&message.conversation_id)?;
+    Ok(match task {
+        Some(task) => Found::Task(task.task_id),
+        None => Found::Message(message.message_id),
+    })
 }
 
 /// The conversations that a name means: one by its id, else those with this key. The local one of several is meant,

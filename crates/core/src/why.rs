@@ -37,15 +37,15 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
         let state = message.life.state.name();
         if state.in_flight() {
             says = format!("{says}; {stopped}");
-            next = "it ends as cancelled when its turn has ended, unless its answer comes first"
+            next = "it ends as stopped when its turn has ended, unless its answer comes first"
                 .to_owned();
         } else if state == StateName::Steered {
             says = format!("{says}; {stopped}");
-            next = "it ends as cancelled when that turn has ended".to_owned();
+            next = "it ends as stopped when that turn has ended".to_owned();
         }
     }
     if !case.followers.is_empty() {
-        let followers: Vec<_> = case.followers.iter().map(ToString::to_string).collect();
+        let followers: Vec<_> = case.followers.iter().map(short_id).collect();
         says = format!(
             "{says}; its turn was also given the text of {}",
             followers.join(", ")
@@ -70,7 +70,7 @@ fn asks(
     more: usize,
     now: Timestamp,
 ) -> (String, String) {
-    let (id, headline) = (&asked.message_id, &asked.headline);
+    let headline = &asked.headline;
     let code = asked.request_id.code();
     let whose = requester(message);
     let more = match more {
@@ -81,8 +81,9 @@ fn asks(
         Deciders::Owner => "the owner of this bridge",
         Deciders::Sender => "whoever sent it, or the owner of this bridge,",
     };
+    let accept = asked.accept_command();
     let decide = format!(
-        "{who} decides: `codex-bridge respond {id} {code} accept`, or `decline`; without a word it is declined {}",
+        "{who} decides: `{accept}` or `codex-bridge decline {code}`; without a word it is declined {}",
         in_words(asked.deadline, now)
     );
     match asked.state {
@@ -115,8 +116,8 @@ fn received(case: &Case, now: Timestamp) -> (String, String) {
 
 /// Whoever waits behind a message waits for what that one waits for.
 fn behind(first: &Message) -> (String, String) {
-    let (id, short) = (&first.message_id, short_id(&first.message_id));
-    let says = format!("it waits behind message {id} of the same conversation");
+    let short = short_id(&first.message_id);
+    let says = format!("it waits behind message {short} of the same conversation");
     match &first.life.state {
         MessageState::Parked { reason, .. } => (
             format!("{says}, which waits for a person: {reason}"),
@@ -187,21 +188,10 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
         ),
         MessageState::Running { turn_id } => (
             format!("attempt {attempt}: Codex works on it (turn {turn_id})"),
-            "Codex's answer is journaled as soon as the turn ends".to_owned(),
+            "Codex's answer is stored as soon as the turn ends".to_owned(),
         ),
         MessageState::Unclear { hold } => unclear(message, hold.as_ref(), now),
-        MessageState::Steered { leader } => (
-            match &message.life.failure {
-                Some(unknown) if unknown.class == Class::Ambiguous => format!(
-                    "its text was given to the running turn of message {leader}, which may not have received it: {}; later messages wait behind it",
-                    unknown.reason
-                ),
-                _ => format!("its text was given to the running turn of message {leader}"),
-            },
-            format!(
-                "it is answered together with {leader}; if that turn did not receive it, it gets its own"
-            ),
-        ),
+        MessageState::Steered { leader } => steered(message, short_id(leader)),
         MessageState::Parked { until, reason } => (
             format!("it waits for a person: {reason}"),
             format!(
@@ -229,6 +219,21 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
             (says, "nothing".to_owned())
         }
     }
+}
+
+fn steered(message: &Message, leader: &str) -> (String, String) {
+    let given = format!("its text was given to the running turn of message {leader}");
+    let says = match &message.life.failure {
+        Some(unknown) if unknown.class == Class::Ambiguous => format!(
+            "{given}, which may not have received it: {}; later messages wait behind it",
+            unknown.reason
+        ),
+        _ => given,
+    };
+    let next = format!(
+        "it is answered together with {leader}; if that turn did not receive it, it gets its own"
+    );
+    (says, next)
 }
 
 fn unclear(message: &Message, hold: Option<&Hold>, now: Timestamp) -> (String, String) {
@@ -285,7 +290,7 @@ fn sending(case: &Case, now: Timestamp) -> (String, String) {
 
 /// Replies of a conversation go out in order.
 fn blocked(says: &str, first: &Reply, now: Timestamp) -> (String, String) {
-    let id = &first.message_id;
+    let id = short_id(&first.message_id);
     (
         format!("{says}; its reply waits for the one to message {id} of the same conversation"),
         format!(

@@ -1,11 +1,11 @@
 //! Starts a daemon for a person who has none: asks first, keeps its log in the state directory, waits until it serves.
 
 use super::api::{ApiClient, ClientError};
+use super::output::say;
 use crate::cli::Common;
 use anyhow::{Context, bail};
 use bridge_core::deadline::after;
 use bridge_daemon::state::StateError;
-use bridge_daemon::term;
 use bridge_host::start_detached;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -59,7 +59,7 @@ pub(crate) async fn offer_daemon(
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let pid = child.id();
-    term::complain(&format!(
+    say(&format!(
         "→ a daemon runs now (pid {pid}), its log is {}; `kill {pid}` stops it, `codex-bridge service install --user` makes it start by itself",
         log.display()
     ));

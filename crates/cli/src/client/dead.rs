@@ -4,13 +4,13 @@
 use super::api::{ApiClient, ClientError, MessageAct};
 use super::find::{resolve_message, short};
 use super::message::message_words;
-use super::output::{exit_code, print, print_json};
+use super::output::{exit_code, print_json, say, tell};
 use super::page::{DIM, PLAIN, Page};
 use crate::cli::{DeadCommand, DeadIds, DeadListArgs, DropArgs, IdArgs, RedriveArgs};
 use anyhow::bail;
 use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX, REDRIVE_MAX};
 use bridge_core::requester::LOCAL_OWNER;
-use bridge_daemon::term::{self, escape, span};
+use bridge_daemon::term::{escape, span};
 use bridge_front::{ActView, DeadList, DeadView, MessageView, StoryView};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -198,7 +198,7 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
         return print_json(&done, code);
     }
     for NotDone { reason, .. } in &done.refused {
-        term::complain(&escape(&format!("not discarded: {reason}")));
+        say(&format!("not discarded: {reason}"));
     }
     let words: Vec<_> = done
         .dropped
@@ -206,16 +206,16 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
         .map(|act| format!("{} is given up", short(&act.message_id)))
         .collect();
     match (words.is_empty(), all) {
-        (true, true) => print(NOTHING, code),
+        (true, true) => tell(NOTHING, code),
         (true, false) => Ok(code),
-        (false, _) => print(&words.join("\n"), code),
+        (false, _) => tell(&words.join("\n"), code),
     }
 }
 
 /// Asks for confirmation; without a terminal the answer is no.
 fn agreed(count: usize) -> bool {
     if !std::io::stdin().is_terminal() {
-        term::complain(&format!(
+        say(&format!(
             "nothing was discarded: {count} failed messages would be given up for good; say --yes"
         ));
         return false;
@@ -263,13 +263,13 @@ async fn redrive(client: &ApiClient, args: RedriveArgs) -> anyhow::Result<ExitCo
         return print_json(&done, code);
     }
     if !done.left.is_empty() {
-        term::complain(&format!(
+        say(&format!(
             "stopped: {DEATHS_MAX} in a row failed again, {} were not sent again; `codex-bridge failed` says why",
             done.left.len()
         ));
     }
     if all && done.redriven.is_empty() && done.refused.is_empty() {
-        print(NOTHING, code)
+        tell(NOTHING, code)
     } else {
         Ok(code)
     }
@@ -299,8 +299,8 @@ async fn each(
                 if !quiet {
                     let said = format!("{}: {}", short(&act.message_id), act.detail);
                     // The rest is sent again all the same.
-                    if let Err(error) = term::print(&escape(&said)) {
-                        term::complain(&format!("this could not be printed: {error}"));
+                    if let Err(error) = tell(&escape(&said), ExitCode::SUCCESS) {
+                        say(&format!("{error:#}"));
                     }
                 }
                 pending.under_way.push(act.message_id.clone());
@@ -308,7 +308,7 @@ async fn each(
             }
             Err(error) if is_about(&error) => {
                 if !quiet {
-                    term::complain(&escape(&format!("not sent again: {error}")));
+                    say(&format!("not sent again: {error}"));
                 }
                 done.refused.push(NotDone {
                     message_id: id,

@@ -4,12 +4,12 @@ use super::api::{ApiClient, ClientError, MessageAct, NO_BODY};
 use super::ask::{AskMode, Asker};
 use super::control::{answered, stop_sender, text};
 use super::find::{Target, resolve, short};
-use super::output::{EXIT_LATER, print, print_json};
+use super::output::{EXIT_LATER, print_json, say, tell};
 use super::screen::{OutputStream, Screen};
 use super::watch::{FollowOutcome, Watcher};
 use crate::cli::{OutputArgs, StopArgs};
 use bridge_core::deadline::after;
-use bridge_daemon::term::{self, escape};
+use bridge_daemon::term::escape;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -65,8 +65,7 @@ pub(crate) async fn stop(client: &ApiClient, args: StopArgs) -> anyhow::Result<E
     let stopped = match client.act(id, MessageAct::Cancel).await {
         Ok(act) if act.outcome == "stopping" => {
             if !json {
-                let id = short(&act.message_id);
-                term::complain(&escape(&format!("{id}: {}", act.detail)));
+                say(&format!("{}: {}", short(&act.message_id), act.detail));
             }
             ending(client, &act.message_id, wait).await?
         }
@@ -87,9 +86,9 @@ pub(crate) async fn stop(client: &ApiClient, args: StopArgs) -> anyhow::Result<E
     if stopped.outcome == "cancelled" {
         let id = short(&stopped.message_id);
         let said = format!("{id} is stopped: {}", stopped.detail);
-        return print(&escape(&said), stopped.code());
+        return tell(&escape(&said), stopped.code());
     }
-    term::complain(&escape(&format!("not stopped: {}", stopped.detail)));
+    say(&format!("not stopped: {}", stopped.detail));
     Ok(stopped.code())
 }
 
@@ -98,9 +97,10 @@ async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopRepo
     let screen = Screen::new(OutputStream::Stderr, true);
     let asker = Asker::new(client, AskMode::Silent);
     let mut watcher = Watcher::of_message(asker, id, screen, None);
+    let shown = short(id);
     Ok(match watcher.follow(after(Instant::now(), wait)).await? {
         FollowOutcome::Answered(_) => {
-            let detail = format!("its answer came first; `codex-bridge show {id}` prints it");
+            let detail = format!("its answer came first; `codex-bridge show {shown}` prints it");
             StopReport::new(id, "answered", detail)
         }
         FollowOutcome::Unanswered(message) if message.state == "cancelled" => {
@@ -113,7 +113,7 @@ async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopRepo
             format!("{}; {}", message.why.now, message.why.next),
         ),
         FollowOutcome::StillWorking => {
-            let detail = format!("its turn has not ended yet; see `codex-bridge why {id}`");
+            let detail = format!("its turn has not ended yet; see `codex-bridge why {shown}`");
             StopReport::new(id, "stopping", detail)
         }
     })

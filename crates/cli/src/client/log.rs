@@ -1,8 +1,9 @@
 //! `log`: what was said in a conversation, or in all of them, both sides, newest last; `-f` goes on with what comes.
 
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
+use super::ask::ApprovalView;
 use super::find::{candidates, path_with, short};
-use super::output::{EXIT_INTERRUPTED, print, print_json};
+use super::output::{EXIT_INTERRUPTED, print, print_json, say, tell};
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use super::watch::WatchEvent;
 use crate::cli::LogArgs;
@@ -98,7 +99,7 @@ impl Log<'_> {
             return print_json(&found, ExitCode::SUCCESS);
         }
         if found.messages.is_empty() {
-            return print("nothing was said yet", ExitCode::SUCCESS);
+            return tell("nothing was said yet", ExitCode::SUCCESS);
         }
         let mut page = Page::stdout(self.no_color);
         for message in &found.messages {
@@ -122,7 +123,7 @@ impl Log<'_> {
             }
             if away.is_none() {
                 away = Some(Instant::now());
-                term::complain("the daemon went away; going on when it is back");
+                say("the daemon went away; going on when it is back");
             }
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(RETRY_MAX);
@@ -192,11 +193,8 @@ impl Log<'_> {
         for request in &message.requests {
             if request.state == "open" && !printed.asked.contains(&request.request_id) {
                 printed.asked.push(request.request_id.clone());
-                let line = format!(
-                    "Codex asks {0}: {1}: `codex-bridge approve {0}`",
-                    request.code, request.headline
-                );
-                page.line(INDENT, &line, YELLOW);
+                let asked = ApprovalView::of(message, request);
+                page.line(INDENT, &asked.question(), YELLOW);
             }
         }
         if !printed.end && is_over(message) {
@@ -223,15 +221,9 @@ fn said(message: &MessageView, many: bool, page: &mut Page) {
         true => format!(" in {}", message.conversation),
         false => String::new(),
     };
-    let head = format!("{}  ", when(message.received_at.ms()));
     let who = format!("{}{place}", sender(message));
-    let id = page.paint.dim(&format!("  {}", short(&message.message_id)));
-    let line = format!(
-        "{}{}{id}",
-        page.paint.dim(&head),
-        page.paint.bold(&term::escape_line(&who))
-    );
-    page.raw(&[line]);
+    let at = when(message.received_at.ms());
+    page.head(&at, &who, short(&message.message_id));
     page.block(INDENT, &message.text, PLAIN);
 }
 
@@ -243,15 +235,12 @@ fn ended(message: &MessageView, many: bool, page: &mut Page) {
                 true => format!("Codex in {}", message.conversation),
                 false => "Codex".to_owned(),
             };
-            let line = format!(
-                "{}{}{}",
-                page.paint
-                    .dim(&format!("{}  ", when(answer.created_at.ms()))),
-                page.paint.bold(&term::escape_line(&who)),
-                page.paint.dim(&format!("  after {took}"))
+            page.head(
+                &when(answer.created_at.ms()),
+                &who,
+                &format!("after {took}"),
             );
-            page.raw(&[line]);
-            page.block(INDENT, &answer.text, PLAIN);
+            page.answer(INDENT, &answer.text);
         }
         None => now(message, page),
     }

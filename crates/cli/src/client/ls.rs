@@ -4,7 +4,7 @@ use super::api::{ApiClient, ClientError};
 use super::ask::ApprovalView;
 use super::find::clip;
 use super::now_ms;
-use super::page::{DIM, Page, YELLOW, phase_look};
+use super::page::{DIM, Page, YELLOW, cut, phase_look};
 use crate::cli::LsArgs;
 use bridge_core::channels::{LOCAL, TASK};
 use bridge_core::phase::Phase;
@@ -88,33 +88,10 @@ fn words(found: &ConversationList, asked: &[ApprovalView], now_ms: i64, mut page
         page.hang(&head, before, &line, DIM);
         let of_it = |request: &&ApprovalView| request.conversation == one.conversation.key;
         for request in asked.iter().filter(of_it) {
-            let said = format!(
-                "Codex asks {}: {}: `codex-bridge approve {}`",
-                request.handle(),
-                request.headline,
-                request.handle()
-            );
-            page.line(2, &said, YELLOW);
+            page.line(2, &request.question(), YELLOW);
         }
     }
     page.into_text()
-}
-
-/// The beginning of a line, as much of it as `room` cells show.
-fn cut(line: &str, room: usize) -> String {
-    if cells(line) <= room {
-        return line.to_owned();
-    }
-    let mut kept = String::new();
-    for c in line.chars() {
-        kept.push(c);
-        if cells(&kept) >= room {
-            kept.pop();
-            break;
-        }
-    }
-    kept.push('…');
-    kept
 }
 
 #[cfg(test)]

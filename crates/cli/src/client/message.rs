@@ -1,10 +1,11 @@
 //! A message in words: what was asked and answered first, then how it went. `--verbose` adds all that is on record:
 //! every attempt with its events, the replies and the acts by hand.
 
+use super::ask::ApprovalView;
 use super::find::short;
 use super::log::sender;
 use super::now_ms;
-use super::page::{BOLD, DIM, PLAIN, Page, YELLOW, phase_look};
+use super::page::{BOLD, DIM, PLAIN, Page, phase_look};
 use bridge_daemon::term::{cells, span, when};
 use bridge_front::{
     AttemptView, EventView, FileView, MessageView, ReplyView, RequestView, StoryView,
@@ -87,7 +88,7 @@ fn outcome(message: &MessageView, page: &mut Page) {
                 when(answer.created_at.ms())
             );
             page.line(0, &title, BOLD);
-            page.block(0, &answer.text, PLAIN);
+            page.answer(0, &answer.text);
         }
         None => {
             if questions(message, 0, page) {
@@ -102,30 +103,11 @@ fn outcome(message: &MessageView, page: &mut Page) {
 
 /// What Codex waits for, with the command that answers it; whether there is anything.
 pub(super) fn questions(message: &MessageView, indent: usize, page: &mut Page) -> bool {
-    let mut any = false;
-    for request in message.requests.iter().filter(|one| one.state == "open") {
-        any = true;
-        let code = &request.code;
-        page.line(
-            indent,
-            &format!("Codex asks {code}: {}", request.headline),
-            BOLD,
-        );
-        let left = span(request.deadline.ms().saturating_sub(now_ms()));
-        let how = match request.wants.as_str() {
-            "approval" | "visit" => format!("`codex-bridge approve {code}`"),
-            _ => format!(
-                "`codex-bridge respond {} {code} accept --answers JSON`",
-                short(&message.message_id)
-            ),
-        };
-        let how = format!("{how} or `codex-bridge decline {code}`");
-        page.line(indent + 2, &how, YELLOW);
-        page.line(
-            indent + 2,
-            &format!("declined in {left} if nobody answers"),
-            DIM,
-        );
+    let open = |request: &&RequestView| request.state == "open";
+    let mut asked = message.requests.iter().filter(open).peekable();
+    let any = asked.peek().is_some();
+    for request in asked {
+        ApprovalView::of(message, request).tell(indent, "", now_ms(), page);
     }
     any
 }

@@ -36,10 +36,11 @@ pub(crate) use log::log;
 pub(crate) use ls::ls;
 pub(crate) use names::names;
 pub(crate) use output::{
-    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json,
+    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json, say,
+    say_titled, tell,
 };
 pub(crate) use page::{PLAIN, Page};
-pub(crate) use screen::{stderr_width, stdout_width};
+pub(crate) use screen::stdout_width;
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;

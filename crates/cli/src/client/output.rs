@@ -2,9 +2,11 @@
 
 use super::api::ClientError;
 use super::find::short;
+use super::page::wrap;
+use super::screen::{stderr_width, stdout_width};
 use crate::cli::OutputArgs;
 use anyhow::Context;
-use bridge_daemon::term;
+use bridge_daemon::term::{self, escape};
 use bridge_front::CandidateView;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,7 +35,7 @@ impl OutputArgs {
         if self.json {
             print_json(value, code)
         } else {
-            print(words(value).trim_end(), code)
+            tell(words(value).trim_end(), code)
         }
     }
 }
@@ -95,7 +97,26 @@ pub(crate) fn print_json(value: &impl Serialize, code: ExitCode) -> anyhow::Resu
     print(&json, code)
 }
 
-/// Prints a text; gives `code` if that works. Callers rely on the text, so an error of stdout is a failure.
+/// Prints words for people on stdout, folded to the terminal's width; gives `code` if that works.
+pub(crate) fn tell(words: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
+    print(&wrap("", words, stdout_width()), code)
+}
+
+/// Says something to people on stderr, folded to the terminal's width.
+pub(crate) fn say(text: &str) {
+    say_titled("", text);
+}
+
+/// The same behind a title, which is painted already.
+pub(crate) fn say_titled(title: &str, text: &str) {
+    let title = match title {
+        "" => String::new(),
+        title => format!("{title} "),
+    };
+    term::complain(&wrap(&title, &escape(text), stderr_width()));
+}
+
+/// Prints a text as it is; gives `code` if that works. Callers rely on the text, so an error of stdout is a failure.
 pub(crate) fn print(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
     term::print(text).context("this could not be printed")?;
     Ok(code)

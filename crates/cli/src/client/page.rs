@@ -1,5 +1,6 @@
 //! What a command prints for people on stdout: lines folded at the width of the terminal, as they are in a pipe.
 
+use super::markdown::render;
 use super::screen::stdout_width;
 use bridge_daemon::term::{Paint, cells, escape, escape_line, fold};
 
@@ -34,6 +35,70 @@ fn painted_cells(text: &str) -> usize {
     painted.fold(first, |sum, (_, rest)| sum + cells(rest))
 }
 
+/// A line behind `first`, folded at its spaces to the terminal's width; what does not fit goes on behind `next`. Both
+/// are painted already. Every line for people is folded here; where there is no width it stays whole.
+pub(crate) fn hang(
+    first: &str,
+    next: &str,
+    text: &str,
+    width: Option<usize>,
+    look: impl Fn(&str) -> String,
+) -> Vec<String> {
+    let text = escape_line(text);
+    let Some(width) = width else {
+        return vec![format!("{first}{}", look(text.trim_end()))];
+    };
+    let indent = painted_cells(next);
+    // What the first head takes more than the others stands before the text while it is folded.
+    let more = "-".repeat(painted_cells(first).saturating_sub(indent));
+    let room = width.saturating_sub(indent).max(ROOM_MIN);
+    let pieces = fold(&format!("{more}{text}"), room);
+    let line = |(at, piece): (usize, &String)| match at {
+        0 => {
+            let piece = piece.strip_prefix(&more).unwrap_or("");
+            format!("{first}{}", look(piece.trim_end()))
+        }
+        _ => format!("{next}{}", look(piece.trim_end())),
+    };
+    pieces.iter().enumerate().map(line).collect()
+}
+
+/// Lines folded to a width, each to its own indent; those that fit stay as they are, painted or not. A title that is
+/// painted already stands before the first one.
+pub(crate) fn wrap(title: &str, text: &str, width: Option<usize>) -> String {
+    let mut lines = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let title = if at == 0 { title } else { "" };
+        let cells = painted_cells(title).saturating_add(painted_cells(line));
+        if width.is_none_or(|width| cells <= width) {
+            lines.push(format!("{title}{line}"));
+            continue;
+        }
+        let (indent, line) = line.split_at(line.len() - line.trim_start_matches(' ').len());
+        let line = line.replace('\t', "    ");
+        let first = format!("{title}{indent}");
+        lines.extend(hang(&first, indent, &line, width, ToOwned::to_owned));
+    }
+    lines.join("\n")
+}
+
+/// The beginning of a line, as much of it as `room` cells show.
+pub(crate) fn cut(line: &str, room: usize) -> String {
+    if cells(line) <= room {
+        return line.to_owned();
+    }
+    let mut kept = String::new();
+    for c in line.chars() {
+        kept.push(c);
+        if cells(&kept) >= room {
+            kept.pop();
+            break;
+        }
+    }
+    kept.push('…');
+    kept
+}
+
 /// Lines that are collected and printed once.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -60,30 +125,11 @@ impl Page {
 
     /// A line behind `head`, which is painted already; a folded line goes on at `indent`.
     pub(crate) fn hang(&mut self, head: &str, indent: usize, text: &str, look: Look) {
-        let text = escape_line(text);
-        // What the head takes more than the indent stands before the text while it is folded.
-        let more = "-".repeat(painted_cells(head).saturating_sub(indent));
-        let pieces = match self.width {
-            None => vec![format!("{more}{text}")],
-            Some(width) => fold(
-                &format!("{more}{text}"),
-                width.saturating_sub(indent).max(ROOM_MIN),
-            ),
-        };
-        for (at, piece) in pieces.iter().enumerate() {
-            let piece = match at {
-                0 => {
-                    self.text.push_str(head);
-                    piece.strip_prefix(&more).unwrap_or("")
-                }
-                _ => {
-                    self.text.extend(std::iter::repeat_n(' ', indent));
-                    piece
-                }
-            };
-            self.text.push_str(&look(self.paint, piece.trim_end()));
-            self.text.push('\n');
-        }
+        let paint = self.paint;
+        let lines = hang(head, &" ".repeat(indent), text, self.width, |piece| {
+            look(paint, piece)
+        });
+        self.raw(&lines);
     }
 
     /// A line, folded to the same indent.
@@ -97,10 +143,28 @@ impl Page {
         self.hang(&head, width.max(cells(name)), text, PLAIN);
     }
 
+    /// Who said something, and when.
+    pub(crate) fn head(&mut self, at: &str, who: &str, about: &str) {
+        let who = self.paint.bold(&escape_line(who));
+        let head = format!("{}  {who}", self.paint.dim(at));
+        self.hang(&head, 2, &format!("  {about}"), DIM);
+    }
+
     /// A text of several lines, each folded.
     pub(crate) fn block(&mut self, indent: usize, text: &str, look: Look) {
         for line in escape(text).replace('\t', "    ").lines() {
             self.line(indent, line, look);
+        }
+    }
+
+    /// An answer of Codex: its Markdown is rendered on a terminal, and stays as it is in a pipe.
+    pub(crate) fn answer(&mut self, indent: usize, text: &str) {
+        let Some(width) = self.width else {
+            return self.block(indent, text, PLAIN);
+        };
+        let room = width.saturating_sub(indent).max(ROOM_MIN);
+        for line in render(text, room, self.paint).lines() {
+            self.raw(&[format!("{:indent$}{line}", "").trim_end().to_owned()]);
         }
     }
 
@@ -126,6 +190,39 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_wraps_at_terminal_width() {
+        let text = "one two three four five\nsix";
+        assert_eq!(wrap("", text, Some(20)), "one two three four\nfive\nsix");
+        assert_eq!(wrap("", text, None), text);
+        let painted = Paint::always().bold("one two three four");
+        assert_eq!(wrap("", &painted, Some(20)), painted);
+        let red = Paint::always().red("not so:");
+        assert_eq!(
+            wrap(
+                &format!("{red} "),
+                "a b\n  one two three four five",
+                Some(20)
+            ),
+            format!("{red} a b\n  one two three four\n  five")
+        );
+    }
+
+    #[test]
+    fn answers_are_rendered_on_terminals_only() {
+        let said = |width| {
+            let mut page = Page::new(Paint::plain(), width);
+            page.answer(2, "# Title\n\nSome **bold** text\n\n- one");
+            page.into_text()
+        };
+        assert_eq!(said(Some(40)), "  Title\n\n  Some bold text\n\n  • one\n");
+        assert!(
+            said(None).contains("  Some **bold** text"),
+            "{}",
+            said(None)
+        );
+    }
 
     #[test]
     fn folded_lines_hang_below_their_text() {

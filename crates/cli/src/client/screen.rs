@@ -2,7 +2,8 @@
 //!
 //! What the lines say is made elsewhere; text that comes in here is escaped already.
 
-use bridge_daemon::term::{Paint, cells, escape_line, fold, span, tail};
+use super::page::{Look, YELLOW, hang};
+use bridge_daemon::term::{Paint, cells, escape_line, span, tail};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -47,16 +48,6 @@ impl OutputStream {
             Self::Stderr => stderr_width(),
         }
     }
-}
-
-/// Lines folded to a width at their spaces; as they are where nothing has a width.
-pub(crate) fn wrap(text: &str, width: Option<usize>) -> String {
-    let Some(width) = width else {
-        return text.to_owned();
-    };
-    let folded = text.lines().flat_map(|line| fold(line, width));
-    let lines: Vec<_> = folded.map(|piece| piece.trim_end().to_owned()).collect();
-    lines.join("\n")
 }
 
 /// One stream with at most one unfinished line at its end.
@@ -129,12 +120,16 @@ impl Screen {
         self.write(&text);
     }
 
+    /// A sentence that stays, folded to the width.
+    pub(crate) fn say(&mut self, text: &str, look: Look) {
+        let paint = self.paint;
+        let lines = hang("", "", text, self.width(), |piece| look(paint, piece));
+        self.lines(&lines);
+    }
+
     /// A warning, which stays.
     pub(crate) fn warn(&mut self, text: &str) {
-        let text = wrap(&escape_line(text), self.width());
-        let paint = self.paint;
-        let lines: Vec<_> = text.lines().map(|line| paint.yellow(line)).collect();
-        self.lines(&lines);
+        self.say(text, YELLOW);
     }
 
     /// A line that the next one replaces, with the time that went by; only on a terminal, and not while a prompt is
@@ -234,13 +229,6 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_wraps_at_terminal_width() {
-        let text = "one two three four\nfive";
-        assert_eq!(wrap(text, Some(10)), "one two\nthree four\nfive");
-        assert_eq!(wrap(text, None), text);
-    }
 
     #[test]
     fn live_line_fits_the_terminal() {

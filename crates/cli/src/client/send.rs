@@ -4,13 +4,15 @@
 use super::api::{ApiClient, ClientError, SUBMIT_PATIENCE, submit_until};
 use super::ask::{AskMode, Asker};
 use super::message::file_words;
-use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, print_json, shown_id};
-use super::screen::{OutputStream, Screen, wrap};
+use super::output::{
+    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, print_json, say, say_titled, shown_id,
+};
+use super::screen::{OutputStream, Screen};
 use super::watch::{FollowOutcome, WatchLines, Watcher};
 use super::work::{answer_text, spent, works_in};
 use bridge_core::deadline::after;
 use bridge_core::phase::Phase;
-use bridge_daemon::term::{self, Paint, escape};
+use bridge_daemon::term::{self, Paint};
 use bridge_front::{FileUpload, MessageView, SubmitRequest, SubmitResponse};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -54,7 +56,7 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
             } else {
                 "not sent:"
             };
-            complain_titled(paint.red(title), title, &error.to_string());
+            say_titled(&paint.red(title), &error.to_string());
             return Ok(ExitCode::FAILURE);
         }
     };
@@ -108,15 +110,13 @@ async fn conclude(
             }
             let open = watcher.waits_for_you().await;
             for request in &open {
-                let title = "waiting for you:";
-                complain_titled(paint.yellow(title), title, request);
+                say_titled(&paint.yellow("waiting for you:"), request);
             }
             if open.is_empty() {
-                let title = "still working:";
                 let said = format!(
                     "the answer is not there yet; see it later with `codex-bridge show {shown}`"
                 );
-                complain_titled(paint.yellow(title), title, &said);
+                say_titled(&paint.yellow("still working:"), &said);
             }
             Ok(ExitCode::from(EXIT_LATER))
         }
@@ -156,11 +156,10 @@ async fn conclude(
             report(&message, ExitCode::from(EXIT_LATER), options)
         }
         Err(error) => {
-            let title = "lost sight of it:";
             let said = format!(
                 "{error}\nmessage {shown} was taken in; look for it with `codex-bridge show {shown}`"
             );
-            complain_titled(paint.red(title), title, &said);
+            say_titled(&paint.red("lost sight of it:"), &said);
             Ok(ExitCode::from(EXIT_LATER))
         }
     }
@@ -181,7 +180,7 @@ async fn taken_in(
         let said = format!(
             "`codex-bridge watch {shown}` shows what Codex does, `codex-bridge show {shown}` its answer"
         );
-        term::complain(&wrap(&said, OutputStream::Stderr.width()));
+        say(&said);
     }
     print(&submitted.message_id, ExitCode::SUCCESS)
 }
@@ -196,7 +195,7 @@ fn report(
         _ if options.json => print_json(message, code),
         Some(answer) => {
             for file in &answer.files {
-                term::complain(&escape(&format!("file: {}", file_words(file))));
+                say(&format!("file: {}", file_words(file)));
             }
             let text = answer_text(&answer.text, options.raw, options.no_color);
             print(&text, code)
@@ -222,15 +221,7 @@ fn tell_reason(
         None => &message.why.now,
     };
     let said = format!("{reason}\nmessage {id} is kept; {hint}");
-    complain_titled(paint.red(title), title, &said);
-}
-
-/// Says something under a title on stderr, folded to the terminal's width.
-fn complain_titled(painted: String, title: &str, text: &str) {
-    let text = format!("{title} {}", escape(text));
-    let text = wrap(&text, OutputStream::Stderr.width());
-    // The title is coloured after folding: colours have no width.
-    term::complain(&text.replacen(title, &painted, 1));
+    say_titled(&paint.red(title), &said);
 }
 
 /// Submits the message; the same key makes a repetition harmless.

@@ -150,17 +150,11 @@ impl Seen {
             paint.yellow(&paint.bold(text))
         });
         for request in self.asked.iter().take(NAMED_MAX) {
-            let code = request.handle();
-            let left = span(request.deadline.ms().saturating_sub(now_ms));
             let whose = match &request.task_id {
                 Some(task) => task.clone(),
                 None => format!("{}, {}", request.conversation, short(&request.message_id)),
             };
-            page.line(2, &format!("Codex asks {code}: {}", request.headline), BOLD);
-            let how = format!("`codex-bridge approve {code}` or `codex-bridge decline {code}`");
-            page.line(4, &how, YELLOW);
-            let about = format!("{whose}; declined in {left} if nobody answers");
-            page.line(4, &about, DIM);
+            request.tell(2, &format!("{whose}; "), now_ms, page);
         }
         for one in self.waiting.iter().take(NAMED_MAX) {
             let name = short(&one.message_id);

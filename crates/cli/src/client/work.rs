@@ -1,12 +1,11 @@
 //! What `send` and `start` share: paths and files for the daemon, and words about where Codex works and what it took.
 
 use super::api::ApiClient;
-use super::markdown::render;
-use super::screen::OutputStream;
+use super::page::Page;
 use anyhow::{Context, anyhow, bail};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bridge_daemon::term::{Paint, escape, span};
+use bridge_daemon::term::{escape, span};
 use bridge_front::FileUpload;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -95,10 +94,12 @@ fn grouped(number: i64) -> String {
 
 /// An answer as stdout shows it: Markdown is rendered on a terminal, and left as it is elsewhere or by wish.
 pub(crate) fn answer_text(text: &str, raw: bool, no_color: bool) -> String {
-    match OutputStream::Stdout.width() {
-        Some(width) if !raw => render(text, width, Paint::stdout(no_color)),
-        Some(_) | None => escape(text).into_owned(),
+    let mut page = Page::stdout(no_color);
+    if raw || page.width().is_none() {
+        return escape(text).into_owned();
     }
+    page.answer(0, text);
+    page.into_text().trim_end().to_owned()
 }
 
 #[cfg(test)]

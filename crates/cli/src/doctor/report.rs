@@ -1,6 +1,7 @@
 //! What the doctor found, for people line by line as it is found, or for programs as one JSON at the end.
 
-use bridge_daemon::term::{Paint, escape};
+use crate::client::{PLAIN, Page};
+use bridge_daemon::term::Paint;
 use serde::Serialize;
 use serde_json::json;
 use std::error::Error;
@@ -91,31 +92,37 @@ impl Check {
         )
     }
 
-    fn lines(&self, paint: Paint) -> String {
+    fn lines(&self, mut page: Page) -> String {
+        let paint = page.paint;
         let status = match self.status {
             CheckStatus::Ok => paint.green("ok  "),
             CheckStatus::Warn => paint.yellow("warn"),
             CheckStatus::Fail => paint.red("FAIL"),
         };
-        let title = paint.bold(self.title);
-        let mut lines = format!("{status}  {title}: {}\n", indented(&self.detail));
+        let title = format!("{status}  {}: ", paint.bold(self.title));
+        hung(&title, 6, &self.detail, &mut page);
         if let Some(fix) = &self.fix {
-            lines.push_str(&format!("      -> {}\n", indented(fix)));
+            hung("      -> ", 9, fix, &mut page);
         }
-        lines
+        page.into_text()
     }
 }
 
-/// Foreign text for a terminal, with further lines below the first.
-fn indented(text: &str) -> String {
-    escape(text).trim_end().replace('\n', "\n      ")
+/// A text of several lines behind a head, each folded below the first.
+fn hung(head: &str, indent: usize, text: &str, page: &mut Page) {
+    let blank = " ".repeat(indent);
+    let mut lines = text.trim_end().lines();
+    page.hang(head, indent, lines.next().unwrap_or_default(), PLAIN);
+    for line in lines {
+        page.hang(&blank, indent, line, PLAIN);
+    }
 }
 
 /// All checks so far.
 #[derive(Debug)]
 pub(super) struct DoctorReport {
     json: bool,
-    paint: Paint,
+    no_color: bool,
     checks: Vec<Check>,
 }
 
@@ -123,14 +130,14 @@ impl DoctorReport {
     pub(super) fn start(json: bool, no_color: bool) -> Self {
         Self {
             json,
-            paint: Paint::stdout(no_color),
+            no_color,
             checks: Vec::new(),
         }
     }
 
     pub(super) fn add(&mut self, check: Check) {
         if !self.json {
-            print(&check.lines(self.paint));
+            print(&check.lines(Page::stdout(self.no_color)));
         }
         self.checks.push(check);
     }
@@ -183,20 +190,25 @@ mod tests {
     fn report(checks: &[Check]) -> DoctorReport {
         DoctorReport {
             json: true,
-            paint: Paint::stdout(true),
+            no_color: true,
             checks: checks.to_vec(),
         }
     }
 
     #[test]
     fn check_prints_line_and_remedy() {
-        let paint = Paint::stdout(true);
+        let page = |width| Page::new(Paint::plain(), width);
         let fine = Topic("disk", "disk").ok("10 GiB free");
-        assert_eq!(fine.lines(paint), "ok    disk: 10 GiB free\n");
+        assert_eq!(fine.lines(page(None)), "ok    disk: 10 GiB free\n");
         let bad = Topic("x", "login").fail("none\nat all\u{1b}[2J", "run `codex login`");
         assert_eq!(
-            bad.lines(paint),
+            bad.lines(page(None)),
             "FAIL  login: none\n      at all\\e[2J\n      -> run `codex login`\n"
+        );
+        let long = Topic("x", "login").fail("one two three four five six", "do this or that now");
+        assert_eq!(
+            long.lines(page(Some(30))),
+            "FAIL  login: one two three\n      four five six\n      -> do this or that now\n"
         );
     }
 

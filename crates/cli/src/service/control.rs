@@ -86,7 +86,7 @@ fn run(program: &str, args: &[String], scope: ServiceScope) -> anyhow::Result<Ex
         bail!(no_systemd());
     }
     if scope == ServiceScope::System && !nix::unistd::geteuid().is_root() {
-        bridge_daemon::term::complain("it is a service of the machine: are you allowed to (sudo)?");
+        crate::client::say("it is a service of the machine: are you allowed to (sudo)?");
     }
     let code = ended.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))

@@ -8,10 +8,10 @@ mod unit;
 
 use self::unit::{ServiceScope, UnitOrigin, UnitPlan};
 use crate::cli::{Common, ServiceCommand, ServiceInstall, ServicePlace};
+use crate::client;
 use anyhow::{Context, bail};
 use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::StateDir;
-use bridge_daemon::term;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -46,8 +46,8 @@ pub(crate) fn run(
         ServiceCommand::Status(place) => return control::systemctl("status", place, environment),
         ServiceCommand::Logs(args) => return control::logs(args, environment),
     };
-    term::print(&words?)?;
-    Ok(ExitCode::SUCCESS)
+    // As it is: units and commands are copied.
+    client::print(&words?, ExitCode::SUCCESS)
 }
 
 fn install(

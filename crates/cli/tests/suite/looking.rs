@@ -2,7 +2,7 @@
 //! with what needs a person first, in words for people and in one JSON for programs.
 
 use crate::terminal::{COLUMNS, Terminal};
-use crate::world::World;
+use crate::world::{World, short};
 use serde_json::Value;
 
 /// Sends a text and gives the id of its message.
@@ -10,10 +10,6 @@ async fn sent(world: &World, conversation: &str, text: &str) -> String {
     world.ask(conversation, text).await;
     let story = world.json(&["show", conversation, "--json"]).await;
     story["message_id"].as_str().unwrap().to_owned()
-}
-
-fn short(id: &str) -> &str {
-    &id[id.len() - 8..]
 }
 
 #[tokio::test]

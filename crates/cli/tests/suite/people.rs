@@ -1,6 +1,6 @@
 //! What a person sees: where a message is, what Codex does and asks, and that a stop of the daemon loses nothing.
 
-use crate::world::{Daemon, Running, World};
+use crate::world::{Daemon, Running, World, short};
 
 /// Sends a message that waits at a gate, and waits until Codex works on it; gives its id too.
 async fn held(world: &World, conversation: &str, gate: &str) -> (Running, String) {
@@ -30,7 +30,7 @@ async fn show_and_why_report_message_progress() {
     let running = why(&world, &first_id).await;
     assert!(running.contains("Codex works on it"), "{running}");
     let behind = why(&world, &second_id).await;
-    let words = format!("it waits behind message {first_id}");
+    let words = format!("it waits behind message {}", short(&first_id));
     assert!(behind.contains(&words), "{behind}");
     let told = world.json(&["why", "--json", &second_id]).await;
     assert_eq!(told["state"], "received", "{told:#}");

@@ -2,7 +2,7 @@
 //!
 //! Codex drops a model's stream that has not ended when it is given a text, and asks again with both.
 
-use crate::world::{Ended, Running, World, gone, kill_9, within};
+use crate::world::{Ended, Running, World, gone, kill_9, short, within};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +21,10 @@ async fn given(world: &World, first_text: &str, ready: impl AsyncFnOnce()) -> Bo
     ready().await;
     let mut second = world.start(&["send", "-c", "a", SECOND]).await;
     let second_id = second.on_disk().await;
-    let words = format!("was given to the running turn of message {first_id}");
+    let words = format!(
+        "was given to the running turn of message {}",
+        short(&first_id)
+    );
     second.stderr.wait_for(&words).await;
     world.model.wait_held("two").await.unwrap();
     [(first, first_id), (second, second_id)]

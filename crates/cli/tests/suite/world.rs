@@ -527,3 +527,8 @@ impl Lines {
         .await;
     }
 }
+
+/// The end of an id, as people are shown it.
+pub(crate) fn short(id: &str) -> &str {
+    &id[id.len() - 8..]
+}

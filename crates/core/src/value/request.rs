@@ -4,6 +4,7 @@
 //! decide what is in the rules, what a decision leads to in [`crate::step`].
 
 use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
+use crate::find::short_id;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
@@ -59,6 +60,19 @@ pub struct Request {
 }
 
 impl Request {
+    /// The command that accepts it: a bare yes, or one with answers where it wants words.
+    #[must_use]
+    pub fn accept_command(&self) -> String {
+        let code = self.request_id.code();
+        match self.wants {
+            Wants::Approval | Wants::Visit => format!("codex-bridge approve {code}"),
+            Wants::Text | Wants::Form => {
+                let id = short_id(&self.message_id);
+                format!("codex-bridge respond {id} {code} accept --answers JSON")
+            }
+        }
+    }
+
     /// Whether whoever sent its message may decide it. Nothing that a peer says is an approval.
     #[must_use]
     pub fn sender_may(&self, tier: Tier) -> bool {

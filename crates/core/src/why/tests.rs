@@ -88,7 +88,7 @@ fn on_the_way() -> Vec<Said> {
                 turn_id: TurnId::new("u"),
             },
             "attempt 2: Codex works on it (turn u)",
-            "Codex's answer is journaled as soon as the turn ends",
+            "Codex's answer is stored as soon as the turn ends",
         ),
         (
             MessageState::Unclear { hold: None },
@@ -189,7 +189,7 @@ fn a_stopped_message_says_who_stopped_it() {
     stopped.message.life.stop = Some("stopped by me".to_owned());
     let why = explain(&stopped, Timestamp(0));
     assert!(why.now.ends_with("; stopped by me"), "{}", why.now);
-    assert!(why.next.starts_with("it ends as cancelled"), "{}", why.next);
+    assert!(why.next.starts_with("it ends as stopped"), "{}", why.next);
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn explains_who_decides_open_requests() {
         "{now}"
     );
     for words in [
-        "codex-bridge respond m k3v9qa accept",
+        "codex-bridge approve k3v9qa",
         "declined in 60 min",
         "whoever sent it",
     ] {

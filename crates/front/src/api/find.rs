@@ -23,7 +23,7 @@ const MESSAGES_LOOKED_AT: u32 = 50;
 #[serde(deny_unknown_fields)]
 pub(crate) struct FindQuery {
     /// An id of a message or a task, its end or its beginning (4 characters or more), `last` for the caller's newest
-    /// message, or the key of a conversation for its newest one.
+    /// message or task, or the key of a conversation for its newest one.
     #[serde(rename = "ref")]
     #[schemars(length(min = 1, max = CONVERSATION_KEY_MAX_CHARS))]
     reference: String,

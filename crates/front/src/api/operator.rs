@@ -8,7 +8,9 @@ use crate::{BridgeService, MessageView, StopRequest};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use bridge_core::find::short_id;
 use bridge_core::limits::clip;
+use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::step::{Cancel, CancelOutcome, Discard, Redrive, RedriveOutcome, StopCause};
 use bridge_core::value::{
@@ -159,19 +161,26 @@ fn done(
     Ok((status, Json(act)))
 }
 
-/// A conflict response with the message's state.
+/// A conflict response that says in people's words where the message is; programs get its state.
 async fn conflict<D: BridgeService>(
     service: &D,
     message_id: MessageId,
     why: &str,
 ) -> MessageActionResult {
+    let short = short_id(&message_id).to_owned();
     let MessageView {
         message_id,
         state,
+        phase,
         why: place,
         ..
     } = view(service, message_id).await?;
-    let detail = format!("message {message_id} is {state}: {}; {why}", place.now);
+    let is = if phase == Phase::Failed.as_str() {
+        "has"
+    } else {
+        "is"
+    };
+    let detail = format!("message {short} {is} {phase}: {}; {why}", place.now);
     Err(ProblemResponse::conflict(detail, message_id, state))
 }
 
@@ -248,6 +257,7 @@ pub(super) async fn cancel<D: BridgeService>(
             done(StatusCode::ACCEPTED, &message_id, ("stopping", detail))
         }
         CancelOutcome::Steered(leader) => {
+            let leader = short_id(&leader);
             let why = format!("stop that one: `codex-bridge stop {leader}`");
             conflict(&service, message_id, &why).await
         }

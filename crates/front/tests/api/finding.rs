@@ -31,8 +31,10 @@ async fn tasks_are_found_by_their_beginning() {
         assert_eq!(task["phase"], "queued");
         assert_eq!(task["text"], "hello");
     }
+    // Whoever names no message means the whole task, in every command.
     let (_, last) = get(&service, "/v1/find?ref=last").await;
-    assert_eq!(last["candidates"][0]["id"], "t1-first", "{last:#}");
+    assert_eq!(last["candidates"][0]["kind"], "task", "{last:#}");
+    assert_eq!(last["candidates"][0]["id"], TASK, "{last:#}");
     let (_, none) = get(&service, "/v1/find?ref=codex-").await;
     assert_eq!(none["candidates"].as_array().unwrap().len(), 0);
     let (status, _) = get(&service, "/v1/find").await;

@@ -8,8 +8,8 @@ mod request;
 pub(crate) use request::{AnswerBy, ApprovalView};
 
 use crate::client::api::{ApiClient, ClientError};
+use crate::client::page::{DIM, PLAIN, YELLOW};
 use crate::client::screen::Screen;
-use bridge_daemon::term::escape_line;
 use dialogue::{Dialogue, DialogueDecision, DialogueStep};
 use keyboard::Keyboard;
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,8 +151,7 @@ impl<'a> Asker<'a> {
             Ok(now) => now.outcome(),
             Err(_) => format!("{} is not asked any more", was.handle()),
         };
-        let line = screen.paint().yellow(&format!("✓ {}", escape_line(&said)));
-        screen.lines(&[line]);
+        screen.say(&format!("✓ {said}"), YELLOW);
     }
 
     fn ask_next(&mut self, screen: &mut Screen) {
@@ -172,9 +171,10 @@ impl<'a> Asker<'a> {
 
     fn prompt(&mut self, talk: &Dialogue, screen: &mut Screen) {
         let (above, prompt) = talk.ask();
-        let above: Vec<_> = above.iter().map(|line| escape_line(line)).collect();
         self.keys.listen(talk.secret());
-        screen.lines(&above);
+        for line in above {
+            screen.say(&line, PLAIN);
+        }
         screen.ask(&prompt);
     }
 
@@ -202,7 +202,7 @@ impl<'a> Asker<'a> {
         };
         match step {
             DialogueStep::Again(why) => {
-                screen.lines(&[escape_line(&why)]);
+                screen.say(&why, PLAIN);
                 self.prompt(&talk, screen);
                 self.talk = Some(talk);
             }
@@ -214,7 +214,7 @@ impl<'a> Asker<'a> {
                 let request = &talk.request;
                 let code = request.handle();
                 let said = format!("{code} stays open; `codex-bridge requests` shows it");
-                screen.lines(&[screen.paint().dim(&said)]);
+                screen.say(&said, DIM);
                 self.ask_next(screen);
             }
             DialogueStep::Done(choice) => {
@@ -243,11 +243,11 @@ impl<'a> Asker<'a> {
                     "cancel" => format!("you declined {code} and ended its turn"),
                     _ => format!("you declined {code}"),
                 };
-                screen.lines(&[screen.paint().green(&format!("✓ {said}"))]);
+                screen.say(&format!("✓ {said}"), |paint, text| paint.green(text));
             }
             Err(error) => {
                 let said = format!("{code} is not decided by this: {error}");
-                screen.lines(&[screen.paint().red(&escape_line(&said))]);
+                screen.say(&said, |paint, text| paint.red(text));
                 if error.may_pass() {
                     // The daemon is away: the first look after its return asks again.
                     self.known.remove(&id);

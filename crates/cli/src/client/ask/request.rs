@@ -1,16 +1,15 @@
 //! An approval request as the API gives it, and the box it is shown in. Pure: values in, lines out.
 
-use crate::client::output::shown_id;
-use bridge_daemon::term::{Paint, cells, escape_line, fold, span};
-use bridge_front::Time;
+use crate::client::find::short;
+use crate::client::page::{BOLD, DIM, Page, YELLOW, hang};
+use bridge_daemon::term::{Paint, cells, escape_line, span};
+use bridge_front::{MessageView, RequestView, Time};
 use bridge_host::form::form_fields;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// How a tab is shown, so that it is seen and takes its place.
 const TAB: &str = "→   ";
-/// Narrowest box; a terminal that is narrower wraps by itself.
-const WIDTH_MIN: usize = 20;
 
 /// A request of Codex, with all that is decided about.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -57,6 +56,24 @@ pub(crate) enum AnswerBy {
 }
 
 impl ApprovalView {
+    /// A request as its message shows it.
+    pub(crate) fn of(message: &MessageView, request: &RequestView) -> Self {
+        Self {
+            request_id: request.request_id.clone(),
+            code: request.code.clone(),
+            message_id: message.message_id.clone(),
+            conversation: message.conversation.clone(),
+            requester: request.requester.clone(),
+            kind: request.kind.clone(),
+            wants: request.wants.clone(),
+            headline: request.headline.clone(),
+            payload: request.payload.clone().unwrap_or_default(),
+            deadline: request.deadline,
+            state: request.state.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Whether Codex waits for a decision, or would if it lived.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "open" | "orphaned")
@@ -66,7 +83,7 @@ impl ApprovalView {
     pub(crate) fn whose(&self) -> String {
         match &self.task_id {
             Some(task) => format!("task {task}"),
-            None => format!("message {}", shown_id(&self.message_id, true)),
+            None => format!("message {}", short(&self.message_id)),
         }
     }
 
@@ -91,10 +108,6 @@ impl ApprovalView {
         self.kind == "mcp_tool"
     }
 
-    fn takes_a_bare_yes(&self) -> bool {
-        matches!(self.wants.as_str(), "approval" | "visit")
-    }
-
     /// What an accept leads to, as far as the kind says; `shown` has the sandbox in force.
     fn meaning(&self) -> &'static str {
         match self.kind.as_str() {
@@ -117,41 +130,65 @@ impl ApprovalView {
         }
     }
 
-    /// The commands that decide it without a prompt.
-    fn commands(&self) -> Vec<String> {
+    /// The commands that decide it without a prompt. All that shows a request shows these.
+    pub(crate) fn commands(&self) -> [String; 2] {
         let code = self.handle();
-        let whose = self.task_id.as_ref().unwrap_or(&self.message_id);
-        match self.kind.as_str() {
-            "user_input" | "elicitation" if !self.takes_a_bare_yes() => vec![
-                format!(
-                    "codex-bridge respond {whose} {code} accept --answers '{{\"NAME\":\"…\"}}'"
-                ),
-                format!("codex-bridge decline {code}"),
-            ],
-            _ => vec![
-                format!("codex-bridge approve {code}"),
-                format!("codex-bridge decline {code}"),
-            ],
+        let accept = match self.wants.as_str() {
+            "text" | "form" => {
+                let whose = self.task_id.as_deref().unwrap_or(short(&self.message_id));
+                let answers = self.answers_to_fill();
+                format!("codex-bridge respond {whose} {code} accept --answers '{answers}'")
+            }
+            _ => format!("codex-bridge approve {code}"),
+        };
+        [accept, format!("codex-bridge decline {code}")]
+    }
+
+    /// The names that `--answers` must give, with room for what a person answers. Names that a shell could take for
+    /// something else are not put into a command.
+    fn answers_to_fill(&self) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let fields = form_fields(&self.kind, &self.payload);
+        let mut names: Vec<&str> = fields.iter().map(|field| field.id.as_str()).collect();
+        if names.is_empty() || !names.iter().all(|name| name.chars().all(plain)) {
+            names = vec!["NAME"];
         }
+        let named: Vec<_> = names
+            .iter()
+            .map(|name| format!("\"{name}\":\"…\""))
+            .collect();
+        format!("{{{}}}", named.join(","))
+    }
+
+    fn ways(&self) -> String {
+        self.commands().map(|way| format!("`{way}`")).join(" or ")
+    }
+
+    fn until(&self, now_ms: i64) -> String {
+        let left = span(self.deadline.ms().saturating_sub(now_ms));
+        format!("declined in {left} if nobody answers")
+    }
+
+    /// What it asks, and the commands that answer it.
+    pub(crate) fn question(&self) -> String {
+        let (code, ways) = (self.handle(), self.ways());
+        format!("Codex asks {code}: {}; {ways}", self.headline)
     }
 
     /// That it is open, what it asks, and what happens when nobody answers.
     pub(crate) fn waits_for_you(&self, now_ms: i64) -> String {
-        let code = self.handle();
-        let until = match self.deadline.ms() {
-            deadline @ 1.. => format!(
-                ", declined in {} if nobody answers",
-                span(deadline.saturating_sub(now_ms))
-            ),
-            _ => String::new(),
-        };
-        let ways = self.commands();
-        let ways: Vec<_> = ways.iter().map(|way| format!("`{way}`")).collect();
-        format!(
-            "Codex asks {code}: {}{until}; {}",
-            self.headline,
-            ways.join(" or ")
-        )
+        match self.deadline.ms() {
+            1.. => format!("{}, {}", self.question(), self.until(now_ms)),
+            _ => self.question(),
+        }
+    }
+
+    /// The same in lines of a page; `about` says where it is asked.
+    pub(crate) fn tell(&self, indent: usize, about: &str, now_ms: i64, page: &mut Page) {
+        let said = format!("Codex asks {}: {}", self.handle(), self.headline);
+        page.line(indent, &said, BOLD);
+        page.line(indent + 2, &self.ways(), YELLOW);
+        page.line(indent + 2, &format!("{about}{}", self.until(now_ms)), DIM);
     }
 
     /// Whether the lines of the request say all that its headline says.
@@ -171,18 +208,13 @@ impl ApprovalView {
         paint: Paint,
         width: Option<usize>,
     ) -> Vec<String> {
-        let room = width.map(|width| width.saturating_sub(4).max(WIDTH_MIN));
         let (corner, bar) = (paint.yellow("┌"), paint.yellow("│"));
         let mut lines = Vec::new();
         let mut add = |text: &str, look: &dyn Fn(&str) -> String| {
-            let text = escape_line(text);
-            let pieces = room.map_or_else(|| vec![text.to_string()], |room| fold(&text, room));
-            for (at, piece) in pieces.iter().enumerate() {
-                // A folded line is indented: a text can't pass it off as a line of its own.
-                let gap = if at == 0 { " " } else { "  " };
-                let edge = if lines.is_empty() { &corner } else { &bar };
-                lines.push(format!("{edge}{gap}{}", look(piece)));
-            }
+            let edge = if lines.is_empty() { &corner } else { &bar };
+            // A folded line is indented: a text can't pass it off as a line of its own.
+            let (first, next) = (format!("{edge} "), format!("{bar}  "));
+            lines.extend(hang(&first, &next, text, width, look));
         };
         add(&self.title(now_ms), &|piece| paint.bold(piece));
         if !self.says_it_all() {
@@ -203,9 +235,10 @@ impl ApprovalView {
             AnswerBy::Command => {
                 let ways = self.commands().join("  ·  ");
                 let corner = paint.yellow("└");
-                match room {
-                    Some(room) if cells(&ways) > room => {
+                match width {
+                    Some(width) if cells(&ways) + 2 > width => {
                         for way in self.commands() {
+                            // Not folded: it is meant to be copied.
                             lines.push(format!("{bar} {}", escape_line(&way)));
                         }
                         lines.push(corner);
@@ -225,8 +258,7 @@ impl ApprovalView {
             self.whose()
         );
         if self.deadline.ms() > 0 {
-            let left = span(self.deadline.ms().saturating_sub(now_ms));
-            title.push_str(&format!(", declined in {left} if nobody answers"));
+            title.push_str(&format!(", {}", self.until(now_ms)));
         }
         if self.state == "orphaned" {
             title.push_str("; that Codex is gone, your decision counts if it asks the same again");
@@ -278,6 +310,7 @@ impl ApprovalView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn patch() -> ApprovalView {
         ApprovalView {
@@ -350,6 +383,35 @@ mod tests {
         assert!(form.contains("what you fill in goes"), "{form}");
         assert!(form.contains("--answers"), "{form}");
         assert!(!of("elicitation", "form").is_tool_approval());
+    }
+
+    #[test]
+    fn commands_fit_the_kind_of_question() {
+        let asked = |wants: &str, payload: Value| {
+            let request = ApprovalView {
+                kind: "user_input".to_owned(),
+                wants: wants.to_owned(),
+                message_id: "01a1e60b-3a0b-7377-98e0-da2da8945be2".to_owned(),
+                payload,
+                ..patch()
+            };
+            request.commands()[0].clone()
+        };
+        let respond = "codex-bridge respond a8945be2 k3x9qz accept --answers";
+        let questions = |id: &str| json!({"questions": [{"id": id, "question": "Which?"}]});
+        assert_eq!(
+            asked("text", questions("color")),
+            format!("{respond} '{{\"color\":\"…\"}}'")
+        );
+        assert_eq!(
+            asked("form", questions("x'; rm -rf ~ '")),
+            format!("{respond} '{{\"NAME\":\"…\"}}'"),
+            "a name can't leave its quotes"
+        );
+        for wants in ["approval", "visit"] {
+            let command = asked(wants, Value::Null);
+            assert_eq!(command, "codex-bridge approve k3x9qz", "{wants}");
+        }
     }
 
     #[test]

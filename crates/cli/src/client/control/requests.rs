@@ -5,7 +5,7 @@ use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
 use crate::client::ask::{AnswerBy, ApprovalView};
 use crate::client::find::resolve;
-use crate::client::output::{print, print_json};
+use crate::client::output::{print_json, tell};
 use crate::client::screen::stdout_width;
 use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
@@ -92,7 +92,7 @@ pub(super) async fn decide(
                 request.requester(),
                 request.headline
             );
-            print(&escape_line(&said), ExitCode::SUCCESS)
+            tell(&escape_line(&said), ExitCode::SUCCESS)
         }
         Err(error) => Err(error.into()),
     }

@@ -4,9 +4,9 @@
 use super::answered;
 use crate::cli::{OutputArgs, PeersCommand, TokenCommand};
 use crate::client::api::{ApiClient, ClientError};
-use crate::client::output::{print, print_json};
+use crate::client::output::{print, print_json, say};
 use bridge_core::channels;
-use bridge_daemon::term::{self, escape_line, when};
+use bridge_daemon::term::{escape_line, when};
 use bridge_front::{
     NewToken, Scope, StopSenderRequest, StopSenderView, TokenList, TokenMade, TokenRevoked,
     TokenView,
@@ -126,7 +126,7 @@ fn show_made(
         Ok(made) if output.json => print_json(&made, ExitCode::SUCCESS),
         Ok(made) => {
             for remark in remarks(&made) {
-                term::complain(&escape_line(&remark));
+                say(&remark);
             }
             print(&escape_line(&made.token), ExitCode::SUCCESS)
         }

@@ -3,13 +3,13 @@
 use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
-use crate::client::output::{EXIT_INTERRUPTED, EXIT_LATER, print, print_json};
-use crate::client::screen::{OutputStream, wrap};
+use crate::client::output::{EXIT_INTERRUPTED, EXIT_LATER, print, print_json, say, say_titled};
+use crate::client::screen::OutputStream;
 use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
 use crate::client::work::{answer_text, spent, whole_path, works_in};
 use anyhow::Context;
 use bridge_core::deadline::after;
-use bridge_daemon::term::{self, escape, escape_line};
+use bridge_daemon::term::{self, escape_line};
 use bridge_front::StartArgs;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -32,8 +32,6 @@ pub(super) async fn start(
     let id = text(&envelope["task"], "task_id").to_owned();
     let task = &envelope["task"];
     let place = works_in(text(task, "cwd"), text(task, "sandbox"));
-    let width = OutputStream::Stderr.width();
-    let say = |line: &str| term::complain(&wrap(&escape_line(line), width));
     match (wait, output.json) {
         (Some(seconds), _) => {
             say(&format!("→ task {id} is on disk"));
@@ -106,7 +104,7 @@ pub(crate) async fn start_task(
 async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientError> {
     let key = uuid::Uuid::new_v4().to_string();
     let submit = async || client.post("/v1/tasks", Some(terms), Some(&key)).await;
-    submit_until(None, submit, |why| term::complain(&escape(why))).await
+    submit_until(None, submit, say).await
 }
 
 /// Waits for the end; progress and questions go to stderr, the answer alone to stdout.
@@ -147,8 +145,8 @@ async fn attend(client: &ApiClient, id: &str, how: Attendance) -> anyhow::Result
     match &message.answer {
         Some(answer) => print(&answer_text(&answer.text, raw, no_color), code),
         None => {
-            let words = last_words(&message, term::Paint::stderr(no_color));
-            term::complain(&wrap(&words, OutputStream::Stderr.width()));
+            let (title, words) = last_words(&message);
+            say_titled(&term::Paint::stderr(no_color).red(title), &words);
             Ok(code)
         }
     }
@@ -168,17 +166,16 @@ async fn not_yet(
             Err(error) => Err(error.into()),
         };
     }
-    let width = OutputStream::Stderr.width();
     let open = watcher.waits_for_you().await;
     for request in &open {
         let said = format!("waiting for you: {request}");
-        term::complain(&wrap(&escape(&said), width));
+        say(&said);
     }
     if open.is_empty() {
         let said = format!(
             "still working: the answer is not there yet; `codex-bridge watch {id}` shows it"
         );
-        term::complain(&wrap(&said, width));
+        say(&said);
     }
     Ok(code)
 }

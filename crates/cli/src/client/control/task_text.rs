@@ -82,7 +82,7 @@ pub(super) fn task_words(task: &Value, now_ms: i64, mut page: Page) -> String {
     };
     if !answer.is_empty() {
         page.gap();
-        page.block(0, answer, PLAIN);
+        page.answer(0, answer);
     }
     page.into_text()
 }
@@ -156,7 +156,7 @@ mod tests {
                 "shown": "command: git push", "payload": {}, "status": "pending", "deadline": "1970-01-01T00:01:02.000Z"}],
         });
         let page = || Page::new(Paint::plain(), Some(60));
-        let (at, turn, blank) = (when(1_500), when(2_000), ' ');
+        let (at, turn) = (when(1_500), when(2_000));
         assert_eq!(
             task_words(&task, 2_000, page()),
             format!(
@@ -169,11 +169,11 @@ codex-0123456789ab is waiting for you
   notify    local, pending
   {turn} → the turn began
   {turn} • running `ls`
-┌ For token ci (task, tier tool): Codex asks (k3x9qz),{blank}
-│  task codex-0123456789ab, declined in 60 s if nobody{blank}
+┌ For token ci (task, tier tool): Codex asks (k3x9qz),
+│  task codex-0123456789ab, declined in 60 s if nobody
 │  answers
 │ command: git push
-│ yes: it runs, once; for the session: this same command{blank}
+│ yes: it runs, once; for the session: this same command
 │  is not asked about again
 │ codex-bridge approve k3x9qz
 │ codex-bridge decline k3x9qz

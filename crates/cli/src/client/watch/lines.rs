@@ -1,30 +1,31 @@
 //! Events as lines for people: of one message, or of many with their names, and how a watched message ended.
 
 use super::event::WatchEvent;
+use crate::client::find::short;
+use crate::client::now_ms;
+use crate::client::page::{cut, hang};
 use crate::client::screen::Screen;
 use bridge_core::phase::Phase;
 use bridge_core::value::StateName;
-use bridge_daemon::term::{Paint, cells, escape, escape_line, fold};
+use bridge_daemon::term::{Paint, cells, escape_line, when};
 use bridge_front::{EventView, MessageView};
 use std::collections::BTreeMap;
 
 /// Messages whose newest line is remembered; beyond that a line may be shown twice.
 const MESSAGES_MAX: usize = 1_000;
-/// Letters at the end of an id that distinguish messages; its beginning is the time.
-const ID_TAIL: usize = 6;
 
 /// Lines of a diff that are shown while Codex works; the file has the rest.
 const DIFF_MAX_LINES: usize = 200;
 /// Lines of a command's output that are shown.
 const OUTPUT_MAX_LINES: usize = 6;
-/// Narrowest column that a text is folded into.
-const ROOM_MIN: usize = 20;
 
 /// The lines of one or of many messages.
 #[derive(Debug, Default)]
 pub(crate) struct WatchLines {
     /// Whether lines begin with the name of their message.
     many: bool,
+    /// Whether they begin with the time.
+    timed: bool,
     /// What the lines of one message begin with; then none is overwritten.
     prefix: String,
     messages: BTreeMap<String, WatchedMessage>,
@@ -47,6 +48,11 @@ impl WatchLines {
         }
     }
 
+    /// Lines begin with the local time from now on.
+    pub(crate) fn with_times(&mut self) {
+        self.timed = true;
+    }
+
     /// One message, beside others that are watched at the same time.
     #[cfg(feature = "demo")]
     pub(crate) fn named(name: &str) -> Self {
@@ -67,7 +73,7 @@ impl WatchLines {
         let alone = !self.many && self.prefix.is_empty();
         match event {
             WatchEvent::Item { message_id, event } => {
-                let prefix = self.prefix(message_id);
+                let prefix = self.prefix(message_id, event.at.ms());
                 let message = self.message(message_id);
                 if event.ordinal <= message.ordinal {
                     return nothing;
@@ -112,11 +118,11 @@ impl WatchLines {
             }
             WatchEvent::Text { text, .. } => (Vec::new(), Some(text.clone())),
             WatchEvent::Diff { message_id, text } => {
-                let prefix = self.prefix(message_id);
+                let prefix = self.prefix(message_id, now_ms());
                 (diff_lines(text, &prefix, paint, width), None)
             }
             WatchEvent::Output { message_id, text } => {
-                let prefix = self.prefix(message_id);
+                let prefix = self.prefix(message_id, now_ms());
                 (output_lines(text, &prefix, paint, width), None)
             }
             WatchEvent::End(view) if self.many => {
@@ -155,14 +161,26 @@ impl WatchLines {
         paint: Paint,
         width: Option<usize>,
     ) -> Vec<String> {
-        folded(&self.prefix(id), &paint.cyan(mark), text, paint, width)
+        folded(
+            &self.prefix(id, now_ms()),
+            &paint.cyan(mark),
+            text,
+            paint,
+            width,
+        )
     }
 
-    fn prefix(&mut self, message_id: &str) -> String {
-        if self.many {
-            format!("{} ", self.message(message_id).name)
-        } else {
-            self.prefix.clone()
+    /// What the lines of a message begin with.
+    fn prefix(&mut self, message_id: &str, at_ms: i64) -> String {
+        let time = match self.timed {
+            true => format!("{} ", when(at_ms)),
+            false => String::new(),
+        };
+        match (self.many, message_id) {
+            // Of no message: about everything.
+            (true, "") => time,
+            (true, id) => format!("{time}{} ", self.message(id).name),
+            (false, _) => format!("{time}{}", self.prefix),
         }
     }
 
@@ -173,7 +191,7 @@ impl WatchLines {
         self.messages
             .entry(message_id.to_owned())
             .or_insert_with(|| WatchedMessage {
-                name: tail_of(message_id),
+                name: escape_line(short(message_id)).into_owned(),
                 ..WatchedMessage::default()
             })
     }
@@ -192,11 +210,6 @@ impl WatchLines {
         state.clone_into(&mut message.state);
         shown
     }
-}
-
-fn tail_of(id: &str) -> String {
-    let from = id.len().saturating_sub(ID_TAIL);
-    escape_line(id.get(from..).unwrap_or(id)).into_owned()
 }
 
 /// Makes lines of events, and remembers the last ones, so that nothing is shown twice.
@@ -279,30 +292,22 @@ fn passing(message: &MessageView) -> String {
 
 /// A text behind its mark; what does not fit in a line goes on below its beginning.
 fn folded(prefix: &str, mark: &str, text: &str, paint: Paint, width: Option<usize>) -> Vec<String> {
-    let indent = cells(prefix) + 2;
-    let text = escape_line(text);
-    let pieces = match width {
-        Some(width) => fold(&text, width.saturating_sub(indent + 1).max(ROOM_MIN)),
-        None => vec![text.into_owned()],
-    };
-    let line = |(at, piece): (usize, &String)| match at {
-        0 => format!("{prefix}{mark} {}", paint.dim(piece)),
-        _ => format!("{:indent$}{}", "", paint.dim(piece)),
-    };
-    pieces.iter().enumerate().map(line).collect()
+    let indent = " ".repeat(cells(prefix) + 2);
+    let look = |piece: &str| paint.dim(piece);
+    hang(&format!("{prefix}{mark} "), &indent, text, width, look)
 }
 
 /// The last lines that a command wrote, below its own; each is cut where the terminal ends.
 fn output_lines(text: &str, prefix: &str, paint: Paint, width: Option<usize>) -> Vec<String> {
     let indent = cells(prefix) + 2;
     let skip = text.lines().count().saturating_sub(OUTPUT_MAX_LINES);
-    let room = width.map(|width| width.saturating_sub(indent + 3).max(ROOM_MIN));
     let line = |line: &str| {
-        let shown = escape_line(line).replace("\\t", "    ");
-        let pieces = room.map_or_else(|| vec![shown.clone()], |room| fold(&shown, room));
-        let more = if pieces.len() > 1 { "…" } else { "" };
-        let first = pieces.first().map_or("", String::as_str);
-        format!("{:indent$}{}", "", paint.dim(&format!("│ {first}{more}")))
+        let shown = format!("│ {}", escape_line(&line.replace('\t', "    ")));
+        let shown = match width {
+            Some(width) => cut(&shown, width.saturating_sub(indent)),
+            None => shown,
+        };
+        format!("{:indent$}{}", "", paint.dim(&shown))
     };
     text.lines().skip(skip).map(line).collect()
 }
@@ -315,22 +320,15 @@ fn diff_lines(text: &str, prefix: &str, paint: Paint, width: Option<usize>) -> V
         let inner = line
             .strip_prefix("  ")
             .and_then(|inner| inner.chars().next());
-        let shown = escape_line(line).replace("\\t", "    ");
-        let pieces = match width {
-            Some(width) => fold(&shown, width.saturating_sub(indent + 1).max(ROOM_MIN)),
-            None => vec![shown],
-        };
-        let tint = |piece: &String| match inner {
+        let tint = |piece: &str| match inner {
             Some('+') => paint.green(piece),
             Some('-') => paint.red(piece),
             Some('@') => paint.cyan(piece),
             Some(_) | None => paint.dim(piece),
         };
-        lines.extend(
-            pieces
-                .iter()
-                .map(|piece| format!("{:indent$}{}", "", tint(piece))),
-        );
+        let blank = " ".repeat(indent);
+        let shown = line.replace('\t', "    ");
+        lines.extend(hang(&blank, &blank, &shown, width, tint));
     }
     let more = text.lines().count().saturating_sub(DIFF_MAX_LINES);
     if more > 0 {
@@ -369,20 +367,14 @@ fn ended(message: &MessageView) -> String {
     }
 }
 
-/// The end of the one message that was watched: its answer, or why there is none.
-pub(crate) fn last_words(message: &MessageView, paint: Paint) -> String {
-    match &message.answer {
-        Some(answer) => escape(&answer.text).into_owned(),
-        None => {
-            let title = match message.state.as_str() {
-                "cancelled" => "stopped:",
-                "dead" => "failed:",
-                _ => "waiting:",
-            };
-            let said = format!("{}; {}", message.why.now, message.why.next);
-            format!("{} {}", paint.red(title), escape(&said))
-        }
-    }
+/// Why the one message that was watched has no answer: a title and what it is about.
+pub(crate) fn last_words(message: &MessageView) -> (&'static str, String) {
+    let title = match message.state.as_str() {
+        "cancelled" => "stopped:",
+        "dead" => "failed:",
+        _ => "waiting:",
+    };
+    (title, format!("{}; {}", message.why.now, message.why.next))
 }
 
 #[cfg(test)]
@@ -402,7 +394,7 @@ mod tests {
 
     fn message(state: &str, now: &str) -> Value {
         json!({
-            "message_id": "0199-aaaaaa", "conversation": "main", "channel": "local", "sender": "ada", "text": "hi",
+            "message_id": "0199-aaaaaaaa", "conversation": "main", "channel": "local", "sender": "ada", "text": "hi",
             "files": [], "state": state, "phase": phase_of(state), "attempt": 1, "round": 1, "suspect": false, "stop": null, "leader": null,
             "followers": [], "behind": null, "ack": null, "thread_id": null, "received_at": 0, "updated_at": 0,
             "hold": null, "failure": null, "answer": null, "requests": [],
@@ -414,13 +406,13 @@ mod tests {
     fn board_prefixes_names_for_many_messages() {
         let item = read(
             "item",
-            &json!({"message_id": "0199-aaaaaa", "ordinal": 1, "attempt": 1, "kind": "item/started", "text": "running `ls`", "at": 0}),
+            &json!({"message_id": "0199-aaaaaaaa", "ordinal": 1, "attempt": 1, "kind": "item/started", "text": "running `ls`", "at": 0}),
         );
         let state = read("state", &message("running", "Codex works on it"));
         let parked = read("state", &message("parked", "it was cut"));
         let text = read(
             "text",
-            &json!({"message_id": "0199-aaaaaa", "text": "so far"}),
+            &json!({"message_id": "0199-aaaaaaaa", "text": "so far"}),
         );
         let plain = Paint::plain();
 
@@ -435,7 +427,10 @@ mod tests {
         assert_eq!(one.lines(&text, plain, None).1.unwrap(), "so far");
 
         let mut many = WatchLines::new(true);
-        assert_eq!(many.lines(&item, plain, None).0, ["aaaaaa • running `ls`"]);
+        assert_eq!(
+            many.lines(&item, plain, None).0,
+            ["aaaaaaaa • running `ls`"]
+        );
         assert_eq!(
             many.lines(&state, plain, None).0,
             ["main … Codex works on it"]
@@ -443,7 +438,7 @@ mod tests {
         assert_eq!(many.lines(&item, plain, None).0, [""; 0], "shown once");
         let later = read(
             "item",
-            &json!({"message_id": "0199-aaaaaa", "ordinal": 2, "attempt": 1, "kind": "item/completed", "text": "running `ls`", "at": 0}),
+            &json!({"message_id": "0199-aaaaaaaa", "ordinal": 2, "attempt": 1, "kind": "item/completed", "text": "running `ls`", "at": 0}),
         );
         assert_eq!(many.lines(&later, plain, None).0, ["main ✓ ran `ls`"]);
         let moved = read(
@@ -458,6 +453,21 @@ mod tests {
             many.lines(&dead, plain, None).0,
             ["main ■ failed: given up"]
         );
+    }
+
+    #[test]
+    fn watched_lines_carry_local_times() {
+        let item = read(
+            "item",
+            &json!({"message_id": "0199-aaaaaaaa", "ordinal": 1, "attempt": 1, "kind": "item/started", "text": "running `ls`", "at": 86_400_000}),
+        );
+        let mut lines = WatchLines::new(true);
+        lines.with_times();
+        let at = when(86_400_000);
+        let shown = lines.lines(&item, Paint::plain(), None).0;
+        assert_eq!(shown, [format!("{at} aaaaaaaa • running `ls`")]);
+        let note = lines.marked("", "→", "nothing runs", Paint::plain(), None);
+        assert!(note[0].ends_with(" → nothing runs"), "{note:?}");
     }
 
     #[test]
@@ -530,6 +540,6 @@ mod tests {
         let text = "running `printf aaaaaaaaaaaaaaaa`";
         let lines =
             EventLines::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
-        assert_eq!(lines, ["• running `printf ", "  aaaaaaaaaaaaaaaa`"]);
+        assert_eq!(lines, ["• running `printf", "  aaaaaaaaaaaaaaaa`"]);
     }
 }

@@ -7,8 +7,9 @@ mod lines;
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
 use super::ask::{ApprovalView, AskMode, Asker, RequestFilter};
 use super::find::{Target, resolve};
-use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, shown_id};
-use super::screen::{OutputStream, Screen, TICK, wrap};
+use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, say, shown_id};
+use super::page::{PLAIN, Page};
+use super::screen::{OutputStream, Screen, TICK};
 use super::sse::SseEvent;
 use super::work::answer_text;
 use crate::cli::WatchArgs;
@@ -116,7 +117,10 @@ pub(crate) async fn watch(
     let mut watcher = if args.json {
         Watcher::for_programs(client, target.clone())
     } else {
-        Watcher::for_people(client, target.clone(), OutputStream::Stdout, no_color)
+        let mut watcher =
+            Watcher::for_people(client, target.clone(), OutputStream::Stdout, no_color);
+        watcher.with_times();
+        watcher
     };
     let watched = tokio::select! {
         watched = watcher.until_its_end() => watched,
@@ -125,7 +129,6 @@ pub(crate) async fn watch(
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     };
-    let paint = term::Paint::stdout(no_color);
     watcher.clear();
     let message = watched?;
     if args.json {
@@ -137,8 +140,11 @@ pub(crate) async fn watch(
             ending(&message),
         ),
         None => {
-            let words = wrap(&last_words(&message, paint), OutputStream::Stdout.width());
-            print(&words, ending(&message))
+            let (title, words) = last_words(&message);
+            let mut page = Page::stdout(no_color);
+            let title = format!("{} ", page.paint.red(title));
+            page.hang(&title, 0, &words, PLAIN);
+            print(page.into_text().trim_end(), ending(&message))
         }
     }
 }
@@ -164,6 +170,12 @@ impl<'a> Watcher<'a> {
         let asker = Asker::for_screen(client, &screen);
         let lines = WatchLines::new(target == WatchTarget::All);
         Self::new(target, WatchOutput::People(lines, screen), asker)
+    }
+
+    fn with_times(&mut self) {
+        if let WatchOutput::People(lines, _) = &mut self.output {
+            lines.with_times();
+        }
     }
 
     /// Shows requests without a prompt.
@@ -234,7 +246,7 @@ impl<'a> Watcher<'a> {
             format!("waiting for you: {open}")
         });
         for line in std::iter::once(said).chain(open) {
-            term::complain(&wrap(&term::escape(&line), width));
+            say(&line);
         }
     }
 
@@ -361,10 +373,15 @@ impl<'a> Watcher<'a> {
         }
         let path = format!("/v1/messages?limit={RUNNING_MAX}");
         let list: MessageList = self.asker.client.get(&path).await?;
-        for message in list.messages.into_iter().rev() {
-            if !is_over(&message.state) {
-                self.show(&WatchEvent::State(Box::new(message)));
-            }
+        let mut running = list.messages;
+        running.retain(|message| !is_over(&message.state));
+        self.note(&match running.len() {
+            0 => "watching everything; nothing runs now (Ctrl-C leaves)".to_owned(),
+            1 => "watching everything; one message is under way (Ctrl-C leaves)".to_owned(),
+            many => format!("watching everything; {many} messages are under way (Ctrl-C leaves)"),
+        });
+        for message in running.into_iter().rev() {
+            self.show(&WatchEvent::State(Box::new(message)));
         }
         Ok(())
     }
@@ -493,7 +510,7 @@ impl<'a> Watcher<'a> {
     fn warn(&mut self, text: &str) {
         match self.output.screen() {
             Some(screen) => screen.warn(text),
-            None => term::complain(text),
+            None => say(text),
         }
     }
 }

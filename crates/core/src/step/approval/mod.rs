@@ -115,10 +115,8 @@ declined {until} without a word.",
                 format!("Write `answer {code} …` with your answer, or `decline {code}`")
             }
             None => {
-                let id = &self.message.message_id;
-                format!(
-                    "Answer it with `codex-bridge respond {id} {code} accept`, not here, or write `decline {code}`"
-                )
+                let accept = self.request.accept_command();
+                format!("Answer it with `{accept}`, not here, or write `decline {code}`")
             }
         }
     }
@@ -263,7 +261,11 @@ mod tests {
         assert!(long.takes_here(&says(RequestDecision::Decline, None)));
         let notice = long.asks(Timestamp(0));
         assert!(!notice.contains("`approve"), "{notice}");
-        for words in ["not all of it", "codex-bridge respond", "`decline k3v9qa`"] {
+        for words in [
+            "not all of it",
+            "`codex-bridge approve k3v9qa`",
+            "`decline k3v9qa`",
+        ] {
             assert!(notice.contains(words), "{notice}");
         }
     }
