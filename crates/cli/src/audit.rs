@@ -25,7 +25,7 @@ const FILE_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every entry is summed with the one before it, and the newest sum is signed with the ledger's key: an entry that was edited or taken out shows, and so does a record that was rewritten as a whole. Who has the public key can verify a ledger, or the output of `audit --json`, without the key itself.\n\nExit codes: 0 the record is whole; 1 it is not, or can't be read\n\nExample: codex-bridge audit --limit 5\nExample: codex-bridge audit --public-key\nExample: codex-bridge audit --verify --public-key ed25519:... --file acts.json"
+    after_help = "Every entry is summed with the one before it, and the newest sum is signed with the database's key: an entry that was edited or taken out shows, and so does a record that was rewritten as a whole. Who has the public key can verify a database, or the output of `audit --json`, without the key itself.\n\nExit codes: 0 the record is whole; 1 it is not, or can't be read\n\nExample: codex-bridge audit --limit 5\nExample: codex-bridge audit --public-key\nExample: codex-bridge audit --verify --public-key ed25519:... --file acts.json"
 )]
 pub(crate) struct AuditArgs {
     /// How many entries, newest first
@@ -36,10 +36,10 @@ pub(crate) struct AuditArgs {
     verify: bool,
     #[command(flatten)]
     output: OutputArgs,
-    /// With --verify: verify with this public key; alone: print the public key of this ledger
+    /// With --verify: verify with this public key; alone: print the public key of this database
     #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "")]
     public_key: Option<String>,
-    /// Verify this output of `audit --json` instead of the ledger
+    /// Verify this output of `audit --json` instead of the database
     #[arg(long, value_name = "FILE", requires_all = ["verify", "public_key"])]
     file: Option<PathBuf>,
 }
@@ -113,7 +113,7 @@ pub(crate) fn signed(signer: AuditSigner) -> String {
     match signer {
         AuditSigner::Verified(key) => format!("signed by {key}"),
         AuditSigner::Named(key) => format!(
-            "signed by {key}, which only the ledger itself names: compare it with the one that you know"
+            "signed by {key}, which only the database itself names: compare it with the one that you know"
         ),
         AuditSigner::Nobody => "not signed".to_owned(),
     }

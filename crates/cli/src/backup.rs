@@ -22,7 +22,7 @@ use std::process::ExitCode;
 const NAMED_MAX: usize = 20;
 
 /// What `recover` says where it does not find the key: to sign with another one is for people to decide.
-const NAME_THE_KEY: &str = "name its file with --key-file (the one of `LoadCredential=` where the service has it as a credential), or go on under another key with --new-key: then credentials of push notifications can't be read, and the record of acts does not count as signed before this";
+const NAME_THE_KEY: &str = "name its file with --key-file (the one of `LoadCredential=` where the service has it as a credential), or go on under another key with --new-key: then credentials of push notifications can't be read, and the audit does not count as signed before this";
 
 /// Runs `backup`.
 pub(crate) fn backup(
@@ -105,7 +105,7 @@ fn default_place(state: &StateDir) -> anyhow::Result<PathBuf> {
 fn backup_words(backed_up: &BackedUp) -> String {
     let key = match backed_up.key_is_here() {
         Ok(path) => format!(
-            "not in it; keep a copy of {} elsewhere: without it credentials of push notifications can't be read, and the record of acts goes on under another signature",
+            "not in it; keep a copy of {} elsewhere: without it credentials of push notifications can't be read, and the audit goes on under another signature",
             path.display()
         ),
         Err(not_here) => {
@@ -114,7 +114,7 @@ fn backup_words(backed_up: &BackedUp) -> String {
     };
     let made = &backed_up.made;
     format!(
-        "the ledger is backed up and checked\n  file      {}\n  size      {} KiB\n  messages  {}\n  key       {key}",
+        "the database is backed up and checked\n  file      {}\n  size      {} KiB\n  messages  {}\n  key       {key}",
         made.path.display(),
         made.bytes.div_ceil(1024),
         made.messages
@@ -162,17 +162,17 @@ fn try_recover(
 fn recovered_words((recovered, key_made): &(Recovered, Option<PathBuf>)) -> String {
     let key = match key_made {
         Some(path) => format!(
-            "\nthe ledger's key was missing, and a new one was made at {}: credentials that were encrypted with the old one can't be read, and the record of acts goes on under the new one\n",
+            "\nthe database's key was missing, and a new one was made at {}: credentials that were encrypted with the old one can't be read, and the audit goes on under the new one\n",
             path.display()
         ),
         None => String::new(),
     };
     let words = match recovered {
         Recovered::Sound { messages } => format!(
-            "the ledger is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the ledger away first: what is not finished in a backup may have run since, and counts as failed"
+            "the database is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the database away first: what is not finished in a backup may have run since, and counts as failed"
         ),
         Recovered::Finished { damaged } => format!(
-            "an earlier recovery was cut at its end, which is done now; the new ledger is in place{}",
+            "an earlier recovery was cut at its end, which is done now; the new database is in place{}",
             kept(damaged.as_deref())
         ),
         Recovered::Done(report) => report_words(report),
@@ -182,7 +182,7 @@ fn recovered_words((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Stri
 
 fn report_words(report: &RecoveryReport) -> String {
     let mut words = format!(
-        "a new ledger is in place, with {} messages{}\n",
+        "a new database is in place, with {} messages{}\n",
         report.messages,
         kept(report.damaged.as_deref())
     );
@@ -228,7 +228,7 @@ fn report_words(report: &RecoveryReport) -> String {
     );
     section("lost", &mut report.lost.iter().cloned());
     section(
-        "holes in the record of acts (`codex-bridge audit`)",
+        "holes in the audit (`codex-bridge audit`)",
         &mut report.audit_cuts.iter().cloned(),
     );
     words

@@ -39,7 +39,7 @@ pub(crate) struct Cli {
 /// Flags that every command takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// Where the ledger, the sockets and the working directories live
+    /// Where the database, the sockets and the working directories live
     /// [default: $CODEX_BRIDGE_STATE_DIR, or codex-bridge in the XDG state directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
@@ -150,9 +150,9 @@ pub(crate) enum CliCommand {
     Mcp(McpArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do
     Doctor(DoctorArgs),
-    /// Copy the ledger to a file, also while the daemon runs
+    /// Copy the database to a file, also while the daemon runs
     Backup(BackupArgs),
-    /// Make a sound ledger from a damaged one; nothing that may have run is run again
+    /// Make a sound database from a damaged one; nothing that may have run is run again
     Recover(RecoverArgs),
     /// Check or describe the configuration file
     #[command(subcommand)]
@@ -188,7 +188,7 @@ pub(crate) enum CliCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 stopped as told; 1 it could not start or go on; 65 the ledger is damaged, see `recover`"
+    after_help = "Exit codes: 0 stopped as told; 1 it could not start or go on; 65 the database is damaged, see `recover`"
 )]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -367,7 +367,7 @@ pub(crate) struct LogArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --sender everything of one sender is stopped: what waits is cancelled, what runs is interrupted. It can be said again: what is over stays as it is. A sender that may still send is stopped for good by `peers revoke` or `token revoke`, which leaves what runs.\n\nExit codes: 0 it is stopped, or there was nothing of the sender; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExamples:\n  codex-bridge stop last\n  codex-bridge stop codex-3f2a\n  codex-bridge stop --sender mallory"
+    after_help = "With --sender everything of one sender is stopped: what waits, and what runs. It can be said again: what is over stays as it is. A sender that may still send is stopped for good by `peers revoke` or `token revoke`, which leaves what runs.\n\nExit codes: 0 it is stopped, or there was nothing of the sender; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExamples:\n  codex-bridge stop last\n  codex-bridge stop codex-3f2a\n  codex-bridge stop --sender mallory"
 )]
 pub(crate) struct StopArgs {
     /// A message or task: its id, the end or beginning of it, the name of a conversation, or `last`
@@ -485,16 +485,16 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it counts as failed; `retry` runs it again if you know that it did not."
+    after_help = "The damaged database is kept beside the new one. A message that may have run after what can be read of it counts as failed; `retry` runs it again if you know that it did not."
 )]
 pub(crate) struct RecoverArgs {
     /// Fill the holes from this backup
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// The ledger's key, where the configuration does not name it (a credential of the service, for example)
+    /// The database's key, where the configuration does not name it (a credential of the service, for example)
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Go on under another key than the one that signed the record of acts; where there is none, one is made
+    /// Go on under another key than the one that signed the audit; where there is none, one is made
     #[arg(long)]
     pub(crate) new_key: bool,
     #[command(flatten)]

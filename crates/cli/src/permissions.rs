@@ -63,7 +63,7 @@ fn means(access: Access) -> &'static str {
         Access::Platform => {
             "hands over messages of a workspace with `molecule.delivery = \"push\"`; what they may do is decided by who wrote them"
         }
-        Access::Scope(Scope::Read) => "sees everything that is in the ledger, of all senders",
+        Access::Scope(Scope::Read) => "sees everything that is in the database, of all senders",
         Access::Scope(Scope::Send) => {
             "lets Codex work in the tier `tool`, in conversations of its own; with `admin` in the tier `owner`"
         }

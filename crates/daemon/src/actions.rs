@@ -54,7 +54,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
                 Err(error) => error,
             };
-            tracing::error!(%error, transition = T::NAME, "the ledger did not take a transition");
+            tracing::error!(%error, transition = T::NAME, "the database did not take a transition");
             if error.class() != Class::Transient {
                 // The row stays where it is; the next start finds it and goes on from there.
                 return None;

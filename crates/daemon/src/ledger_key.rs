@@ -31,7 +31,7 @@ impl fmt::Display for KeyNotFound {
         match self.signer {
             Some(signer) => write!(
                 f,
-                "the record of acts is signed by {signer}, whose key is not here ({why})"
+                "the audit is signed by {signer}, whose key is not here ({why})"
             ),
             None => f.write_str(why),
         }

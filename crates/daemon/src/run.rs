@@ -245,7 +245,7 @@ pub async fn run(
     serving.reaping.abort();
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
-        anyhow::bail!("another daemon has taken over this ledger; this one stopped");
+        anyhow::bail!("another daemon has taken over this database; this one stopped");
     }
     listeners::remove_traces(&serving.state);
     serving.state.remove_short_dir();
@@ -467,13 +467,13 @@ async fn check_ledger(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
     match daemon.ledger.inner().quick_check().await {
         Ok(Soundness::Sound) => tracing::debug!("the database is sound"),
         Ok(Soundness::Damaged { .. }) => {}
-        Err(error) => tracing::error!(%error, "the ledger could not be checked"),
+        Err(error) => tracing::error!(%error, "the database could not be checked"),
     }
     let why = daemon.ledger.inner().gauge().damaged().await;
     daemon.damaged.cancel();
     tracing::error!(
         why,
-        "the ledger is damaged: nothing more is taken in or begun, running turns are finished; stop the daemon and run `codex-bridge recover`"
+        "the database is damaged: nothing more is taken in or begun, running turns are finished; stop the daemon and run `codex-bridge recover`"
     );
 }
 

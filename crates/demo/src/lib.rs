@@ -49,17 +49,15 @@ pub trait DemoClient: Sized {
     /// The daemon refused it.
     async fn start_task(&self, args: &StartArgs) -> anyhow::Result<String>;
 
-    /// Shows a task until it ends, and returns the text of its answer, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// The daemon went away.
-    async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>>;
-
-    /// Accepts the first open approval request of a task and returns its code; `None` while none is open.
+    /// Shows a task until it ends, and returns the text of its answer, if it has one. The first thing that it asks is
+    /// shown, then `say_yes` is told its code, then it is accepted.
     ///
     /// # Errors
     ///
     /// The daemon refused the decision or went away.
-    async fn accept_request(&self, task_id: &str) -> anyhow::Result<Option<String>>;
+    async fn watch_task(
+        &self,
+        task_id: &str,
+        say_yes: impl FnOnce(&str),
+    ) -> anyhow::Result<Option<String>>;
 }

@@ -235,7 +235,7 @@ pub struct MessageList {
     pub next: Option<String>,
 }
 
-/// How the ledger is.
+/// How the database is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerView {
     /// `unchecked` since it was opened, `sound` or `damaged`.
@@ -246,7 +246,7 @@ pub struct LedgerView {
     pub free_bytes: Option<u64>,
     /// Below this nothing more is taken in.
     pub low_bytes: u64,
-    /// Size of the write-ahead log: it grows while somebody holds the ledger open for reading.
+    /// Size of the write-ahead log: it grows while somebody holds the database open for reading.
     pub log_bytes: u64,
     /// How long the newest commit took, in milliseconds.
     pub last_commit_ms: Option<u64>,

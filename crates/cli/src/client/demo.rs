@@ -3,6 +3,7 @@
 use super::api::ApiClient;
 use super::ask::{AskMode, Asker};
 use super::control::start_task;
+use super::find::short;
 use super::screen::{OutputStream, Screen};
 use super::send::{SendOptions, submit};
 use super::watch::{FollowOutcome, WatchLines, WatchTarget, Watcher};
@@ -13,6 +14,7 @@ use bridge_demo::DemoClient;
 use bridge_front::StartArgs;
 use std::path::Path;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(crate) struct ApiDemoClient {
@@ -52,7 +54,7 @@ impl DemoClient for ApiDemoClient {
         let asker = Asker::new(&self.api, AskMode::Silent);
         let lines = WatchLines::named(&format!("  {conversation}"));
         let mut watcher = Watcher::of_message(asker, &message_id, screen, Some(lines));
-        watcher.note(&format!("message {message_id} is on disk"));
+        watcher.note(&format!("message {} is on disk", short(&message_id)));
         let outcome = watcher.follow(deadline).await?;
         watcher.clear();
         match outcome {
@@ -73,22 +75,29 @@ impl DemoClient for ApiDemoClient {
         Ok(start_task(&self.api, args).await?)
     }
 
-    async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>> {
+    async fn watch_task(
+        &self,
+        task_id: &str,
+        say_yes: impl FnOnce(&str),
+    ) -> anyhow::Result<Option<String>> {
         let target = WatchTarget::Task(task_id.to_owned());
-        let mut watcher = Watcher::without_prompt(&self.api, target, self.no_color);
-        let ended = watcher.until_its_end().await;
-        watcher.clear();
-        let ended = ended?;
+        let (shown, asked) = oneshot::channel();
+        let mut watcher = Watcher::without_prompt(&self.api, target, self.no_color, shown);
+        // It owns the watcher: a task that asks nothing drops `shown`, and nobody waits for it any more.
+        let watched = async move {
+            let ended = watcher.until_its_end().await;
+            watcher.clear();
+            ended
+        };
+        let accepted = async {
+            let Ok(request) = asked.await else {
+                return Ok(());
+            };
+            say_yes(request.handle());
+            let decided = self.api.decide(&request.request_id, "accept", None).await;
+            decided.map(|_| ())
+        };
+        let (ended, ()) = tokio::try_join!(watched, accepted)?;
         Ok(ended.answer.map(|answer| answer.text))
-    }
-
-    async fn accept_request(&self, task_id: &str) -> anyhow::Result<Option<String>> {
-        let open = self.api.open_requests().await?;
-        let own = open
-            .iter()
-            .find(|request| request.task_id.as_deref() == Some(task_id));
-        let Some(request) = own else { return Ok(None) };
-        self.api.decide(&request.request_id, "accept", None).await?;
-        Ok(Some(request.handle().to_owned()))
     }
 }

@@ -44,7 +44,17 @@ pub(crate) fn hang(
     width: Option<usize>,
     look: impl Fn(&str) -> String,
 ) -> Vec<String> {
-    let text = escape_line(text);
+    folded(first, next, &escape_line(text), width, look)
+}
+
+/// The same for a text that is escaped already, and may be painted.
+fn folded(
+    first: &str,
+    next: &str,
+    text: &str,
+    width: Option<usize>,
+    look: impl Fn(&str) -> String,
+) -> Vec<String> {
     let Some(width) = width else {
         return vec![format!("{first}{}", look(text.trim_end()))];
     };
@@ -77,7 +87,7 @@ pub(crate) fn wrap(title: &str, text: &str, width: Option<usize>) -> String {
         let (indent, line) = line.split_at(line.len() - line.trim_start_matches(' ').len());
         let line = line.replace('\t', "    ");
         let first = format!("{title}{indent}");
-        lines.extend(hang(&first, indent, &line, width, ToOwned::to_owned));
+        lines.extend(folded(&first, indent, &line, width, ToOwned::to_owned));
     }
     lines.join("\n")
 }

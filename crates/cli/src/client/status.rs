@@ -7,6 +7,7 @@ use super::ls::{conversations, needs_you};
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use super::{now_ms, output, task_status};
 use crate::cli::{OutputArgs, StatusArgs};
+use bridge_core::phase::Phase;
 use bridge_daemon::term::{self, size, span};
 use bridge_front::{ChannelView, HealthView, ReloadView, StatusView, SummaryView};
 use std::collections::BTreeSet;
@@ -240,7 +241,11 @@ async fn waiting(client: &ApiClient) -> Result<Vec<Waiting>, ClientError> {
 
 /// A channel that receives needs no attention, one that is parked needs a person.
 fn channel_line(channel: &ChannelView, page: &mut Page) {
-    let said = format!("{} {}: {}", channel.channel, channel.state, channel.detail);
+    let state = match channel.state.as_str() {
+        "parked" => Phase::WaitingForYou.as_str(),
+        state => state,
+    };
+    let said = format!("{} {state}: {}", channel.channel, channel.detail);
     let look = match channel.state.as_str() {
         "receiving" => PLAIN,
         _ => YELLOW,

@@ -1,7 +1,6 @@
 //! What the doctor found, for people line by line as it is found, or for programs as one JSON at the end.
 
 use crate::client::{PLAIN, Page};
-use bridge_daemon::term::Paint;
 use serde::Serialize;
 use serde_json::json;
 use std::error::Error;
@@ -186,6 +185,7 @@ fn print(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_daemon::term::Paint;
 
     fn report(checks: &[Check]) -> DoctorReport {
         DoctorReport {

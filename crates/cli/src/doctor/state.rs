@@ -142,7 +142,7 @@ fn room(free: u64) -> Check {
 
 /// Reads all of it, beside a daemon if one runs.
 fn ledger(path: &Path) -> Check {
-    let topic = Topic("ledger", "ledger");
+    let topic = Topic("ledger", "database");
     let recover = "stop the daemon and run `codex-bridge recover`; with `--from` it fills the holes from a backup";
     match inspect(path, Depth::Quick) {
         Ok(Inspection::Missing) => topic.ok("none yet; the daemon makes it"),
@@ -160,7 +160,7 @@ fn ledger(path: &Path) -> Check {
 
 /// Whether the ledger's key is there, and can read what is encrypted.
 fn key(ledger: &Path, place: &KeyLocation, loaded: &Result<LedgerKey, KeyError>) -> Check {
-    let topic = Topic("key", "key of the ledger");
+    let topic = Topic("key", "key of the database");
     let shown = place.path().display();
     let signer = match audit_signer(ledger) {
         Ok(signer) => signer,
@@ -194,7 +194,7 @@ fn key(ledger: &Path, place: &KeyLocation, loaded: &Result<LedgerKey, KeyError>)
 
 /// The record of manual acts, and whether it was changed afterwards.
 fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
-    let topic = Topic("audit", "record of acts");
+    let topic = Topic("audit", "audit");
     match audit(path, 1, key.map(LedgerKey::public).as_ref()) {
         Ok(None) => topic.ok("empty"),
         Ok(Some(record)) => {
@@ -207,7 +207,7 @@ fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
                 ),
                 Err(_) => topic.fail(
                     said,
-                    "find out who writes to the ledger beside the daemon; `codex-bridge audit` shows what is left",
+                    "find out who writes to the database beside the daemon; `codex-bridge audit` shows what is left",
                 ),
             }
         }

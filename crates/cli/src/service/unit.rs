@@ -117,7 +117,7 @@ EnvironmentFile=-{}
 WatchdogSec=30
 Restart=on-failure
 RestartSec=2
-# 65: the ledger is damaged. Starting again does not mend it; `codex-bridge recover` does.
+# 65: the database is damaged. Starting again does not mend it; `codex-bridge recover` does.
 RestartPreventExitStatus=65
 TimeoutStartSec=300
 TimeoutStopSec={stop}

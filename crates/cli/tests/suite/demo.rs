@@ -41,6 +41,13 @@ async fn demo_completes_and_cleans_up() {
     ] {
         assert!(ended.stdout.contains(words), "{words}: {ended:?}");
     }
+    // The yes stands where a person says it: below the question, above what it leads to.
+    let (before, after) = ended
+        .stdout
+        .split_once("you: codex-bridge approve ")
+        .unwrap();
+    assert!(before.contains("if nobody answers"), "{}", ended.stdout);
+    assert!(after.contains("ran `touch published`"), "{}", ended.stdout);
     assert!(
         ended.stderr.contains("running `touch hello.txt; ls -la`"),
         "{ended:?}"

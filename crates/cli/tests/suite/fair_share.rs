@@ -153,7 +153,7 @@ async fn f4_a_revoked_peer_is_stopped() {
     let revoked = world.run(&["peers", "revoke", "mallory"]).await;
     revoked.must(0, &[]);
     for words in [
-        "mallory is revoked; 2 waiting messages of it are cancelled; 1 are with Codex and go on (",
+        "mallory is revoked; 2 waiting messages of it are stopped; 1 are with Codex and go on (",
         "`codex-bridge stop --sender mallory` ends them",
     ] {
         assert!(revoked.stdout.contains(words), "{revoked:?}");

@@ -176,7 +176,7 @@ async fn threat_16_state_directory_is_private() {
     let mut daemon = Daemon::of(without_umask(&world.command(&["run"]))).await;
     assert_eq!(world.ask("a", "shell:touch made ;; echo:ok").await, "ok");
     let private = || all_private(&world);
-    assert!(private() >= 10, "ledger, lock, sockets, directories");
+    assert!(private() >= 10, "database, lock, sockets, directories");
     daemon.terminate();
     daemon.log.wait_for("stopped").await;
     assert_eq!(daemon.ended().await, Some(0));

@@ -104,7 +104,7 @@ async fn s3_corrupt_ledger_recovers_without_rerun() {
     let again = world.run(&["recover"]).await;
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(
-        again.stdout.contains("the ledger is sound (2 messages)"),
+        again.stdout.contains("the database is sound (2 messages)"),
         "{again:?}"
     );
 
@@ -131,10 +131,10 @@ async fn s3_late_corruption_closes_inbox() {
     let mut daemon = world.daemon().await;
     daemon
         .log
-        .wait_for("the ledger is damaged: nothing more is taken in")
+        .wait_for("the database is damaged: nothing more is taken in")
         .await;
     let refused = world.run(&["send", "--wait", "1", "echo:no"]).await;
-    refused.must(1, &["the ledger is damaged", "codex-bridge recover"]);
+    refused.must(1, &["the database is damaged", "codex-bridge recover"]);
     assert_eq!(world.times_asked("echo:no"), 0);
     let status = world.json(&["status", "--json"]).await;
     assert_eq!(status["health"]["ready"], false, "{status:#}");
@@ -150,7 +150,7 @@ async fn s3_late_corruption_closes_inbox() {
     let report = world.run(&["recover"]).await;
     assert_eq!(report.code, Some(0), "{report:?}");
     for words in [
-        "a new ledger is in place, with 1 messages",
+        "a new database is in place, with 1 messages",
         "the damaged one is kept as",
         "what was wrong",
     ] {
@@ -226,11 +226,11 @@ async fn backup_and_recover_say_what_is_missing() {
     world
         .run(&["backup"])
         .await
-        .must(1, &["there is no ledger at"]);
+        .must(1, &["there is no database at"]);
     world
         .run(&["recover"])
         .await
-        .must(1, &["there is no ledger at", "codex-bridge run"]);
+        .must(1, &["there is no database at", "codex-bridge run"]);
     world
         .run(&["recover", "--from", "nowhere.db"])
         .await
@@ -347,7 +347,7 @@ async fn s1_low_disk_closes_inbox() {
     let refused = world.run(&["send", "-c", "b", "echo:no"]).await;
     refused.must(
         1,
-        &["not sent", "the disk of the ledger has only", "Make room"],
+        &["not sent", "the disk of the database has only", "Make room"],
     );
     let answer = post(&world, "echo:no").await;
     assert!(answer.starts_with("HTTP/1.1 507"), "{answer}");

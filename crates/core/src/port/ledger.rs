@@ -48,7 +48,7 @@ pub enum LedgerError {
     #[error(transparent)]
     Rows(#[from] RowsError),
     /// A newer daemon opened this ledger; this one must stop.
-    #[error("write to the ledger: another daemon has taken over (epoch {found}, ours is {ours})")]
+    #[error("write to the database: another daemon has taken over (epoch {found}, ours is {ours})")]
     Fenced {
         /// The epoch on disk.
         found: i64,
@@ -56,7 +56,7 @@ pub enum LedgerError {
         ours: i64,
     },
     /// The writer is gone or has too much waiting.
-    #[error("reach the ledger: {what}")]
+    #[error("reach the database: {what}")]
     Unavailable { what: String },
 }
 

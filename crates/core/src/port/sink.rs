@@ -67,7 +67,7 @@ pub enum SinkClass {
     serde(rename_all = "kebab-case")
 )]
 pub enum OnUnknown {
-    /// It is not sent again: it may never be seen, and becomes a dead letter.
+    /// It is not sent again: it may never be seen, and fails.
     Hold,
     /// It is sent again: the peer may see it twice.
     Resend,

@@ -179,7 +179,7 @@ impl AuditCheck {
         }
         if let Some(row) = self.unsigned {
             return Err(format!(
-                "row {row} says that what is before it was not signed by this ledger's key when the daemon found it; rows from {row} on are sound"
+                "row {row} says that what is before it was not signed by this database's key when the daemon found it; rows from {row} on are sound"
             ));
         }
         Ok(AuditFound {

@@ -72,7 +72,7 @@ pub enum CutPolicy {
     Continue,
     /// The sender is asked; the conversation waits for up to a day.
     Ask,
-    /// It becomes a dead letter with a notice.
+    /// It fails, with a notice.
     Bury,
 }
 

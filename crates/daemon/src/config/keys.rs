@@ -95,7 +95,7 @@ pub struct DaemonConfig {
     /// How long running turns may go on after SIGTERM, in seconds, before they are interrupted.
     #[schemars(range(min = 0, max = DRAIN_MAX_SECS))]
     pub drain_secs: u64,
-    /// The file of the ledger's key, by its absolute path; it is made where there is none. Without it the credential
+    /// The file of the database's key, by its absolute path; it is made where there is none. Without it the credential
     /// `codex-bridge.key` of the service counts, else `key` in the state directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", length(min = 1))]
@@ -215,7 +215,7 @@ pub struct RetentionConfig {
     /// Answered and cancelled messages, in days.
     #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
     pub done_days: u32,
-    /// Dead letters, in days.
+    /// Failed messages, in days.
     #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
     pub dead_days: u32,
     /// The record of what people did by hand, in days.

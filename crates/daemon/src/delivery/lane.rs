@@ -86,7 +86,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(Next::Empty) => continue,
                 Ok(Next::Later(at)) => at,
                 Err(error) => {
-                    tracing::error!(%error, %conversation_id, "a lane can't use the ledger");
+                    tracing::error!(%error, %conversation_id, "a lane can't use the database");
                     now().plus_ms(FAULT_PAUSE_MS)
                 }
             };

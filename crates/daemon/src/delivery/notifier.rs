@@ -103,7 +103,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 walk_at = now().plus_ms(WALK_MS);
             }
             if let Err(error) = self.deliver_due(self.slots.next(all)).await {
-                tracing::error!(%error, "notifications can't use the ledger");
+                tracing::error!(%error, "notifications can't use the database");
                 walk_at = now().plus_ms(FAULT_PAUSE_MS);
             }
             if all {
@@ -195,7 +195,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             self.spawn_for(slot.key.0.clone(), async move {
                 if let Err(error) = daemon.deliver_all(&slot).await {
                     let task_id = &slot.key.0;
-                    tracing::error!(%error, %task_id, "a notification met a fault of the ledger");
+                    tracing::error!(%error, %task_id, "a notification met a fault of the database");
                 }
             });
         }
@@ -341,7 +341,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 fn unreadable() -> Failure {
     Failure {
         class: Class::Permanent,
-        reason: "its address and credentials can't be decrypted: the ledger was opened with another key than they were stored with, or somebody changed them".to_owned(),
+        reason: "its address and credentials can't be decrypted: the database was opened with another key than they were stored with, or somebody changed them".to_owned(),
     }
 }
 

@@ -30,7 +30,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(gone) if gone >= PRUNE_BATCH => BATCH_PAUSE,
                 Ok(gone) => {
                     if gone > 0 {
-                        tracing::info!(gone, "old finished messages left the ledger");
+                        tracing::info!(gone, "old finished messages left the database");
                     }
                     self.sweep_files().await;
                     EVERY

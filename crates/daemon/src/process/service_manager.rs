@@ -154,7 +154,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     fn in_a_line(&self) -> String {
         let turns = self.turns.running.lock().len();
         let doing = match (self.damaged.is_cancelled(), self.stopping.is_cancelled()) {
-            (true, _) => "the ledger is damaged, run `codex-bridge recover`",
+            (true, _) => "the database is damaged, run `codex-bridge recover`",
             (false, true) => "stopping",
             (false, false) => "serving",
         };

@@ -124,7 +124,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 () = self.turns.recheck.notified() => {}
             }
             while let Err(error) = self.take_up_orphans().await {
-                tracing::error!(%error, "what the ledger's failure left can't be seen yet");
+                tracing::error!(%error, "what the database's failure left can't be seen yet");
                 if self.stopping.is_cancelled() {
                     return;
                 }
@@ -140,7 +140,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             for message in self.orphans().await? {
                 let message_id = &message.message_id;
                 if before.iter().any(|known| known.message_id == *message_id) {
-                    tracing::warn!(%message_id, "a message that the ledger's failure left is taken up again");
+                    tracing::warn!(%message_id, "a message that the database's failure left is taken up again");
                     self.resume(message).await?;
                 }
             }

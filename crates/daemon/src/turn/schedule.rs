@@ -68,7 +68,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     return ClaimRound::Fenced;
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the scheduler can't use the ledger");
+                    tracing::error!(%error, "the scheduler can't use the database");
                     return ClaimRound::Pause;
                 }
             }

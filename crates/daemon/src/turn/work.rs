@@ -239,7 +239,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 fn ledger_failed(message_id: &MessageId, error: &LedgerError) -> Failure {
-    tracing::error!(%error, %message_id, "the ledger failed under a message");
+    tracing::error!(%error, %message_id, "the database failed under a message");
     Failure::new(Class::Transient, error.to_string())
 }
 

@@ -16,14 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const GATE: &str = "crash";
 /// What is made outside the sandbox, once it is allowed.
 const MADE: &str = "published";
-/// How often it is looked whether the task asks something.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) async fn play<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> anyhow::Result<()> {
     say("");
-    say(
-        "The model is scripted: what stands behind `echo:`, `shell:` or `remember:` tells it what to do.",
-    );
+    say("The model is scripted: what stands behind `echo:`, `shell:` or `remember:`");
+    say("tells it what to do.");
     chapter(
         paint,
         "1. Two conversations at the same time, one Codex process",
@@ -47,7 +44,7 @@ pub(super) async fn play<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> a
     converse(setup, paint, "bob", "And what did I tell you? remember:").await?;
     chapter(
         paint,
-        "3. A Molecule platform: a person at the canvas and a peer agent write at the same time",
+        "3. A Molecule platform: a person and a peer agent write at the same time",
     );
     tokio::try_join!(
         setup
@@ -102,18 +99,9 @@ async fn ask_approval<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> anyh
         ..StartArgs::default()
     };
     let task = setup.client.start_task(&terms).await?;
-    let watched = async {
-        let (watched, approved) = tokio::join!(
-            setup.client.watch_task(&task),
-            approve_when_asked(&setup.client, &task)
-        );
-        let code = approved?;
-        say(&format!(
-            "  {} codex-bridge approve {code}",
-            paint.cyan("you:")
-        ));
-        watched
-    };
+    let you = paint.cyan("you:");
+    let say_yes = |code: &str| say(&format!("  {you} codex-bridge approve {code}"));
+    let watched = setup.client.watch_task(&task, say_yes);
     let ended = tokio::time::timeout(PATIENCE, watched)
         .await
         .context("the task took too long")??;
@@ -129,21 +117,16 @@ async fn ask_approval<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> anyh
     Ok(())
 }
 
-/// Waits until a task asks something, and accepts it; gives its code. The caller sets the deadline.
-async fn approve_when_asked<C: DemoClient>(client: &C, task: &str) -> anyhow::Result<String> {
-    loop {
-        if let Some(code) = client.accept_request(task).await? {
-            return Ok(code);
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
 async fn crash<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> anyhow::Result<()> {
     let kill = async {
         setup.model.wait_held(GATE).await?;
         setup.kill_codex()?;
-        say(&format!("  {}", paint.yellow("Codex is dead. The message is on disk; the bridge starts Codex again, looks what became of the turn, and continues it.")));
+        for line in [
+            "Codex is dead. The message is on disk: the bridge starts Codex again,",
+            "looks what became of the turn, and continues it.",
+        ] {
+            say(&format!("  {}", paint.yellow(line)));
+        }
         setup.model.release(GATE);
         anyhow::Ok(())
     };

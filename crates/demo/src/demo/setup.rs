@@ -89,7 +89,7 @@ impl<C: DemoClient> DemoSetup<C> {
             paint.green("started")
         ));
         say(&format!(
-            "{} the daemon, its ledger in {}",
+            "{} the daemon, its database in {}",
             paint.green("started"),
             state_dir.display()
         ));

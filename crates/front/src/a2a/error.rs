@@ -312,7 +312,7 @@ impl A2aError {
 
 impl From<LedgerError> for A2aError {
     fn from(error: LedgerError) -> Self {
-        Self::unavailable(format!("the ledger can't be used now: {error}"))
+        Self::unavailable(format!("the database can't be used now: {error}"))
     }
 }
 

@@ -85,11 +85,11 @@ pub(super) async fn show<D: BridgeService>(
     let readable = u64::from(read.is_ok());
     text.gauge(
         "ledger_readable",
-        "Whether the ledger could be read.",
+        "Whether the database could be read.",
         readable,
     );
     if let Some(bytes) = context.service.ledger_bytes() {
-        text.gauge("ledger_bytes", "What the ledger takes on disk.", bytes);
+        text.gauge("ledger_bytes", "What the database takes on disk.", bytes);
     }
     text.add_transitions(&context.service.steps());
     text.counter(
@@ -185,13 +185,17 @@ impl MetricsText {
 
     fn add_ledger(&mut self, ledger: &LedgerView) {
         let damaged = u64::from(ledger.health == "damaged");
-        self.gauge("ledger_damaged", "Whether the ledger is damaged.", damaged);
+        self.gauge(
+            "ledger_damaged",
+            "Whether the database is damaged.",
+            damaged,
+        );
         let closed = u64::from(ledger.closed.is_some());
         self.gauge("door_closed", "Whether nothing more is taken in.", closed);
         let log = ledger.log_bytes;
         self.gauge("ledger_log_bytes", "Size of the write-ahead log.", log);
         if let Some(free) = ledger.free_bytes {
-            self.gauge("ledger_free_bytes", "Room on the ledger's disk.", free);
+            self.gauge("ledger_free_bytes", "Room on the database's disk.", free);
         }
         if let Some(took) = ledger.last_commit_ms {
             let help = "How long the newest commit took.";

@@ -1,4 +1,4 @@
-//! Operator actions: dead letters, redrive, discard, cancel, stop a sender, reload the configuration.
+//! Operator actions: failed messages, redrive, discard, cancel, stop a sender, reload the configuration.
 
 use super::extract::{Body, PageQuery, Params, Who};
 use super::messages::{find, view};
@@ -31,14 +31,14 @@ pub struct DeadList {
     pub next: Option<String>,
 }
 
-/// A dead letter, or a message that waits for a person.
+/// A message that failed or waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeadView {
     /// Its id.
     pub message_id: String,
     /// `dead`, or `parked` while it waits for a person.
     pub state: String,
-    /// Why it is dead or parked.
+    /// Why it failed or waits.
     pub reason: String,
     /// The conversation's key.
     pub conversation: String,
@@ -58,7 +58,7 @@ pub struct DeadView {
     pub since: Time,
     /// How long that is, in milliseconds.
     pub age_ms: i64,
-    /// When a parked message is given up.
+    /// When one that waits is given up.
     pub until: Option<Time>,
 }
 
@@ -67,7 +67,7 @@ pub struct DeadView {
 pub struct ActView {
     /// Id of the message.
     pub message_id: String,
-    /// `queued`, `delivering` or `continuing` for a redrive; `dropped`; `cancelled` or `stopping`.
+    /// `queued`, `delivering` or `continuing` for one that is sent again; `dropped`; `cancelled` or `stopping`.
     pub outcome: String,
     /// The same, as a sentence.
     pub detail: String,

@@ -85,7 +85,7 @@ impl ProblemResponse {
         Self {
             retry_after: Some(UNSURE_FOR),
             ..Self::unavailable(
-                "the ledger can't be read now, so that nobody knows whose token this is; nothing was done, ask again later",
+                "the database can't be read now, so that nobody knows whose token this is; nothing was done, ask again later",
             )
         }
     }
@@ -131,7 +131,7 @@ impl ProblemResponse {
 
 impl From<LedgerError> for ProblemResponse {
     fn from(error: LedgerError) -> Self {
-        Self::unavailable(format!("the ledger can't be used now: {error}"))
+        Self::unavailable(format!("the database can't be used now: {error}"))
     }
 }
 

@@ -33,7 +33,7 @@ pub struct StatusView {
     /// Questions of Codex that wait for somebody.
     #[serde(default)]
     pub requests_waiting: u64,
-    /// What the ledger takes on disk.
+    /// What the database takes on disk.
     pub ledger_bytes: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub struct SummaryView {
     pub answered: u64,
     /// Those of the last 24 hours.
     pub answered_24h: u64,
-    /// Dead letters.
+    /// Failed messages.
     pub dead: u64,
     /// Stopped or given up by a person.
     pub cancelled: u64,
@@ -73,7 +73,7 @@ pub struct HealthView {
     pub version: String,
     /// What is known about Codex.
     pub codex: String,
-    /// Health of the ledger; absent if unknown.
+    /// Health of the database; absent if unknown.
     #[serde(default)]
     pub ledger: Option<LedgerView>,
     /// How the channels are that can be away.

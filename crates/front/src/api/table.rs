@@ -315,7 +315,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/redrive",
             CONTROL,
             Trace::Audit(&["redrive"]),
-            "Send a failed message again, or let a parked message go on",
+            "Send a failed message again, or let one that waits for a person go on",
             operator::redrive::<D>,
         )
         .answers::<ActView>()
@@ -324,7 +324,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/drop",
             CONTROL,
             Trace::Audit(&["discard"]),
-            "Give a failed or a parked message up",
+            "Give up a message that failed or waits for a person",
             operator::discard::<D>,
         )
         .answers::<ActView>(),
@@ -340,7 +340,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         Route::get(
             "/v1/dead",
             READ,
-            "Dead letters and parked messages, newest first",
+            "Messages that failed or wait for a person, newest first",
             operator::list::<D>,
         )
         .asks::<PageQuery>()

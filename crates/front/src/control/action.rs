@@ -195,7 +195,7 @@ impl ControlError {
 
 impl From<LedgerError> for ControlError {
     fn from(error: LedgerError) -> Self {
-        let message = format!("the ledger can't be used now: {error}");
+        let message = format!("the database can't be used now: {error}");
         Self::new(ControlErrorKind::Unavailable, message)
     }
 }

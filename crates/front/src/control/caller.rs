@@ -239,7 +239,7 @@ pub enum Scope {
     Read,
     /// Send messages.
     Send,
-    /// Start, steer and stop tasks, decline requests of Codex, redrive and drop dead letters.
+    /// Start, steer and stop tasks, decline requests of Codex, retry and discard failed messages.
     Control,
     /// Accept requests of Codex.
     Approve,

@@ -31,7 +31,7 @@ pub enum KeyError {
         path: PathBuf,
     },
     /// It must not be used.
-    #[error("the ledger's key {} can't be used: {why}", path.display())]
+    #[error("the database's key {} can't be used: {why}", path.display())]
     Unfit {
         /// Which file.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum KeyError {
         why: String,
     },
     /// The file system refused.
-    #[error("cannot {doing} the ledger's key {}: {source}; check its owner and its directory", path.display())]
+    #[error("cannot {doing} the database's key {}: {source}; check its owner and its directory", path.display())]
     File {
         /// What was tried.
         doing: &'static str,

@@ -22,7 +22,7 @@ use std::path::Path;
 const LINKS: &str = "SELECT row, sum, subject, at, actor, what, detail FROM audit ORDER BY row";
 
 /// Entry that opens a new chain after a record without a valid signature.
-const FOUND_UNSIGNED: &str = "what is before this row was not signed by this ledger's key when it was found: it was \
+const FOUND_UNSIGNED: &str = "what is before this row was not signed by this database's key when it was found: it was \
      written by something else, or brought here from another state directory";
 
 /// The ends with their signature.
@@ -169,12 +169,12 @@ pub(super) fn adopt(conn: &Connection, key: &LedgerKey, now: Timestamp) -> Resul
         (KeyAge::New, false) => own(
             now,
             KEY_BEGAN,
-            "the ledger's key was made; what is before this row was not signed by it",
+            "the database's key was made; what is before this row was not signed by it",
         ),
         (KeyAge::Existing, true) if found.signature.is_none() => own(
             now,
             KEY_BEGAN,
-            "a new record under a key that was there before; if the ledger is not new, its record was removed",
+            "a new record under a key that was there before; if the database is not new, its record was removed",
         ),
         (KeyAge::Existing, _) => own(now, RECORD_UNSIGNED, FOUND_UNSIGNED),
     };

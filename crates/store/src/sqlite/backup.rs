@@ -43,7 +43,7 @@ pub enum Existing {
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// There is nothing to copy.
-    #[error("there is no ledger at {}; nothing was backed up", path.display())]
+    #[error("there is no database at {}; nothing was backed up", path.display())]
     Missing {
         /// Where it was looked for.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum BackupError {
         source: io::Error,
     },
     /// SQLite could not read the ledger or write the copy.
-    #[error("cannot copy the ledger to {}: {source}", path.display())]
+    #[error("cannot copy the database to {}: {source}", path.display())]
     Copy {
         /// Where to.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum BackupError {
         source: rusqlite::Error,
     },
     /// The copy is not what it should be, and was removed.
-    #[error("the copy of {} is not sound ({}) and was not kept; run `codex-bridge doctor`: the ledger itself may be damaged", path.display(), findings.join("; "))]
+    #[error("the copy of {} is not sound ({}) and was not kept; run `codex-bridge doctor`: the database itself may be damaged", path.display(), findings.join("; "))]
     Unsound {
         /// The ledger.
         path: PathBuf,
@@ -177,12 +177,14 @@ fn verify(ledger: &Path, partial: &Path, expected: &[TableCount]) -> Result<Back
     }
     let found = count_rows(&copy).map_err(failed)?;
     if found != expected {
-        let finding = "it holds another number of rows than the ledger".to_owned();
+        let finding = "it holds another number of rows than the database".to_owned();
         return Err(unsound(vec![finding]));
     }
     let pragma = |name| copy.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     if pragma("application_id").map_err(failed)? != i64::from(APPLICATION_ID) {
-        return Err(unsound(vec!["it is no ledger of codex-bridge".to_owned()]));
+        return Err(unsound(vec![
+            "it is no database of codex-bridge".to_owned(),
+        ]));
     }
     let messages = found.iter().find(|count| count.table == "message");
     Ok(Backup {

@@ -39,7 +39,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Pressure {
     /// The disk is nearly full.
-    #[error("the disk of the ledger has only {} KiB left, and {} KiB are kept for messages that are being answered; nothing was stored. Make room, then send it again", free_bytes / 1024, low_bytes / 1024)]
+    #[error("the disk of the database has only {} KiB left, and {} KiB are kept for messages that are being answered; nothing was stored. Make room, then send it again", free_bytes / 1024, low_bytes / 1024)]
     DiskLow {
         /// Free space.
         free_bytes: u64,
@@ -47,7 +47,7 @@ pub enum Pressure {
         low_bytes: u64,
     },
     /// Commits take too long.
-    #[error("the ledger is slow now (a commit takes {} ms and more); nothing was stored, send it again later", took.as_millis())]
+    #[error("the database is slow now (a commit takes {} ms and more); nothing was stored, send it again later", took.as_millis())]
     Slow {
         /// How long the newest slow commit took, or takes so far.
         took: Duration,
@@ -56,7 +56,7 @@ pub enum Pressure {
     },
     /// The file is damaged.
     #[error(
-        "the ledger is damaged ({why}); nothing was stored. Stop the daemon and run `codex-bridge recover`"
+        "the database is damaged ({why}); nothing was stored. Stop the daemon and run `codex-bridge recover`"
     )]
     Damaged {
         /// What was found.
@@ -204,7 +204,7 @@ impl Gauge {
         self.shared.health.send_if_modified(|health| {
             let first = !matches!(health, LedgerHealth::Damaged { .. });
             if first {
-                tracing::error!(why, "the ledger is damaged");
+                tracing::error!(why, "the database is damaged");
                 *health = LedgerHealth::Damaged {
                     why: why.to_owned(),
                 };

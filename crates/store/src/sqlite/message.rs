@@ -110,8 +110,8 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
             leader: fields.required("it was given to no turn", leader)?,
         },
         StateName::Parked => MessageState::Parked {
-            until: fields.required("it is parked without an end", until)?,
-            reason: fields.required("it is parked without a reason", reason)?,
+            until: fields.required("it waits for a person without an end", until)?,
+            reason: fields.required("it waits for a person without a reason", reason)?,
         },
         StateName::Answered => MessageState::Answered,
         StateName::Sending => MessageState::Sending,

@@ -91,7 +91,7 @@ pub(super) fn bring_up(
         tracing::info!(from = found, to = newest, path = %path.display(), "the database's schema is brought up to date");
     }
     if let Err(error) = prune(path) {
-        tracing::warn!(%error, "old backups of the ledger could not be removed");
+        tracing::warn!(%error, "old backups of the database could not be removed");
     }
     Ok(())
 }
@@ -184,7 +184,7 @@ fn prune(path: &Path) -> io::Result<()> {
     let surplus = made.len().saturating_sub(BACKUPS_KEPT);
     for (_, path) in made.into_iter().take(surplus) {
         fs::remove_file(&path)?;
-        tracing::info!(backup = %path.display(), kept = BACKUPS_KEPT, "an old backup of the ledger is removed");
+        tracing::info!(backup = %path.display(), kept = BACKUPS_KEPT, "an old backup of the database is removed");
     }
     Ok(())
 }

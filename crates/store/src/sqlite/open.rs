@@ -100,7 +100,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A build from before the first release wrote it.
-    #[error("{} was written by a codex-bridge from before the first release, and this one can't read it; nothing was changed. Move `ledger.db*` out of the state directory and start again with a new ledger, or name another directory with --state-dir", path.display())]
+    #[error("{} was written by a codex-bridge from before the first release, and this one can't read it; nothing was changed. Move `ledger.db*` out of the state directory and start again with a new database, or name another directory with --state-dir", path.display())]
     Unreleased { path: PathBuf },
     /// A newer codex-bridge wrote it.
     #[error(
@@ -130,7 +130,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// There is no backup, so there is no migration.
-    #[error("the ledger must be backed up before it is migrated, and was left as it is: {0}")]
+    #[error("the database must be backed up before it is migrated, and was left as it is: {0}")]
     Backup(#[from] BackupError),
     /// A migration failed and was undone.
     #[error("cannot migrate {} to schema version {version}; nothing was changed", path.display())]
@@ -151,7 +151,7 @@ pub enum OpenError {
         mode: String,
     },
     /// SQLite refused.
-    #[error("cannot open the ledger {}", path.display())]
+    #[error("cannot open the database {}", path.display())]
     Sqlite {
         /// Which file.
         path: PathBuf,
@@ -159,7 +159,7 @@ pub enum OpenError {
         source: rusqlite::Error,
     },
     /// The system gives no threads.
-    #[error("cannot start the ledger's threads; check the limits of this user")]
+    #[error("cannot start the database's threads; check the limits of this user")]
     Threads {
         /// The system's words.
         source: io::Error,
@@ -167,7 +167,7 @@ pub enum OpenError {
 }
 
 /// What to do about a damaged ledger. A backup that is only copied back would run again what ran since.
-const RECOVER: &str = "`codex-bridge recover` brings over what can be read and keeps this file; with `--from BACKUP` it fills the holes from a backup (they are in `backups` in the state directory, and beside the ledger)";
+const RECOVER: &str = "`codex-bridge recover` brings over what can be read and keeps this file; with `--from BACKUP` it fills the holes from a backup (they are in `backups` in the state directory, and beside the database)";
 
 impl OpenError {
     /// Whether the file is damaged, so that starting again can't help.
@@ -270,7 +270,7 @@ fn expect_usable(path: &Path) -> Result<(), OpenError> {
         .write(true)
         .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(path)
-        .map_err(failed("open the ledger"))?;
+        .map_err(failed("open the database"))?;
     // What is refused below stays as it is, and its mode too.
     if application_id(&file).map_err(failed("read"))? == Some(APPLICATION_ID) {
         file.set_permissions(Permissions::from_mode(PRIVATE))
@@ -412,7 +412,7 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
     if adopted && row > 0 {
         tracing::warn!(
             row,
-            "the record of acts goes on under another key than before, and its newest entries say why; push notifications whose credentials the key can't decrypt are given up"
+            "the audit goes on under another key than before, and its newest entries say why; push notifications whose credentials the key can't decrypt are given up"
         );
     }
     // Whoever puts an older ledger in place can't take this line back.

@@ -117,11 +117,11 @@ impl ReaderThread {
             .conn
             .progress_handler(STEPS_PER_LOOK, Some(move || deadline.is_over()));
         if let Err(error) = watched {
-            tracing::warn!(%error, "ledger reads have no time limit");
+            tracing::warn!(%error, "database reads have no time limit");
         }
         while let Some(job) = next(jobs) {
             if catch_unwind(AssertUnwindSafe(|| job(&self))).is_err() {
-                tracing::error!("a ledger read panicked; this is a bug");
+                tracing::error!("a database read panicked; this is a bug");
                 self.close();
             }
         }
@@ -154,7 +154,7 @@ impl ReaderThread {
         if !self.conn.is_autocommit()
             && let Err(error) = sql::run(&self.conn, "ROLLBACK", [])
         {
-            tracing::warn!(%error, "ledger reader could not end its snapshot");
+            tracing::warn!(%error, "database reader could not end its snapshot");
         }
     }
 }

@@ -182,7 +182,7 @@ impl WriterThread {
                 }
             }
             Err(error) => {
-                tracing::warn!(jobs, %error, "ledger batch failed; nothing of it was written");
+                tracing::warn!(jobs, %error, "database batch failed; nothing of it was written");
                 self.roll_back();
                 self.gauge.observe(&error);
                 for job in batch {
@@ -279,7 +279,7 @@ impl WriterThread {
         if !self.conn.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")
         {
-            tracing::error!(%error, "ledger could not roll back");
+            tracing::error!(%error, "database could not roll back");
         }
     }
 }
@@ -290,7 +290,10 @@ fn panicked(panic: &(dyn Any + Send)) -> LedgerError {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("without a word");
-    tracing::error!(panic = said, "a ledger transition panicked and was undone");
+    tracing::error!(
+        panic = said,
+        "a database transition panicked and was undone"
+    );
     LedgerError::Unavailable {
         what: format!("the transition panicked ({said}) and was undone; this is a bug"),
     }
@@ -300,7 +303,7 @@ fn panicked(panic: &(dyn Any + Send)) -> LedgerError {
 fn checkpoint(conn: &Connection) {
     let done = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     if let Err(error) = done {
-        tracing::warn!(%error, "ledger checkpoint failed; it will be tried again");
+        tracing::warn!(%error, "database checkpoint failed; it will be tried again");
     }
 }
 

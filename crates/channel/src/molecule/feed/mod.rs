@@ -47,7 +47,7 @@ pub(crate) enum Trouble {
     #[error("too many messages wait already; the platform keeps the rest")]
     Full,
     /// The ledger could not keep them.
-    #[error("the ledger can't take them: {0}")]
+    #[error("the database can't take them: {0}")]
     Ledger(#[from] LedgerError),
     /// A file of a message did not come, and the message waits for it.
     #[error(transparent)]

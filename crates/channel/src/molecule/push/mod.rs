@@ -79,7 +79,7 @@ pub enum PushAnswer {
 enum PushError {
     #[error("the platform does not show the message: {0}")]
     Call(#[from] HttpError),
-    #[error("the ledger can't take the message: {0}")]
+    #[error("the database can't take the message: {0}")]
     Ledger(#[from] LedgerError),
     #[error("too many messages wait already")]
     Full,

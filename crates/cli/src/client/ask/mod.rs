@@ -54,6 +54,9 @@ pub(crate) struct Asker<'a> {
     talk: Option<Dialogue>,
     /// Decisions made here that the daemon has not told of yet.
     own: usize,
+    /// Who is given the first request that was shown.
+    #[cfg(feature = "demo")]
+    first: Option<tokio::sync::oneshot::Sender<ApprovalView>>,
 }
 
 impl<'a> Asker<'a> {
@@ -66,7 +69,15 @@ impl<'a> Asker<'a> {
             waiting: Vec::new(),
             talk: None,
             own: 0,
+            #[cfg(feature = "demo")]
+            first: None,
         }
+    }
+
+    /// Gives the first request to somebody, once it was shown.
+    #[cfg(feature = "demo")]
+    pub(crate) fn tell_first(&mut self, first: tokio::sync::oneshot::Sender<ApprovalView>) {
+        self.first = Some(first);
     }
 
     /// Whether the daemon now tells of a decision that was made here, and shown.
@@ -124,6 +135,10 @@ impl<'a> Asker<'a> {
             if !self.known.contains_key(&id) {
                 if self.mode == AskMode::Show {
                     show(&request, AnswerBy::Command, screen);
+                    #[cfg(feature = "demo")]
+                    if let Some(first) = self.first.take() {
+                        let _left = first.send(request.clone());
+                    }
                 }
                 self.known.insert(id.clone(), request);
                 self.waiting.push(id);

@@ -4,6 +4,7 @@
 use super::answered;
 use crate::cli::{OutputArgs, PeersCommand, TokenCommand};
 use crate::client::api::{ApiClient, ClientError};
+use crate::client::find::short;
 use crate::client::output::{print, print_json, say};
 use bridge_core::channels;
 use bridge_daemon::term::{escape_line, when};
@@ -238,10 +239,10 @@ fn stopped_words(done: &StopSenderView) -> String {
     match (done.cancelled, done.interrupted.as_slice()) {
         (0, []) if joined.is_empty() => "nothing of it waits or runs".to_owned(),
         (cancelled, []) => {
-            format!("{cancelled} waiting cancelled, nothing of its own runs{joined}")
+            format!("{cancelled} waiting stopped, nothing of its own runs{joined}")
         }
         (cancelled, running) => format!(
-            "{cancelled} waiting cancelled, {} running interrupted: {}{joined}",
+            "{cancelled} waiting stopped, {} running interrupted: {}{joined}",
             running.len(),
             some(running)
         ),
@@ -265,7 +266,7 @@ fn joined_words(joined: &[String]) -> String {
 fn revoked_words(name: &str, done: &TokenRevoked) -> String {
     let waiting = match done.cancelled {
         0 => String::new(),
-        cancelled => format!("; {cancelled} waiting messages of it are cancelled"),
+        cancelled => format!("; {cancelled} waiting messages of it are stopped"),
     };
     let running = match done.running.as_slice() {
         [] => String::new(),
@@ -282,6 +283,7 @@ fn revoked_words(name: &str, done: &TokenRevoked) -> String {
 }
 
 fn some(ids: &[String]) -> String {
+    let ids: Vec<&str> = ids.iter().map(|id| short(id)).collect();
     match ids.split_at_checked(IDS_SHOWN) {
         Some((shown, more)) if !more.is_empty() => {
             format!("{}, and {} more", shown.join(", "), more.len())
@@ -311,7 +313,7 @@ mod tests {
         let said = revoked_words("bob", &revoked(3, ids(2)));
         assert_eq!(
             said,
-            "bob is revoked; 3 waiting messages of it are cancelled; 2 are with Codex and go on (m0, m1): \
+            "bob is revoked; 3 waiting messages of it are stopped; 2 are with Codex and go on (m0, m1): \
              `codex-bridge stop --sender bob` ends them"
         );
         let stopped = |cancelled, interrupted, joined| StopSenderView {
@@ -324,7 +326,7 @@ mod tests {
         assert!(said.ends_with("m9, and 2 more"), "{said}");
         let said = stopped_words(&stopped(0, ids(0), ids(1)));
         let goes_on =
-            "0 waiting cancelled, nothing of its own runs; 1 were given to running turns of others";
+            "0 waiting stopped, nothing of its own runs; 1 were given to running turns of others";
         assert!(said.starts_with(goes_on), "{said}");
     }
 }

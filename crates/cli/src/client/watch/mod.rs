@@ -178,15 +178,17 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Shows requests without a prompt.
+    /// Shows requests without a prompt, and gives the first one to `shown`.
     #[cfg(feature = "demo")]
     pub(crate) fn without_prompt(
         client: &'a ApiClient,
         target: WatchTarget,
         no_color: bool,
+        shown: tokio::sync::oneshot::Sender<ApprovalView>,
     ) -> Self {
         let mut watcher = Self::for_people(client, target, OutputStream::Stdout, no_color);
         watcher.asker = Asker::new(client, AskMode::Show);
+        watcher.asker.tell_first(shown);
         if let Some(screen) = watcher.output.screen() {
             screen.keep_still();
         }

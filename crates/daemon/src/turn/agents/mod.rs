@@ -321,7 +321,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(Some(found)) => found,
             Ok(None) => return Err(Returned::failed("its message is over")),
             Err(error) => {
-                let why = format!("the ledger can't be read now ({error}); try again later");
+                let why = format!("the database can't be read now ({error}); try again later");
                 return Err(Returned::failed(why));
             }
         };

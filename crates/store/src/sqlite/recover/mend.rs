@@ -36,7 +36,7 @@ const KEPT: &str =
 /// Answered, and not finished.
 const OUT: &str = "state IN ('answered', 'sending')";
 
-const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
+const LOST_TEXT: &str = "(this text was lost when the database was damaged)";
 
 /// Tables whose rows belong to a message.
 const CHILDREN: [&str; 6] = ["turn", "answer", "reply", "request", "event", "task_input"];
@@ -89,7 +89,7 @@ impl Mender<'_> {
              coalesce((SELECT max(attempt) FROM turn WHERE message_id = ?2), 0), 0, 0, 0, 'message', \
              'ambiguous', ?8, ?7)";
         let reason =
-            "the ledger was damaged and this message's row was lost; it may have been answered";
+            "the database was damaged and this message's row was lost; it may have been answered";
         let mut insert = self.new.prepare(insert)?;
         for identity in identities {
             let (Some(message_id), Some((channel, external_id)), Some((conversation, seq))) =
@@ -164,7 +164,7 @@ impl Mender<'_> {
         let orphaned = "conversation_id NOT IN (SELECT conversation_id FROM conversation)";
         self.bury(
             &format!("{AWAITS} AND {orphaned}"),
-            "the ledger was damaged and the conversation of this message was lost",
+            "the database was damaged and the conversation of this message was lost",
         )?;
         let ids = self.ids(&format!("SELECT message_id FROM message WHERE {orphaned}"))?;
         for id in ids {
@@ -210,7 +210,7 @@ impl Mender<'_> {
         let textless = "row NOT IN (SELECT row FROM message_text)";
         self.bury(
             &format!("{AWAITS} AND {textless}"),
-            "the ledger was damaged and the text of this message was lost",
+            "the database was damaged and the text of this message was lost",
         )?;
         let ids = self.ids(&format!("SELECT message_id FROM message WHERE {textless}"))?;
         for id in ids {
@@ -231,7 +231,7 @@ impl Mender<'_> {
         if self.settings.log_broken {
             self.bury(
                 AWAITS,
-                "the newest entries of the ledger were lost, and this message may have been run meanwhile",
+                "the newest entries of the database were lost, and this message may have been run meanwhile",
             )?;
         }
         self.new
@@ -253,7 +253,7 @@ impl Mender<'_> {
              AND turn.attempt = message.attempt";
         self.bury(
             &format!("{begun} AND NOT EXISTS ({turn})"),
-            "the ledger was damaged while Codex worked on this message, and what was known of its turn was lost",
+            "the database was damaged while Codex worked on this message, and what was known of its turn was lost",
         )
     }
 
@@ -262,7 +262,7 @@ impl Mender<'_> {
         self.bury(
             "state = 'steered' AND leader NOT IN (SELECT message_id FROM message \
              WHERE state NOT IN ('done', 'dead', 'cancelled'))",
-            "the ledger was damaged, and the message whose turn was given this text was lost or is buried",
+            "the database was damaged, and the message whose turn was given this text was lost or is buried",
         )
     }
 
@@ -275,7 +275,7 @@ impl Mender<'_> {
         let whole = format!("EXISTS ({answer}) AND coalesce(({pieces}), 0)");
         self.bury(
             &format!("{OUT} AND NOT ({whole})"),
-            "the ledger was damaged and a part of this message's answer was lost before all of it was sent",
+            "the database was damaged and a part of this message's answer was lost before all of it was sent",
         )?;
         let gone = "SELECT message_id FROM message WHERE state = 'done' \
              AND message_id NOT IN (SELECT message_id FROM answer)";

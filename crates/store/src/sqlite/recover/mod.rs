@@ -87,7 +87,7 @@ pub struct RecoveryNotice {
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// There is nothing to recover.
-    #[error("there is no ledger at {}, and no backup was named; `codex-bridge run` makes a new one", path.display())]
+    #[error("there is no database at {}, and no backup was named; `codex-bridge run` makes a new one", path.display())]
     NoLedger {
         /// Where it was looked for.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub enum RecoverError {
         path: PathBuf,
     },
     /// What was brought over is not sound; this is a bug.
-    #[error("the recovered ledger is not sound ({}) and was not used; nothing was changed. This is a bug, please report it", findings.join("; "))]
+    #[error("the recovered database is not sound ({}) and was not used; nothing was changed. This is a bug, please report it", findings.join("; "))]
     Unsound {
         /// What is wrong with it.
         findings: Vec<String>,
@@ -121,7 +121,7 @@ pub enum RecoverError {
         source: io::Error,
     },
     /// The new ledger could not be written.
-    #[error("cannot write the recovered ledger: {0}; nothing was changed")]
+    #[error("cannot write the recovered database: {0}; nothing was changed")]
     Write(#[from] rusqlite::Error),
     /// There is no key to carry the record of acts on with.
     #[error("{why}; nothing was changed")]
