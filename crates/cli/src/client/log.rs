@@ -3,6 +3,7 @@
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
 use super::ask::ApprovalView;
 use super::find::{candidates, path_with, short};
+use super::now_ms;
 use super::output::{EXIT_INTERRUPTED, print, print_json, say, tell};
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use super::watch::WatchEvent;
@@ -194,7 +195,7 @@ impl Log<'_> {
             if request.state == "open" && !printed.asked.contains(&request.request_id) {
                 printed.asked.push(request.request_id.clone());
                 let asked = ApprovalView::of(message, request);
-                page.line(INDENT, &asked.question(), YELLOW);
+                asked.tell(INDENT, "", now_ms(), page);
             }
         }
         if !printed.end && is_over(message) {

@@ -4,7 +4,7 @@ use super::api::{ApiClient, ClientError};
 use super::ask::ApprovalView;
 use super::find::clip;
 use super::now_ms;
-use super::page::{DIM, Page, YELLOW, cut, phase_look};
+use super::page::{DIM, Page, cut, phase_look};
 use crate::cli::LsArgs;
 use bridge_core::channels::{LOCAL, TASK};
 use bridge_core::phase::Phase;
@@ -88,7 +88,7 @@ fn words(found: &ConversationList, asked: &[ApprovalView], now_ms: i64, mut page
         page.hang(&head, before, &line, DIM);
         let of_it = |request: &&ApprovalView| request.conversation == one.conversation.key;
         for request in asked.iter().filter(of_it) {
-            page.line(2, &request.question(), YELLOW);
+            request.tell(2, "", now_ms, &mut page);
         }
     }
     page.into_text()

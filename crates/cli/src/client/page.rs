@@ -56,19 +56,25 @@ fn folded(
     look: impl Fn(&str) -> String,
 ) -> Vec<String> {
     let Some(width) = width else {
-        return vec![format!("{first}{}", look(text.trim_end()))];
+        return match text.trim_end() {
+            "" => vec![first.trim_end().to_owned()],
+            text => vec![format!("{first}{}", look(text))],
+        };
     };
     let indent = painted_cells(next);
     // What the first head takes more than the others stands before the text while it is folded.
     let more = "-".repeat(painted_cells(first).saturating_sub(indent));
     let room = width.saturating_sub(indent).max(ROOM_MIN);
     let pieces = fold(&format!("{more}{text}"), room);
-    let line = |(at, piece): (usize, &String)| match at {
-        0 => {
-            let piece = piece.strip_prefix(&more).unwrap_or("");
-            format!("{first}{}", look(piece.trim_end()))
+    let line = |(at, piece): (usize, &String)| {
+        let (head, piece) = match at {
+            0 => (first, piece.strip_prefix(&more).unwrap_or("")),
+            _ => (next, piece.as_str()),
+        };
+        match piece.trim_end() {
+            "" => head.trim_end().to_owned(),
+            piece => format!("{head}{}", look(piece)),
         }
-        _ => format!("{next}{}", look(piece.trim_end())),
     };
     pieces.iter().enumerate().map(line).collect()
 }

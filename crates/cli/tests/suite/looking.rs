@@ -81,9 +81,9 @@ async fn what_needs_you_comes_first() {
     let lines: Vec<&str> = list.lines().collect();
     assert!(lines[0].starts_with("push "), "{list}");
     assert!(lines[0].contains("waiting for you"), "{list}");
-    assert!(lines[1].contains(&approve), "{list}");
+    assert!(lines[2].contains(&approve), "{list}");
     assert!(
-        lines[2].starts_with("later ") && lines[3].starts_with("main "),
+        lines[4].starts_with("later ") && lines[5].starts_with("main "),
         "{list}"
     );
     for command in ["why", "show", "log"] {
@@ -279,31 +279,136 @@ async fn times_in_json_have_one_form() {
 async fn nothing_is_wider_than_the_terminal() {
     let world = World::new().await;
     let daemon = world.daemon().await;
-    world
-        .ask("main", &format!("echo:{}", "many words ".repeat(40)))
-        .await;
+    let main = sent(
+        &world,
+        "main",
+        &format!("echo:{}", "many words ".repeat(40)),
+    )
+    .await;
     let failing = format!("fail:400 {}", "and more of them ".repeat(20));
     world.run(&["send", "-c", "review", &failing]).await;
-    for args in [
-        &["ls"][..],
-        &["log"],
-        &["status"],
-        &["status", "main"],
-        &["show", "main"],
-        &["show", "-v", "main"],
-        &["why", "review"],
-        &["failed"],
+    for (args, expected) in [
+        (&["ls"][..], 0),
+        (&["log"], 0),
+        (&["status"], 0),
+        (&["status", "main"], 0),
+        (&["show", "main"], 0),
+        (&["show", "-v", "main"], 0),
+        (&["why", "review"], 0),
+        (&["failed"], 0),
+        (&["doctor"], 0),
+        (&["backup"], 0),
+        (&["approve", "zzzzzz"], 1),
+        (&["stop", "main"], 1),
+        (&["retry", "main"], 1),
+        (&["discard", "main"], 1),
+        (&["stop", "nothing-has-this-name"], 1),
     ] {
         let mut command = world.command(args);
         command.env("NO_COLOR", "1");
         let (code, screen) = Terminal::run(command).ended().await;
-        assert_eq!(code, Some(0), "{args:?}: {screen}");
+        assert_eq!(code, Some(expected), "{args:?}: {screen}");
+        if expected == 1 && args[1] == "main" {
+            // Refusals are for people: a short id, and none of the states that programs get.
+            let said = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+            let begins = format!("message {} is done: it was answered", short(&main));
+            assert!(said.contains(&begins), "{args:?}: {said}");
+        }
         for line in screen.lines() {
             let line = without_colours(line.trim_end());
             let cells = line.chars().count();
             assert!(cells <= usize::from(COLUMNS), "{args:?}: {cells}: {line}");
         }
     }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn markdown_is_rendered_on_terminals_only() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    world.ask("main", "echo:It is **green** now").await;
+    for command in ["show", "log"] {
+        let piped = world.run(&[command, "main"]).await.stdout;
+        assert!(piped.contains("  It is **green** now") || piped.contains("\nIt is **green** now"));
+        let (_, screen) = Terminal::run(world.command(&[command, "main"]))
+            .ended()
+            .await;
+        let screen = without_colours(&screen);
+        assert!(screen.contains("It is green now"), "{command}: {screen}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn last_is_the_whole_task_everywhere() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let started = world.run(&["start", "--wait", "60", "echo:done"]).await;
+    started.must(0, &[]);
+    let tasks = world.json(&["list", "--json"]).await;
+    let task = tasks["tasks"][0]["task_id"].as_str().unwrap().to_owned();
+    for command in ["why", "status", "show"] {
+        let said = world.run(&[command, "last"]).await.stdout;
+        assert!(said.starts_with(&task), "{command}: {said}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn idle_watch_says_what_it_watches() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mut watch = Terminal::run(world.command(&["watch"]));
+    watch
+        .screen
+        .wait_for("watching everything; nothing runs now")
+        .await;
+    world.ask("main", "echo:hello").await;
+    watch.screen.wait_for("answered: hello").await;
+    let said = without_colours(&watch.screen.text());
+    let (before, _) = said.split_once(" main ■ answered: hello").unwrap();
+    let time: Vec<_> = before[before.len() - 5..].split(':').collect();
+    assert!(time.iter().all(|part| part.parse::<u8>().is_ok()), "{said}");
+    watch.types("\u{3}");
+    assert_eq!(watch.ended().await.0, Some(130));
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn questions_name_commands_that_work() {
+    let world = World::new().await;
+    let features = "[features]\ndefault_mode_request_user_input = true\n";
+    world.configure_codex(&format!("{}\n{features}", world.model.codex_config()));
+    let daemon = world.daemon().await;
+    let question = r#"tool:request_user_input:{"questions":[{"id":"color","header":"C","question":"Which color?","options":[{"label":"Red","description":"r"},{"label":"Blue","description":"b"}]}]} ;; echo:went on"#;
+    let mut asks = world.start(&["send", "-c", "ask", question]).await;
+    let id = asks.on_disk().await;
+    asks.stderr.wait_for("codex-bridge respond").await;
+    let requests = world.json(&["requests", "--json"]).await;
+    let code = requests["requests"][0]["code"].as_str().unwrap();
+    let answers = r#"{"color":"…"}"#;
+    let command = format!(
+        "codex-bridge respond {} {code} accept --answers '{answers}'",
+        short(&id)
+    );
+    for args in [
+        &["ls"][..],
+        &["log", "ask"],
+        &["status"],
+        &["status", "ask"],
+        &["show", "ask"],
+        &["why", "ask"],
+        &["requests"],
+    ] {
+        let said = world.run(args).await.stdout;
+        assert!(said.contains(&command), "{args:?}: {said}");
+        assert!(!said.contains("codex-bridge approve"), "{args:?}: {said}");
+    }
+    let answers = answers.replace('…', "Red");
+    let respond = ["respond", short(&id), code, "accept", "--answers", &answers];
+    world.run(&respond).await.must(0, &[]);
+    assert_eq!(asks.ended().await.stdout, "went on\n");
     assert_eq!(daemon.stop().await, Some(0));
 }
 

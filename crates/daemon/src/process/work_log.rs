@@ -243,8 +243,8 @@ struct Names {
     sender: String,
     received_at: Timestamp,
     attempt: u32,
-    /// Code and kind of the approval request.
-    request: Option<(String, String)>,
+    /// Code and kind of the approval request, and the command that accepts it.
+    request: Option<(String, String, String)>,
 }
 
 impl Names {
@@ -257,7 +257,8 @@ impl Names {
                 };
                 let code = request_id.code().to_owned();
                 let kind = request.kind.as_str().to_owned();
-                (request.message_id, Some((code, kind)))
+                let next = request.accept_command();
+                (request.message_id, Some((code, kind, next)))
             }
         };
         let Some(message) = rows.message(&message_id)? else {
@@ -359,10 +360,9 @@ fn write(names: &Names, what: &What) {
 
 fn write_request(names: &Names, what: &What) {
     let (id, conversation) = (word(short_id(&names.message_id)), word(&names.conversation));
-    let Some((request, kind)) = &names.request else {
+    let Some((request, kind, next)) = &names.request else {
         return;
     };
-    let next = format!("codex-bridge approve {request}");
     let (request, kind) = (word(request), word(kind));
     let What::Decided { decision, by, via } = what else {
         tracing::info!(

@@ -169,24 +169,22 @@ impl ApprovalView {
         format!("declined in {left} if nobody answers")
     }
 
-    /// What it asks, and the commands that answer it.
-    pub(crate) fn question(&self) -> String {
-        let (code, ways) = (self.handle(), self.ways());
-        format!("Codex asks {code}: {}; {ways}", self.headline)
+    fn asks(&self) -> String {
+        format!("Codex asks {}: {}", self.handle(), self.headline)
     }
 
-    /// That it is open, what it asks, and what happens when nobody answers.
+    /// That it is open, what it asks, how it is answered, and what happens when nobody does.
     pub(crate) fn waits_for_you(&self, now_ms: i64) -> String {
-        match self.deadline.ms() {
-            1.. => format!("{}, {}", self.question(), self.until(now_ms)),
-            _ => self.question(),
-        }
+        let until = match self.deadline.ms() {
+            1.. => format!("\n{}", self.until(now_ms)),
+            _ => String::new(),
+        };
+        format!("{}\n{}{until}", self.asks(), self.ways())
     }
 
     /// The same in lines of a page; `about` says where it is asked.
     pub(crate) fn tell(&self, indent: usize, about: &str, now_ms: i64, page: &mut Page) {
-        let said = format!("Codex asks {}: {}", self.handle(), self.headline);
-        page.line(indent, &said, BOLD);
+        page.line(indent, &self.asks(), BOLD);
         page.line(indent + 2, &self.ways(), YELLOW);
         page.line(indent + 2, &format!("{about}{}", self.until(now_ms)), DIM);
     }

@@ -3,6 +3,7 @@
 use super::super::ask::{AnswerBy, ApprovalView};
 use crate::client::find::short;
 use crate::client::page::{DIM, PLAIN, Page, phase_look};
+use bridge_core::find::TASK_PREFIX;
 use bridge_daemon::term::{cells, escape_line, span, when};
 use bridge_front::Time;
 use serde_json::Value;
@@ -110,7 +111,13 @@ fn questions(task: &Value) -> Vec<ApprovalView> {
     let pending = task["pending_requests"].as_array().into_iter().flatten();
     let read = |asked: &Value| {
         let mut asked = asked.clone();
-        asked["task_id"] = task["task_id"].clone();
+        let id = text(task, "task_id");
+        // A message of a channel is shown as a task too.
+        let name = match id.starts_with(TASK_PREFIX) {
+            true => "task_id",
+            false => "message_id",
+        };
+        asked[name] = id.into();
         serde_json::from_value(asked).ok()
     };
     pending.filter_map(read).collect()
