@@ -283,3 +283,32 @@ fn show(request: &ApprovalView, answer_by: AnswerBy, screen: &mut Screen) {
     let lines = request.lines(answer_by, now, screen.paint(), screen.width());
     screen.lines(&lines);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_daemon::term::Paint;
+    use bridge_front::Time;
+
+    const GUIDE: &str = include_str!("../../../../../docs/guides/control.md");
+
+    #[test]
+    fn guide_shows_the_box_as_printed() {
+        let request = ApprovalView {
+            code: "k3x9qz".to_owned(),
+            task_id: Some("codex-3f2a91c04d7e".to_owned()),
+            requester: "you".to_owned(),
+            kind: "command".to_owned(),
+            wants: "approval".to_owned(),
+            shown: "command: /bin/bash -lc 'git push origin main'\ncwd: /home/ada/project\nsandbox: workspace-write, and if accepted it may run outside of it\nreason: publish the fix".to_owned(),
+            deadline: Time::from_ms(59 * 60_000),
+            state: "open".to_owned(),
+            ..ApprovalView::default()
+        };
+        let mut lines = request.lines(AnswerBy::Prompt, 0, Paint::plain(), Some(80));
+        let (_, prompt) = Dialogue::new(request).ask();
+        lines.push(prompt.trim_end().to_owned());
+        let printed = lines.join("\n");
+        assert!(GUIDE.contains(&printed), "{printed}");
+    }
+}
