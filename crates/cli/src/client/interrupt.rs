@@ -128,7 +128,15 @@ async fn interrupt_task(
 ) -> anyhow::Result<ExitCode> {
     let wait = Duration::from_secs(wait);
     let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
-    let stopped = stop_task(client, id, deadline).await;
+    let mut stopped = stop_task(client, id, deadline).await;
+    if let Err(ClientError::Refused(_)) = &stopped
+        && !output.json
+        && let Ok(envelope) = client.task(id).await
+        && is_over(text(&envelope["task"], "status"))
+    {
+        // How it ended says more than that it can't be stopped.
+        stopped = Ok(envelope);
+    }
     answered(stopped, output, |envelope: &Value| {
         let code = match text(&envelope["task"], "status") {
             "cancelled" => ExitCode::SUCCESS,
@@ -172,7 +180,7 @@ fn is_over(status: &str) -> bool {
 }
 
 fn interrupt_words(envelope: &Value) -> String {
-    let id = text(&envelope["task"], "task_id");
+    let id = short(text(&envelope["task"], "task_id"));
     let said = match text(&envelope["task"], "status") {
         "cancelled" => format!("{id} is stopped"),
         "completed" => {
@@ -183,8 +191,9 @@ fn interrupt_words(envelope: &Value) -> String {
         "failed" => {
             format!("{id} is not stopped: it had failed before; `codex-bridge why {id}` says why")
         }
-        status => format!(
-            "{id} is stopping and has not ended yet: it is {status}; see `codex-bridge why {id}`"
+        _ => format!(
+            "{id} is stopping and has not ended yet: it is {}; see `codex-bridge why {id}`",
+            text(&envelope["task"], "phase")
         ),
     };
     escape(&said).into_owned()

@@ -93,7 +93,7 @@ async fn dropped_dead_letter_frees_conversation() {
     assert_eq!(story["state"], "cancelled", "{story:#}");
     assert_eq!(story["acts"][0]["what"], "discard", "{story:#}");
     let again = world.run(&["dead", "redrive", &id]).await;
-    again.must(1, &["is cancelled", "given up by local owner"]);
+    again.must(1, &["is stopped", "given up by local owner"]);
     assert!(listed(&world).await.is_empty());
     assert_eq!(world.ask("a", "echo:next").await, "next");
     assert_eq!(daemon.stop().await, Some(0));

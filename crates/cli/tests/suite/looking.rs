@@ -2,7 +2,8 @@
 //! with what needs a person first, in words for people and in one JSON for programs.
 
 use crate::terminal::{COLUMNS, Terminal};
-use crate::world::{World, short};
+use crate::world::{World, short, signal};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// Sends a text and gives the id of its message.
@@ -344,7 +345,7 @@ async fn markdown_is_rendered_on_terminals_only() {
 async fn last_is_the_whole_task_everywhere() {
     let world = World::new().await;
     let daemon = world.daemon().await;
-    let started = world.run(&["start", "--wait", "60", "echo:done"]).await;
+    let started = world.run(&["start", "--wait", "echo:done"]).await;
     started.must(0, &[]);
     let tasks = world.json(&["list", "--json"]).await;
     let task = tasks["tasks"][0]["task_id"].as_str().unwrap().to_owned();
@@ -352,6 +353,13 @@ async fn last_is_the_whole_task_everywhere() {
         let said = world.run(&[command, "last"]).await.stdout;
         assert!(said.starts_with(&task), "{command}: {said}");
     }
+    let late = world.run(&["stop", "last"]).await;
+    late.must(1, &[]);
+    assert!(
+        late.stdout
+            .contains("is not stopped: its answer came first"),
+        "{late:?}"
+    );
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -370,7 +378,7 @@ async fn idle_watch_says_what_it_watches() {
     let (before, _) = said.split_once(" main ■ answered: hello").unwrap();
     let time: Vec<_> = before[before.len() - 5..].split(':').collect();
     assert!(time.iter().all(|part| part.parse::<u8>().is_ok()), "{said}");
-    watch.types("\u{3}");
+    signal(watch.pid(), Signal::SIGINT);
     assert_eq!(watch.ended().await.0, Some(130));
     assert_eq!(daemon.stop().await, Some(0));
 }
