@@ -42,10 +42,10 @@ async fn steered_messages_share_one_answer() {
     let daemon = world.daemon().await;
     let [(first, first_id), (second, second_id)] = given(&world, FIRST, async || {}).await;
     let leader = world.run(&["why", &first_id]).await;
-    let words = format!("its turn was also given the text of {second_id}");
+    let words = format!("its turn was also given the text of {}", short(&second_id));
     assert!(leader.stdout.contains(&words), "{leader:?}");
     let stop = world.run(&["interrupt", &second_id]).await;
-    let instead = format!("`codex-bridge stop {first_id}`");
+    let instead = format!("`codex-bridge stop {}`", short(&first_id));
     stop.must(
         1,
         &["not stopped: ", "was given to the running turn", &instead],
