@@ -70,7 +70,8 @@ fn shown() -> Command {
     let all = Cli::command();
     let own = all.get_arguments().filter(|arg| !arg.is_hide_set());
     let commands = all.get_subcommands().filter(|one| !one.is_hide_set());
-    Command::new("codex-bridge")
+    Command::default()
+        .name("codex-bridge")
         .disable_help_subcommand(true)
         .version(env!("CARGO_PKG_VERSION"))
         .propagate_version(true)
