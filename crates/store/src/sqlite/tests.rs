@@ -26,7 +26,7 @@ fn published_format_is_the_newest_schema() {
     let version: i64 = conn
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();
-    let published = format!("| database | `user_version` = {version} |");
+    let published = format!("| ledger | `user_version` = {version} |");
     assert!(formats.contains(&published), "{published}");
     let query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
     let mut tables = conn.prepare(query).unwrap();
