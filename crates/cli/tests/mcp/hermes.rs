@@ -84,6 +84,8 @@ async fn hermes_database_answers_old_ids() {
     assert_eq!(event["normalized_status"], "completed");
     let cut = status(&mcp, "codex-0123456789ac").await;
     assert_eq!(cut["status"], "failed", "{cut:#}");
+    assert_eq!(cut["phase"], "failed", "{cut:#}");
+    assert!(!mcp.log.text().contains("taken in"), "{}", mcp.log.text());
     let why = cut["error_summary"].as_str().unwrap();
     assert!(why.contains("process that ran it is gone"), "{why}");
     let listed = mcp.client.done(TOOL, json!({"action": "list"})).await;
