@@ -12,7 +12,6 @@ mod doctor;
 mod help;
 mod legacy;
 mod mcp;
-mod old_names;
 mod permissions;
 mod policy;
 mod schemas;
@@ -41,7 +40,7 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let arguments = old_names::translate(legacy::arguments(std::env::args_os()));
+    let arguments = legacy::arguments(std::env::args_os());
     let matches = help::command().get_matches_from(arguments);
     let Cli { command, common } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
