@@ -4,7 +4,7 @@ use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
 use crate::client::find::path_with;
-use crate::client::output::{EXIT_INTERRUPTED, EXIT_LATER, print, print_json};
+use crate::client::output::{EXIT_LATER, Failed, print, print_json};
 use crate::client::screen::{OutputStream, wrap};
 use crate::client::send::{SendOptions, send};
 use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
@@ -181,8 +181,7 @@ async fn attend(client: &ApiClient, id: &str, how: Attendance) -> anyhow::Result
     let ended = tokio::select! {
         ended = timeout_at(deadline, watcher.until_its_end()) => ended,
         () = interrupted => {
-            watcher.leave();
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            return watcher.left(output.json);
         }
     };
     watcher.clear();
@@ -223,7 +222,10 @@ async fn not_yet(
     if output.json {
         return match client.task(id).await {
             Ok(envelope) => print_json(&envelope, code),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let failed = Failed::new("lost sight of it", error.to_string());
+                Err(failed.going_on(Some(id), EXIT_LATER).into())
+            }
         };
     }
     let width = OutputStream::Stderr.width();
