@@ -1,6 +1,6 @@
 //! Where a message is, in the six words that people read. The only place that maps states to them.
 
-use crate::value::{Class, MessageState, StateName};
+use crate::value::{Class, Message, MessageState, StateName};
 
 /// Where a message is, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +29,16 @@ impl Phase {
         Self::Failed,
         Self::Stopped,
     ];
+
+    /// The phase of a message. One that failed under the older tool is stored as cancelled, because nobody can send it
+    /// again.
+    #[must_use]
+    pub fn of_message(message: &Message, asked: bool) -> Self {
+        if message.failed_elsewhere() {
+            return Self::Failed;
+        }
+        Self::of(&message.life.state, asked)
+    }
 
     /// The phase of a message in this state. `asked`: Codex asks something for it, and nobody has decided.
     #[must_use]
