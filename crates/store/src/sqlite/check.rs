@@ -75,7 +75,7 @@ pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
 fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
     let findings = match sums::check(conn, FINDINGS_MAX as usize) {
         Ok(findings) => findings,
-        Err(RowsError::Damaged { why, .. }) => vec![why],
+        Err(RowsError::Damaged { why, .. } | RowsError::Unreadable { why, .. }) => vec![why],
         Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
     };
     Ok(if findings.is_empty() {
@@ -113,7 +113,7 @@ fn judge(conn: &Connection, query: &str) -> Result<Soundness, RowsError> {
     let found = sql::many(conn, query, [], |row| row.get(0).map_err(sql::failed));
     let findings: Vec<String> = match found {
         Ok(findings) => findings,
-        Err(RowsError::Damaged { why, .. }) => vec![why],
+        Err(RowsError::Damaged { why, .. } | RowsError::Unreadable { why, .. }) => vec![why],
         Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
     };
     if findings.iter().all(|finding| finding == "ok") {
@@ -187,6 +187,7 @@ pub fn inspect(path: &Path, depth: Depth) -> Result<Inspection, OpenError> {
         Err(
             error @ (RowsError::Backend { .. }
             | RowsError::Conflict { .. }
+            | RowsError::Unreadable { .. }
             | RowsError::Damaged { .. }),
         ) => return damaged(&error.to_string()),
     }

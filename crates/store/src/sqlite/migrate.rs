@@ -107,6 +107,7 @@ fn require_sound(conn: &Connection, path: &Path) -> Result<(), OpenError> {
         Err(
             error @ (RowsError::Backend { .. }
             | RowsError::Conflict { .. }
+            | RowsError::Unreadable { .. }
             | RowsError::Damaged { .. }),
         ) => vec![error.to_string()],
     };

@@ -397,7 +397,9 @@ fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
 fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), OpenError> {
     let sqlite = |source| OpenError::sqlite(path, source);
     let failed = |error: RowsError| match error {
-        RowsError::Damaged { .. } => damaged(path, &error.to_string()),
+        RowsError::Damaged { .. } | RowsError::Unreadable { .. } => {
+            damaged(path, &error.to_string())
+        }
         RowsError::Backend { .. } | RowsError::Conflict { .. } => {
             sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
         }

@@ -1,7 +1,7 @@
 //! Reads that are derived from several tables: queues, turns in flight, what agents sent, and the counts of `status`.
 
 use super::MemoryRows;
-use bridge_core::limits::{ACTIVE_MESSAGES, PAGE_MAX};
+use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
     ChannelId, Class, Conversation, ConversationId, Hold, Message, MessageId, MessageState, Reply,
@@ -93,16 +93,9 @@ impl MemoryRows {
         before: Option<(Timestamp, &ConversationId)>,
         limit: usize,
     ) -> Vec<(Conversation, Timestamp)> {
-        let active = |conversation: &Conversation| {
-            let id = &conversation.conversation_id;
-            let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
-            let newest = self.seqs.range(all).rev().take(ACTIVE_MESSAGES as usize);
-            let newest = newest.filter_map(|(_, id)| self.messages.get(id));
-            let last = newest.map(|message| message.life.updated_at).max();
-            last.unwrap_or(conversation.created_at)
-        };
-        let all = self.conversations.iter().map(|(_, one)| one);
-        let mut all: Vec<_> = all.map(|one| (one.clone(), active(one))).collect();
+        let all = self.active.iter();
+        let all = all.filter_map(|(id, at)| Some((self.conversations.get(id)?.clone(), *at)));
+        let mut all: Vec<_> = all.collect();
         if let Some((at, id)) = before {
             all.retain(|(one, active)| (*active, &one.conversation_id) < (at, id));
         }

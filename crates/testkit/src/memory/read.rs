@@ -6,6 +6,7 @@ use super::derived::{page, parked_until, sent_at};
 use super::request::standing;
 use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
+use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
     StateCount, TaskQuery,
@@ -47,7 +48,7 @@ impl Read for MemoryRows {
 
     fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
         let ids: BTreeSet<_> = self.messages.iter().map(|(id, _)| id).collect();
-        let ids = ids.into_iter().rev();
+        let ids = ids.into_iter().rev().take(LOOKED_BACK_MAX as usize);
         let found = ids.filter(|id| id.as_str().ends_with(end));
         Ok(found.take(page(limit)).cloned().collect())
     }

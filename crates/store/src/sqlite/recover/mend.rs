@@ -178,9 +178,9 @@ impl Mender<'_> {
         root.push('/');
         self.new.execute(
             &format!(
-                "INSERT INTO conversation (conversation_id, channel, external_key, workdir, created_at) \
+                "INSERT INTO conversation (conversation_id, channel, external_key, workdir, created_at, active_at) \
                  SELECT conversation_id, min(channel), 'lost-' || conversation_id, \
-                 ?1 || conversation_id, min(received_at) \
+                 ?1 || conversation_id, min(received_at), max(updated_at) \
                  FROM message WHERE {orphaned} GROUP BY conversation_id"
             ),
             [root],
