@@ -31,8 +31,9 @@ pub fn find(
     let reference = reference.trim();
     if reference == LAST {
         let own = [LOCAL, TASK].map(ChannelId::new);
-        let newest = rows.newest_of_sender(sender, &own)?;
-        return Ok(newest.into_iter().map(Found::Message).collect());
+        let newest = rows.messages_of_sender(sender, &own, None, 1)?;
+        let newest = newest.into_iter().map(|one| Found::Message(one.message_id));
+        return Ok(newest.collect());
     }
     let id = reference.to_ascii_lowercase();
     if let Some(message) = rows.message(&MessageId::new(id.as_str()))? {

@@ -226,6 +226,45 @@ async fn members_reach_only_what_is_theirs() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
+#[tokio::test]
+async fn members_stop_only_their_own() {
+    let Some(shared) = Shared::new("").await else {
+        return;
+    };
+    let daemon = shared.world.daemon().await;
+    let body = |name: &str| json!({"text": format!("hold:{name} echo:x")});
+    let id_of = |said: &str| -> String {
+        let said: Value = serde_json::from_str(said).unwrap();
+        said["message_id"].as_str().unwrap().to_owned()
+    };
+    let (_, said) = shared
+        .call(ADA, "POST", "/v1/messages", &body("adas"))
+        .await;
+    let adas = id_of(&said);
+    let (_, said) = api(&shared.world, "POST", "/v1/messages", &body("owners")).await;
+    let owners = said["message_id"].as_str().unwrap().to_owned();
+    for held in ["adas", "owners"] {
+        shared.world.model.wait_held(held).await.unwrap();
+    }
+    for (user, id) in [(BOB, &adas), (BOB, &owners), (ADA, &owners)] {
+        let path = format!("/v1/messages/{id}/cancel");
+        let (status, said) = shared.call(user, "POST", &path, &json!({})).await;
+        assert_eq!(status, 404, "{user}: {said}");
+        let ended = shared.run(user, &["stop", id]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+    }
+    let stopped = shared.run(ADA, &["stop", &adas]).await;
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    assert!(stopped.stdout.contains("is stopped"), "{stopped:?}");
+    let acts = shared.world.json(&["show", "--json", &adas]).await;
+    assert_eq!(acts["phase"], "stopped", "{acts:#}");
+    let still = shared.world.json(&["show", "--json", &owners]).await;
+    assert_eq!(still["phase"], "working", "{still:#}");
+    shared.world.model.release("owners");
+    shared.world.finished(&owners).await;
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
 /// Every route that is not for members is refused, with or without a token's header, and no message is read as a command.
 #[tokio::test]
 async fn members_never_act_as_owner() {
@@ -245,7 +284,7 @@ async fn members_never_act_as_owner() {
         if open.iter().any(|open| route.path.starts_with(open)) && !route.path.contains("}/") {
             continue;
         }
-        if route.path == "/v1/messages/{id}/events" {
+        if ["/v1/messages/{id}/events", "/v1/messages/{id}/cancel"].contains(&route.path) {
             continue;
         }
         let path = route

@@ -314,15 +314,17 @@ pub trait Read {
     ///
     /// [`limits::LOOKED_BACK_MAX`]: crate::limits::LOOKED_BACK_MAX
     fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
-    /// The message of a sender that arrived last on one of these channels, among the newest
-    /// [`limits::LOOKED_BACK_MAX`] of all.
+    /// The messages of a sender on these channels that arrived before `before`, newest first, at most `limit`. Looked at
+    /// are the [`limits::LOOKED_BACK_MAX`] messages of all before that one.
     ///
     /// [`limits::LOOKED_BACK_MAX`]: crate::limits::LOOKED_BACK_MAX
-    fn newest_of_sender(
+    fn messages_of_sender(
         &self,
         sender: &str,
         channels: &[ChannelId],
-    ) -> Result<Option<MessageId>, RowsError>;
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError>;
     /// The newest messages, newest first.
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages that arrived before `before`, newest first: the next page.
@@ -347,6 +349,14 @@ pub trait Read {
     /// answered, failed, was stopped, parked or sent again.
     fn conversations(
         &self,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError>;
+    /// The same, of those of a channel whose key begins so. It looks at all of these.
+    fn conversations_under(
+        &self,
+        channel: &ChannelId,
+        prefix: &str,
         before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError>;

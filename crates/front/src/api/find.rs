@@ -129,12 +129,11 @@ fn of_task(rows: &dyn Read, task: &Task) -> Result<CandidateView, RowsError> {
 
 /// The phase of one message with what Codex asks for it.
 pub(super) fn message_phase(rows: &dyn Read, message: &Message) -> Result<Phase, RowsError> {
-    let state = &message.life.state;
-    let asked = if state.name().awaits_answer() {
+    let asked = if message.life.state.name().awaits_answer() {
         let live = rows.live_requests(&message.message_id)?;
         live.iter().any(|request| request.state.waits())
     } else {
         false
     };
-    Ok(Phase::of(state, asked))
+    Ok(Phase::of(message, asked))
 }

@@ -107,7 +107,7 @@ fn about<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<find::FindQuery>()
         .answers::<FoundView>()
-        .for_members(),
+        .for_members(Scope::Read),
     ]
 }
 
@@ -121,7 +121,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<PageQuery>()
         .answers::<ConversationList>()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::get(
             "/v1/conversations/{id}",
             READ,
@@ -130,7 +130,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<PageQuery>()
         .answers::<ConversationStory>()
-        .for_members(),
+        .for_members(Scope::Read),
     ]
 }
 
@@ -285,7 +285,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "Idempotency-Key",
             "The sender's own id: the same one again is the same message",
         )])
-        .for_members(),
+        .for_members(Scope::Send),
         Route::get(
             "/v1/messages",
             READ,
@@ -294,7 +294,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<messages::MessageQuery>()
         .answers::<MessageList>()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::get(
             "/v1/messages/{id}",
             READ,
@@ -302,7 +302,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             messages::show::<D>,
         )
         .answers::<StoryView>()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::get(
             "/v1/messages/{id}/events",
             READ,
@@ -310,7 +310,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             feed::message_events::<D>,
         )
         .streams()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::post(
             "/v1/messages/{id}/redrive",
             CONTROL,
@@ -336,7 +336,8 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             operator::cancel::<D>,
         )
         .answers::<ActView>()
-        .with_statuses(&[200, 202]),
+        .with_statuses(&[200, 202])
+        .for_members(Scope::Send),
         Route::get(
             "/v1/dead",
             READ,

@@ -71,10 +71,33 @@ pub(super) fn by_activity(
 ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
     let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
     let params = (at, id, sql::reach(limit));
-    sql::list(conn, BY_ACTIVITY, params, limit, |row| {
-        let at = row.get("active_at").map_err(sql::failed)?;
-        Ok((read(row)?, Timestamp(at)))
-    })
+    sql::list(conn, BY_ACTIVITY, params, limit, read_active)
+}
+
+fn read_active(row: &Row<'_>) -> Result<(Conversation, Timestamp), RowsError> {
+    let at = row.get("active_at").map_err(sql::failed)?;
+    Ok((read(row)?, Timestamp(at)))
+}
+
+/// Sorts those of one person, by the index of keys.
+pub(super) const UNDER: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", active_at FROM conversation WHERE channel = ?4 AND external_key >= ?5 AND external_key < ?6 \
+     AND (+active_at, +conversation_id) < (?1, ?2) ORDER BY +active_at DESC, conversation_id DESC LIMIT ?3"
+);
+
+pub(super) fn under(
+    conn: &Connection,
+    channel: &ChannelId,
+    prefix: &str,
+    before: Option<(Timestamp, &ConversationId)>,
+    limit: u32,
+) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+    let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
+    let end = format!("{prefix}{}", char::MAX);
+    let params = (at, id, sql::reach(limit), channel.as_str(), prefix, end);
+    sql::list(conn, UNDER, params, limit, read_active)
 }
 
 /// Something happened in it.

@@ -201,9 +201,17 @@ pub(super) const BY_END: &str = "SELECT message_id FROM (SELECT message_id FROM 
      ORDER BY message_id DESC LIMIT ?3) WHERE substr(message_id, -length(?1)) = ?1 LIMIT ?2";
 
 /// Walks back from the newest row.
-const NEWEST_OF_SENDER: &str = "SELECT message_id FROM message \
-     WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
-     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT 1";
+pub(super) const OF_SENDER: &str = select_message!(
+    "JOIN message_text USING (row) WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
+     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
+);
+
+/// Walks back from another one.
+pub(super) const OF_SENDER_BEFORE: &str = select_message!(
+    "JOIN message_text USING (row) WHERE row < (SELECT row FROM message WHERE message_id = ?5) \
+     AND row >= (SELECT row FROM message WHERE message_id = ?5) - ?3 AND sender = ?1 \
+     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
+);
 
 pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
@@ -464,14 +472,27 @@ pub(super) fn exchanges(
     Ok(newest)
 }
 
-pub(super) fn newest_of_sender(
+pub(super) fn of_sender(
     conn: &Connection,
     sender: &str,
     channels: &[ChannelId],
-) -> Result<Option<MessageId>, RowsError> {
-    let channels = json(channels.iter().map(ChannelId::as_str));
-    let of = (sender, channels, LOOKED_BACK_MAX);
-    sql::one(conn, NEWEST_OF_SENDER, of, super::message::read_id)
+    before: Option<&MessageId>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let (channels, reach) = (
+        json(channels.iter().map(ChannelId::as_str)),
+        sql::reach(limit),
+    );
+    match before {
+        None => {
+            let of = (sender, channels, LOOKED_BACK_MAX, reach);
+            sql::list(conn, OF_SENDER, of, limit, read)
+        }
+        Some(before) => {
+            let of = (sender, channels, LOOKED_BACK_MAX, reach, before.as_str());
+            sql::list(conn, OF_SENDER_BEFORE, of, limit, read)
+        }
+    }
 }
 
 pub(super) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsError> {

@@ -142,12 +142,14 @@ impl Read for SqliteRows<'_> {
         )
     }
 
-    fn newest_of_sender(
+    fn messages_of_sender(
         &self,
         sender: &str,
         channels: &[ChannelId],
-    ) -> Result<Option<MessageId>, RowsError> {
-        queue::newest_of_sender(self.conn, sender, channels)
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        queue::of_sender(self.conn, sender, channels, before, limit)
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
@@ -209,6 +211,16 @@ impl Read for SqliteRows<'_> {
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
         conversation::by_activity(self.conn, before, limit)
+    }
+
+    fn conversations_under(
+        &self,
+        channel: &ChannelId,
+        prefix: &str,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        conversation::under(self.conn, channel, prefix, before, limit)
     }
 
     fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {

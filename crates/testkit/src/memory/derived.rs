@@ -63,6 +63,19 @@ impl MemoryRows {
         changed.take(limit).cloned().collect()
     }
 
+    /// Messages as they arrived, newest first, from the one before this one on.
+    pub(super) fn arrived<'a>(
+        &'a self,
+        before: Option<&MessageId>,
+    ) -> impl Iterator<Item = &'a MessageId> {
+        let newest = self.arrivals.iter().rev().map(|(_, id)| id);
+        let newest: Vec<_> = match before {
+            Some(before) => newest.skip_while(|id| *id != before).skip(1).collect(),
+            None => newest.collect(),
+        };
+        newest.into_iter()
+    }
+
     pub(super) fn turns_at_work(&self, workdirs: &[String]) -> Vec<Flight> {
         let each = self
             .open_messages()
@@ -90,12 +103,13 @@ impl MemoryRows {
 
     pub(super) fn conversations_by_activity(
         &self,
+        of: impl Fn(&Conversation) -> bool,
         before: Option<(Timestamp, &ConversationId)>,
         limit: usize,
     ) -> Vec<(Conversation, Timestamp)> {
         let all = self.active.iter();
         let all = all.filter_map(|(id, at)| Some((self.conversations.get(id)?.clone(), *at)));
-        let mut all: Vec<_> = all.collect();
+        let mut all: Vec<_> = all.filter(|(one, _)| of(one)).collect();
         if let Some((at, id)) = before {
             all.retain(|(one, active)| (*active, &one.conversation_id) < (at, id));
         }

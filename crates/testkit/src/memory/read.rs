@@ -53,16 +53,18 @@ impl Read for MemoryRows {
         Ok(found.take(page(limit)).cloned().collect())
     }
 
-    fn newest_of_sender(
+    fn messages_of_sender(
         &self,
         sender: &str,
         channels: &[ChannelId],
-    ) -> Result<Option<MessageId>, RowsError> {
-        let newest = self.arrivals.iter().rev();
-        let mut newest = newest.filter_map(|(_, id)| self.messages.get(id));
-        let found =
-            newest.find(|message| message.sender == sender && channels.contains(&message.channel));
-        Ok(found.map(|message| message.message_id.clone()))
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        let seen = self.arrived(before).take(LOOKED_BACK_MAX as usize);
+        let seen = seen.filter_map(|id| self.messages.get(id));
+        let of =
+            |message: &&Message| message.sender == sender && channels.contains(&message.channel);
+        Ok(seen.filter(of).take(page(limit)).cloned().collect())
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
@@ -77,8 +79,7 @@ impl Read for MemoryRows {
     }
 
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        let newest = self.arrivals.iter().rev().map(|(_, id)| id);
-        let older = newest.skip_while(|id| *id != before).skip(1);
+        let older = self.arrived(Some(before));
         let older = older.filter_map(|id| self.messages.get(id));
         Ok(older.take(page(limit)).cloned().collect())
     }
@@ -113,7 +114,19 @@ impl Read for MemoryRows {
         before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
-        Ok(self.conversations_by_activity(before, page(limit)))
+        Ok(self.conversations_by_activity(|_| true, before, page(limit)))
+    }
+
+    fn conversations_under(
+        &self,
+        channel: &ChannelId,
+        prefix: &str,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        let under =
+            |one: &Conversation| one.channel == *channel && one.external_key.starts_with(prefix);
+        Ok(self.conversations_by_activity(under, before, page(limit)))
     }
 
     fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {
