@@ -3,6 +3,7 @@
 
 use crate::requests::api;
 use crate::world::{Daemon, Ended, Running, World, signal};
+use bridge_sim::codex_for_tests;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -232,17 +233,13 @@ async fn members_stop_only_their_own() {
         return;
     };
     let daemon = shared.world.daemon().await;
-    let body = |name: &str| json!({"text": format!("hold:{name} echo:x")});
-    let id_of = |said: &str| -> String {
-        let said: Value = serde_json::from_str(said).unwrap();
-        said["message_id"].as_str().unwrap().to_owned()
-    };
-    let (_, said) = shared
-        .call(ADA, "POST", "/v1/messages", &body("adas"))
-        .await;
-    let adas = id_of(&said);
-    let (_, said) = api(&shared.world, "POST", "/v1/messages", &body("owners")).await;
-    let owners = said["message_id"].as_str().unwrap().to_owned();
+    let body = json!({"text": "hold:adas echo:x"});
+    let (_, said) = shared.call(ADA, "POST", "/v1/messages", &body).await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let adas = said["message_id"].as_str().unwrap().to_owned();
+    let sent = ["send", "--no-wait", "--json", "hold:owners echo:x"];
+    let owners = shared.world.json(&sent).await["message_id"].to_string();
+    let owners = owners.trim_matches('"').to_owned();
     for held in ["adas", "owners"] {
         shared.world.model.wait_held(held).await.unwrap();
     }
@@ -390,6 +387,26 @@ async fn doctor_makes_nothing() {
         .map(|entry| entry.unwrap().path())
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// As it does when a daemon makes the databases of a new CODEX_HOME at the same moment.
+#[tokio::test]
+async fn doctor_asks_again_where_codex_fell() {
+    let mut world = World::new().await;
+    let (codex, fell) = (world.path().join("codex"), world.path().join("fell"));
+    let real = codex_for_tests().unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *app-server*) if mkdir {} 2>/dev/null; then echo 'Error: failed to initialize sqlite state runtime' >&2; exit 1; fi;; esac\nexec {} \"$@\"\n",
+        fell.display(),
+        real.display(),
+    );
+    std::fs::write(&codex, script).unwrap();
+    std::fs::set_permissions(&codex, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.set_env("CODEX_BRIDGE_CODEX_BIN", codex.to_str().unwrap());
+    let ended = world.run(&["doctor"]).await;
+    assert!(fell.exists(), "{ended:?}");
+    let loads = "codex configuration: it loads, and a thread can be opened";
+    assert!(ended.stdout.contains(loads), "{ended:?}");
 }
 
 #[tokio::test]

@@ -3,13 +3,13 @@
 
 use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
-use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{
     all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, platform,
     requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
+use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
     DecisionView, FoundView, MessageList, NewToken, ReloadView, RequestEntry, RequestList,
