@@ -203,14 +203,14 @@ pub(super) const BY_END: &str = "SELECT message_id FROM (SELECT message_id FROM 
 /// Walks back from the newest row.
 pub(super) const OF_SENDER: &str = select_message!(
     "JOIN message_text USING (row) WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
-     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
+     AND +channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
 );
 
 /// Walks back from another one.
 pub(super) const OF_SENDER_BEFORE: &str = select_message!(
     "JOIN message_text USING (row) WHERE row < (SELECT row FROM message WHERE message_id = ?5) \
      AND row >= (SELECT row FROM message WHERE message_id = ?5) - ?3 AND sender = ?1 \
-     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
+     AND +channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
 );
 
 pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \

@@ -80,7 +80,9 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 44] = [
+const HOT: [&str; 46] = [
+    queue::OF_SENDER,
+    queue::OF_SENDER_BEFORE,
     conversation::BY_ACTIVITY,
     conversation::TOUCH,
     queue::READY,
