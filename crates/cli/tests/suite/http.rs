@@ -232,10 +232,10 @@ async fn idempotency_key_names_one_message() {
         .await;
     let ids: Vec<_> = list["conversations"].as_array().unwrap().iter().collect();
     assert_eq!(ids.len(), 2);
-    let path = format!(
-        "/v1/conversations/{}",
-        ids[0]["conversation_id"].as_str().unwrap()
-    );
+    // The list is by activity: the answer to the first message may come after the second message.
+    let of_ci = ids.iter().find(|one| one["key"] == "@ci/main").unwrap();
+    let id = of_ci["conversation_id"].as_str().unwrap();
+    let path = format!("/v1/conversations/{id}");
     let (status, story) = served.json(served.as_owner("GET", &path)).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(story["messages"][0]["message_id"], theirs["message_id"]);
