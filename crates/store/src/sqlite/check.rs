@@ -20,7 +20,9 @@ const FINDINGS_MAX: u32 = 10;
 
 /// One finding per row whose redundant columns disagree. A redriven message has a later place than its earlier replies,
 /// which keep theirs.
-const CONSISTENT: [&str; 3] = [
+const CONSISTENT: [&str; 4] = [
+    "SELECT 'task ' || task_id || ' is on another channel than its conversation' \
+     FROM task JOIN conversation USING (conversation_id) WHERE task.channel <> conversation.channel",
     "SELECT 'message ' || message_id || ' has no text' FROM message \
      WHERE row NOT IN (SELECT row FROM message_text)",
     "SELECT 'a reply to ' || message_id || ' has no text' FROM reply \

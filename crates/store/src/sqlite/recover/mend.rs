@@ -198,6 +198,12 @@ impl Mender<'_> {
              WHERE task_id NOT IN (SELECT task_id FROM task) AND message.channel <> 'task' AND sender <> '(lost)' GROUP BY task_id",
             [SEQUENCE_LEAP],
         )?;
+        self.new.execute_batch(
+            "UPDATE task SET channel = (SELECT channel FROM conversation \
+             WHERE conversation.conversation_id = task.conversation_id) \
+             WHERE EXISTS (SELECT 1 FROM conversation WHERE conversation.conversation_id = task.conversation_id \
+             AND conversation.channel <> task.channel)",
+        )?;
         let inputless =
             "task_id NOT IN (SELECT task_id FROM task_input WHERE message_id IS NOT NULL)";
         self.drop_rows("task", inputless)?;
