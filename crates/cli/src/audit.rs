@@ -3,16 +3,17 @@
 use crate::cli::{Common, OutputArgs};
 use crate::client;
 use anyhow::{Context, bail};
-use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink};
+use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, Timestamp};
 use bridge_daemon::config::Environment;
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape_line, when};
+use bridge_front::Time;
 use bridge_store::AuditPublicKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{self, AuditRecord, AuditSigner};
 use clap::Args;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -50,23 +51,20 @@ pub(crate) fn run(
     common: &Common,
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
-    let (text, whole) = answer(args, common, environment)?;
-    client::print(&text, client::exit_code(whole))
-}
-
-/// What is printed, and whether all is well.
-fn answer(
-    args: &AuditArgs,
-    common: &Common,
-    environment: &Environment,
-) -> anyhow::Result<(String, bool)> {
     let state = StateDir::existing(&environment.state_dir(common.state_dir.as_deref())?);
+    state.may_enter()?;
     let place = || common.find_key(environment, &state);
     let key = match args.public_key.as_deref() {
         Some("") if args.verify => bail!(
             "--verify --public-key needs the key to verify with; `codex-bridge audit --public-key` prints it"
         ),
-        Some("") => return Ok((place()?.load()?.public().to_string(), true)),
+        Some("") => {
+            let public_key = place()?.load()?.public().to_string();
+            let view = PublicKeyView { public_key };
+            return args
+                .output
+                .show(&view, ExitCode::SUCCESS, |view| view.public_key.clone());
+        }
         Some(text) => Some(text.parse::<AuditPublicKey>()?),
         None => match place()?.load() {
             Ok(key) => Some(key.public()),
@@ -75,17 +73,22 @@ fn answer(
         },
     };
     if let (Some(file), Some(key)) = (&args.file, &key) {
-        let found = verify_file(file, key)?;
-        let said = format!("this part of the record is {}", verdict(&found));
-        return Ok((escape_line(&said).into_owned(), found.is_ok()));
+        let export = read_export(file)?;
+        let chain = verify_export(&export, key);
+        let code = client::exit_code(chain.is_ok());
+        return args
+            .output
+            .show(&AuditView::of_file(&export, &chain, key), code, |_| {
+                let said = format!("this part of the record is {}", verdict(&chain));
+                escape_line(&said).into_owned()
+            });
     }
     let record = sqlite::audit(&state.ledger(), args.limit, key.as_ref())?;
-    let text = if args.output.json {
-        format!("{:#}", in_json(record.as_ref(), args.verify))
-    } else {
+    let whole = record.as_ref().is_none_or(|record| record.chain.is_ok());
+    let view = AuditView::of(record.as_ref(), args.verify);
+    args.output.show(&view, client::exit_code(whole), |_| {
         in_words(record.as_ref(), args.verify)
-    };
-    Ok((text, record.is_none_or(|record| record.chain.is_ok())))
+    })
 }
 
 /// What the chain amounts to, as a line; `doctor` says the same.
@@ -144,46 +147,175 @@ fn in_words(record: Option<&AuditRecord>, verify: bool) -> String {
     lines.join("\n")
 }
 
-/// What of the JSON is verified.
-#[derive(Debug, Deserialize)]
-struct AuditExport {
-    entries: Vec<AuditLink>,
-    before: Option<String>,
-    ends: AuditEnds,
+/// What `audit --public-key --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PublicKeyView {
+    public_key: String,
+}
+
+/// What `audit --json` prints; also what `--file` reads.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct AuditView {
+    /// Whether the record is whole.
+    ok: bool,
+    /// Entries whose sums were verified.
+    chained: u64,
+    /// Older entries, from before the ledger's key signed for the first time.
+    without_sums: u64,
+    /// What was changed by hand.
+    broken: Option<String>,
+    /// Whether the signature is one of a key that was given, or of the ledger's own.
+    signature_verified: bool,
+    /// Whose signature it is.
+    public_key: Option<String>,
     signature: Option<String>,
+    ends: Option<EndsView>,
+    /// The sum that the oldest entry here is summed with.
+    before: Option<String>,
+    /// Newest first; none with `--verify`.
+    entries: Vec<EntryView>,
 }
 
-/// The record as JSON; without entries where only the verdict is wanted.
-fn in_json(record: Option<&AuditRecord>, verify: bool) -> Value {
-    let entries: Vec<&AuditLink> = record
-        .filter(|_| !verify)
-        .into_iter()
-        .flat_map(|record| &record.newest)
-        .collect();
-    let chain = record.map(|record| &record.chain);
-    let found = chain.and_then(|chain| chain.as_ref().ok());
-    let signer = record.map_or(AuditSigner::Nobody, |record| record.signer);
-    let (verified, key) = match signer {
-        AuditSigner::Verified(key) => (true, Some(key.to_string())),
-        AuditSigner::Named(key) => (false, Some(key.to_string())),
-        AuditSigner::Nobody => (false, None),
-    };
-    json!({
-        "ok": chain.is_none_or(Result::is_ok),
-        "chained": found.map_or(0, |found| found.chained),
-        "without_sums": found.map_or(0, |found| found.unchained),
-        "broken": chain.and_then(|chain| chain.as_ref().err()),
-        "signature_verified": verified,
-        "public_key": key,
-        "signature": record.and_then(|record| record.signature.clone()),
-        "ends": record.map(|record| &record.ends),
-        "before": record.and_then(|record| record.before.clone()),
-        "entries": entries,
-    })
+/// The two ends of the record, which are signed.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct EndsView {
+    /// The sum of the newest entry that retention removed.
+    removed: Option<String>,
+    /// The sum of the newest entry.
+    newest: Option<String>,
+    /// Entries up to this number were there before the ledger's key signed for the first time.
+    base: i64,
 }
 
-/// Verifies a JSON that `audit --json` printed.
-fn verify_file(path: &Path, key: &AuditPublicKey) -> anyhow::Result<Result<AuditFound, String>> {
+/// One act of a person.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct EntryView {
+    /// Its number.
+    row: i64,
+    /// When.
+    at: Time,
+    /// Who.
+    actor: String,
+    /// What was done, one word.
+    what: String,
+    /// To what: an id.
+    subject: String,
+    /// The rest, one line.
+    detail: String,
+    /// Its sum; entries of older versions have none.
+    sum: Option<String>,
+}
+
+impl AuditView {
+    /// The record; without entries where only the verdict is wanted.
+    fn of(record: Option<&AuditRecord>, verify: bool) -> Self {
+        let Some(record) = record else {
+            return Self {
+                ok: true,
+                ..Self::default()
+            };
+        };
+        let (signature_verified, public_key) = match record.signer {
+            AuditSigner::Verified(key) => (true, Some(key.to_string())),
+            AuditSigner::Named(key) => (false, Some(key.to_string())),
+            AuditSigner::Nobody => (false, None),
+        };
+        let entries = record.newest.iter().filter(|_| !verify);
+        Self {
+            signature_verified,
+            public_key,
+            signature: record.signature.clone(),
+            ends: Some((&record.ends).into()),
+            before: record.before.clone(),
+            entries: entries.map(EntryView::from).collect(),
+            ..Self::judged(&record.chain)
+        }
+    }
+
+    /// What was found about an export.
+    fn of_file(export: &Self, chain: &Result<AuditFound, String>, key: &AuditPublicKey) -> Self {
+        Self {
+            signature_verified: export.is_signed_by(key),
+            public_key: Some(key.to_string()),
+            ..Self::judged(chain)
+        }
+    }
+
+    fn judged(chain: &Result<AuditFound, String>) -> Self {
+        let found = chain.as_ref().ok();
+        Self {
+            ok: chain.is_ok(),
+            chained: found.map_or(0, |found| found.chained),
+            without_sums: found.map_or(0, |found| found.unchained),
+            broken: chain.as_ref().err().cloned(),
+            ..Self::default()
+        }
+    }
+
+    fn ends(&self) -> AuditEnds {
+        self.ends.clone().map_or_else(AuditEnds::default, |ends| {
+            let EndsView {
+                removed,
+                newest,
+                base,
+            } = ends;
+            AuditEnds {
+                removed,
+                newest,
+                base,
+            }
+        })
+    }
+
+    fn is_signed_by(&self, key: &AuditPublicKey) -> bool {
+        let signature = self.signature.as_deref().unwrap_or_default();
+        key.verifies(&self.ends().statement(), signature)
+    }
+}
+
+impl From<&AuditEnds> for EndsView {
+    fn from(ends: &AuditEnds) -> Self {
+        Self {
+            removed: ends.removed.clone(),
+            newest: ends.newest.clone(),
+            base: ends.base,
+        }
+    }
+}
+
+impl From<&AuditLink> for EntryView {
+    fn from(link: &AuditLink) -> Self {
+        let entry = link.entry.clone();
+        Self {
+            row: link.row,
+            at: entry.at.into(),
+            actor: entry.actor,
+            what: entry.what,
+            subject: entry.subject,
+            detail: entry.detail,
+            sum: link.sum.clone(),
+        }
+    }
+}
+
+impl From<EntryView> for AuditLink {
+    fn from(view: EntryView) -> Self {
+        Self {
+            row: view.row,
+            entry: AuditEntry {
+                at: Timestamp(view.at.ms()),
+                actor: view.actor,
+                what: view.what,
+                subject: view.subject,
+                detail: view.detail,
+            },
+            sum: view.sum,
+        }
+    }
+}
+
+/// Reads what `audit --json` printed.
+fn read_export(path: &Path) -> anyhow::Result<AuditView> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("open {shown}"))?;
     let mut text = String::new();
@@ -193,19 +325,17 @@ fn verify_file(path: &Path, key: &AuditPublicKey) -> anyhow::Result<Result<Audit
     if text.len() as u64 > FILE_MAX_BYTES {
         bail!("{shown} is longer than {FILE_MAX_BYTES} bytes; export fewer entries with --limit");
     }
-    let export = serde_json::from_str(&text)
-        .with_context(|| format!("{shown} is not what `codex-bridge audit --json` prints"))?;
-    Ok(verify_export(export, key))
+    serde_json::from_str(&text)
+        .with_context(|| format!("{shown} is not what `codex-bridge audit --json` prints"))
 }
 
-fn verify_export(export: AuditExport, key: &AuditPublicKey) -> Result<AuditFound, String> {
-    let signature = export.signature.unwrap_or_default();
-    if !key.verifies(&export.ends.statement(), &signature) {
+fn verify_export(export: &AuditView, key: &AuditPublicKey) -> Result<AuditFound, String> {
+    if !export.is_signed_by(key) {
         return Err(format!("it is not signed by the key {key}"));
     }
-    let mut check = AuditCheck::behind(export.before, export.ends);
-    for link in export.entries.iter().rev() {
-        check.next(link)?;
+    let mut check = AuditCheck::behind(export.before.clone(), export.ends());
+    for entry in export.entries.iter().rev() {
+        check.next(&entry.clone().into())?;
     }
     check.end()
 }

@@ -2,8 +2,7 @@
 //!
 //! The store makes backups and recoveries; here are their paths, their texts and the JSON.
 
-use crate::cli::{BackupArgs, Common, OutputArgs, RecoverArgs};
-use crate::client;
+use crate::cli::{BackupArgs, Common, RecoverArgs};
 use anyhow::Context;
 use bridge_core::value::Timestamp;
 use bridge_daemon::config::{ConfigError, Environment};
@@ -12,7 +11,8 @@ use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape, escape_line};
 use bridge_store::sqlite::{self, Backup, Existing, Recovered, RecoveryNotice, RecoveryReport};
 use bridge_store::{AuditPublicKey, KeyAge};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -31,20 +31,49 @@ pub(crate) fn backup(
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
     let made = back_up(args, common, environment)?;
-    finish(&made, args.output, backup_words, |backed_up| {
-        let BackedUp { made, signer, key } = backed_up;
-        json!({
-            "path": made.path,
-            "bytes": made.bytes,
-            "messages": made.messages,
-            "schema_version": made.version,
-            "key": {
-                "path": key.as_ref().ok().map(KeyLocation::path),
-                "found": backed_up.key_is_here().is_ok(),
-                "signer": signer.map(|signer| signer.to_string()),
-            },
+    args.output
+        .show(&BackupReport::of(&made), ExitCode::SUCCESS, |_| {
+            escape(&backup_words(&made)).into_owned()
         })
-    })
+}
+
+/// What `backup --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BackupReport {
+    /// The copy.
+    path: PathBuf,
+    bytes: u64,
+    messages: u64,
+    schema_version: i64,
+    key: BackupKey,
+}
+
+/// What is needed to read a backup's secrets; it is not in the backup.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BackupKey {
+    /// Where the key should be.
+    path: Option<PathBuf>,
+    /// Whether it is there.
+    found: bool,
+    /// Whose key signed the record of acts.
+    signer: Option<String>,
+}
+
+impl BackupReport {
+    fn of(backed_up: &BackedUp) -> Self {
+        let BackedUp { made, signer, key } = backed_up;
+        Self {
+            path: made.path.clone(),
+            bytes: made.bytes,
+            messages: made.messages,
+            schema_version: made.version,
+            key: BackupKey {
+                path: key.as_ref().ok().map(|key| key.path().to_owned()),
+                found: backed_up.key_is_here().is_ok(),
+                signer: signer.map(|signer| signer.to_string()),
+            },
+        }
+    }
 }
 
 /// A backup, and what it needs to be read.
@@ -127,8 +156,19 @@ pub(crate) fn recover(
     common: &Common,
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
-    let recovered = try_recover(args, common, environment)?;
-    finish(&recovered, args.output, recovered_words, recovered_json)
+    let report = try_recover(args, common, environment)?;
+    args.output.show(&report, ExitCode::SUCCESS, |report| {
+        escape(&recovered_words(report)).into_owned()
+    })
+}
+
+/// What `recover --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecoverReport {
+    #[serde(flatten)]
+    recovered: Recovered,
+    /// Where a key was made because there was none.
+    key_made: Option<PathBuf>,
 }
 
 /// The lock is held meanwhile, so that no daemon writes to what is read. Gives where a key was made, too.
@@ -136,7 +176,7 @@ fn try_recover(
     args: &RecoverArgs,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<(Recovered, Option<PathBuf>)> {
+) -> anyhow::Result<RecoverReport> {
     let state = StateDir::prepare(state(common, environment)?.root())?;
     let _lock = state.lock()?;
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
@@ -145,29 +185,32 @@ fn try_recover(
         Some(path) => KeyLocation::named(path),
         None => common.find_key(environment, &state)?,
     };
-    let mut made = None;
+    let mut key_made = None;
     let key = |signer| match place.load_signer(signer) {
         Err(not_here) if !args.new_key => Err(format!("{not_here}; {NAME_THE_KEY}")),
         Err(_) => {
             let key = place.load_or_create().map_err(|error| error.to_string())?;
-            made = (key.age() == KeyAge::New).then(|| place.path().to_owned());
+            key_made = (key.age() == KeyAge::New).then(|| place.path().to_owned());
             Ok(key)
         }
         Ok(key) => Ok(key),
     };
     let recovered = sqlite::recover(&state.ledger(), key, from, &state.work(), now)?;
-    Ok((recovered, made))
+    Ok(RecoverReport {
+        recovered,
+        key_made,
+    })
 }
 
-fn recovered_words((recovered, key_made): &(Recovered, Option<PathBuf>)) -> String {
-    let key = match key_made {
+fn recovered_words(report: &RecoverReport) -> String {
+    let key = match &report.key_made {
         Some(path) => format!(
             "\nthe ledger's key was missing, and a new one was made at {}: credentials that were encrypted with the old one can't be read, and the record of acts goes on under the new one\n",
             path.display()
         ),
         None => String::new(),
     };
-    let words = match recovered {
+    let words = match &report.recovered {
         Recovered::Sound { messages } => format!(
             "the ledger is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the ledger away first: what is not finished in a backup may have run since, and counts as failed"
         ),
@@ -240,14 +283,6 @@ fn kept(damaged: Option<&Path>) -> String {
     })
 }
 
-fn recovered_json((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Value {
-    let mut value = json!(recovered);
-    if let Recovered::Done(_) = recovered {
-        value["key_made"] = json!(key_made);
-    }
-    value
-}
-
 /// The state directory, which must exist: a mistyped one is not created.
 fn state(common: &Common, environment: &Environment) -> anyhow::Result<StateDir> {
     let root = environment.state_dir(common.state_dir.as_deref())?;
@@ -259,17 +294,4 @@ fn state(common: &Common, environment: &Environment) -> anyhow::Result<StateDir>
         );
     }
     Ok(StateDir::existing(&root))
-}
-
-fn finish<T>(
-    done: &T,
-    output: OutputArgs,
-    words: impl FnOnce(&T) -> String,
-    value: impl FnOnce(&T) -> Value,
-) -> anyhow::Result<ExitCode> {
-    if output.json {
-        client::print_json(&value(done), ExitCode::SUCCESS)
-    } else {
-        client::print(&escape(words(done).trim_end()), ExitCode::SUCCESS)
-    }
 }

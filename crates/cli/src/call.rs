@@ -2,14 +2,15 @@
 //! `bridge_channel::a2a::client`'s; here it only meets a person.
 
 use crate::cli::CallArgs;
-use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED};
+use crate::client::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, Failed, print_json};
 use anyhow::{Context, bail};
 use bridge_channel::a2a::client::{
     AgentAnswer, AgentCallError, AgentClient, AgentFile, AgentQuestion, AgentTaskState, AnswerWait,
     CallProgress, FileLocation, RemoteCall, Trust,
 };
 use bridge_daemon::term::{self, Paint, escape, escape_line};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,8 +32,8 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     let begun = tokio::select! {
         begun = begin(args, text, &show) => begun,
         () = interrupted.as_mut() => {
-            term::complain("left: the agent was not sent the message");
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            let failed = Failed::new("left", "left: the agent was not sent the message");
+            return Err(failed.going_on(None, EXIT_INTERRUPTED).into());
         }
     };
     let mut ask = match begun {
@@ -48,14 +49,10 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> anyhow:
     match end {
         Some(Ok(outcome)) => report(&outcome, json, &show),
         Some(Err(fault @ AgentCallError::Late(_))) => {
-            goes_on(&ask, &fault.to_string());
-            Ok(ExitCode::from(EXIT_LATER))
+            Err(goes_on(&ask, "not yet", &fault.to_string(), EXIT_LATER).into())
         }
         Some(Err(fault)) => bail!("{fault}"),
-        None => {
-            goes_on(&ask, "left");
-            Ok(ExitCode::from(EXIT_INTERRUPTED))
-        }
+        None => Err(goes_on(&ask, "left", "left", EXIT_INTERRUPTED).into()),
     }
 }
 
@@ -123,22 +120,16 @@ impl CallOutput {
     }
 }
 
-fn goes_on(ask: &RemoteCall, why: &str) {
+fn goes_on(ask: &RemoteCall, title: &'static str, why: &str, code: u8) -> Failed {
     let known = match ask.task() {
         Some(task) => format!("task {task} goes on there"),
         None => "the agent may have received it".to_owned(),
     };
-    term::complain(&escape_line(&format!("{why}: {known}")));
+    Failed::new(title, format!("{why}: {known}")).going_on(ask.task(), code)
 }
 
 fn report(outcome: &AgentAnswer, json: bool, show: &CallOutput) -> anyhow::Result<ExitCode> {
-    let printed = if json {
-        term::print(&as_json(outcome).to_string())
-    } else {
-        print(outcome, show)
-    };
-    printed.context("the answer could not be printed")?;
-    Ok(match outcome.state {
+    let code = match outcome.state {
         AgentTaskState::Completed => ExitCode::SUCCESS,
         AgentTaskState::Failed | AgentTaskState::Rejected => ExitCode::FAILURE,
         AgentTaskState::Canceled => ExitCode::from(EXIT_STOPPED),
@@ -147,7 +138,12 @@ fn report(outcome: &AgentAnswer, json: bool, show: &CallOutput) -> anyhow::Resul
         | AgentTaskState::InputRequired
         | AgentTaskState::AuthRequired
         | AgentTaskState::Unknown => ExitCode::from(EXIT_LATER),
-    })
+    };
+    if json {
+        return print_json(&CallView::of(outcome), code);
+    }
+    print(outcome, show).context("the answer could not be printed")?;
+    Ok(code)
 }
 
 fn print(outcome: &AgentAnswer, show: &CallOutput) -> std::io::Result<()> {
@@ -189,26 +185,59 @@ fn listed(file: &AgentFile) -> String {
     }
 }
 
-fn as_json(outcome: &AgentAnswer) -> Value {
-    let files: Vec<Value> = outcome
-        .files
-        .iter()
-        .map(|file| {
-            let (size, url) = match &file.place {
-                FileLocation::Inline(size) => (Some(size), None),
-                FileLocation::Url(url) => (None, Some(url)),
-            };
-            json!({"name": file.name, "media_type": file.media_type, "base64_chars": size, "url": url})
-        })
-        .collect();
-    json!({
-        "state": outcome.state.as_str(),
-        "text": outcome.text,
-        "remark": outcome.remark,
-        "files": files,
-        "task": outcome.task,
-        "context": outcome.context,
-    })
+/// What `call --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CallView {
+    /// The state of the agent's task, in A2A's words.
+    state: &'static str,
+    /// Its answer.
+    text: String,
+    /// What it says beside the answer: a question, or why it failed.
+    remark: Option<String>,
+    files: Vec<CallFile>,
+    /// Its task, for `--task`.
+    task: Option<String>,
+    /// Its context, for `--context`.
+    context: Option<String>,
+}
+
+/// A file of an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CallFile {
+    name: Option<String>,
+    media_type: Option<String>,
+    /// Its size, where it came with the answer.
+    base64_chars: Option<usize>,
+    /// Where it is, otherwise.
+    url: Option<String>,
+}
+
+impl CallView {
+    fn of(outcome: &AgentAnswer) -> Self {
+        Self {
+            state: outcome.state.as_str(),
+            text: outcome.text.clone(),
+            remark: outcome.remark.clone(),
+            files: outcome.files.iter().map(CallFile::of).collect(),
+            task: outcome.task.clone(),
+            context: outcome.context.clone(),
+        }
+    }
+}
+
+impl CallFile {
+    fn of(file: &AgentFile) -> Self {
+        let (base64_chars, url) = match &file.place {
+            FileLocation::Inline(size) => (Some(*size), None),
+            FileLocation::Url(url) => (None, Some(url.clone())),
+        };
+        Self {
+            name: file.name.clone(),
+            media_type: file.media_type.clone(),
+            base64_chars,
+            url,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod doctor;
 mod help;
 mod legacy;
 mod mcp;
-mod old_names;
 mod permissions;
 mod policy;
 mod schemas;
@@ -22,7 +21,7 @@ mod service;
 use anyhow::{Context, anyhow, bail};
 use bridge_core::value::Transport;
 use bridge_daemon::config::{self, Environment};
-use bridge_daemon::state::StateDir;
+use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use bridge_host::keeper::{KeeperOptions, exec_codex};
 use clap::{ArgMatches, FromArgMatches};
@@ -41,10 +40,14 @@ use tokio::runtime::Runtime;
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
-    let arguments = old_names::translate(legacy::arguments(std::env::args_os()));
-    let matches = help::command().get_matches_from(arguments);
-    let Cli { command, common } = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
+    let arguments = legacy::arguments(std::env::args_os());
+    let asks_json = arguments.iter().take_while(|word| *word != "--");
+    let asks_json = asks_json.into_iter().any(|word| word == "--json");
+    let parsed = help::command().try_get_matches_from(arguments);
+    let parsed = parsed.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found)));
+    let (Cli { command, common }, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) if error.use_stderr() && asks_json => return misused(&error),
         Err(error) => error.exit(),
     };
     match command {
@@ -63,15 +66,27 @@ fn wants_json(matches: &ArgMatches) -> bool {
 
 /// A failure: for programs in one form on stdout, for people as a sentence.
 fn fail(error: &anyhow::Error, json: bool) -> ExitCode {
+    let code = client::failure_code(error);
     if !json {
-        return complain(&format!("{error:#}"));
+        complain(&client::failure_words(error));
+        return code;
     }
-    let report = match error.downcast_ref::<ClientError>() {
-        Some(client) => ErrorReport::of(client),
-        None => ErrorReport::new("failed", format!("{error:#}")),
-    };
-    client::print_json(&report, ExitCode::FAILURE)
-        .unwrap_or_else(|error| complain(&format!("{error:#}")))
+    tell(&ErrorReport::of(error), code)
+}
+
+/// A command line that can't be understood, for programs.
+fn misused(error: &clap::Error) -> ExitCode {
+    let code = u8::try_from(error.exit_code()).unwrap_or(1);
+    let said = error.render().to_string();
+    let said = said.trim().trim_start_matches("error: ");
+    tell(&ErrorReport::new("usage", said), ExitCode::from(code))
+}
+
+fn tell(report: &ErrorReport, code: ExitCode) -> ExitCode {
+    client::print_error(report, code).unwrap_or_else(|error| {
+        complain(&client::failure_words(&error));
+        ExitCode::FAILURE
+    })
 }
 
 fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -94,7 +109,11 @@ fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
     let state = state_dir.map(|path| StateDir::existing(&path));
     match state {
         Some(state) if error.is_silence_of(&state) && state.holder().is_none() => {
-            state.absence().into()
+            match (state.absence(), error) {
+                // The directory is open to us and the socket is not.
+                (StateError::NoDaemon { .. }, error @ ClientError::NotPermitted { .. }) => error,
+                (absence, _) => absence.into(),
+            }
         }
         Some(_) | None => error,
     }
@@ -136,14 +155,17 @@ async fn dispatch(
             Ok(bridge_demo::demo::<client::ApiDemoClient>(args, environment).await)
         }
         #[cfg(feature = "demo")]
-        CliCommand::Drill(args) => Ok(bridge_demo::drill(args, environment).await),
+        CliCommand::Drill(args) => bridge_demo::drill(args, environment).await,
         CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
         CliCommand::Backup(args) => backup::backup(&args, &common, &environment),
         CliCommand::Recover(args) => backup::recover(&args, &common, &environment),
         CliCommand::Config(ConfigCommand::Check(output)) => {
             let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
-            Ok(config::check(file, &environment, state_dir, output.json))
+            let loaded = config::load(file, &environment, state_dir)?;
+            output.show(&config::report(&loaded), ExitCode::SUCCESS, |_| {
+                config::in_force(&loaded, &environment)
+            })
         }
         CliCommand::Config(ConfigCommand::Schema) => Ok(config::print_schema()),
         CliCommand::Audit(args) => audit::run(&args, &common, &environment),
@@ -192,14 +214,12 @@ async fn dispatch(
 }
 
 fn connect(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
-    let root = environment.state_dir(common.state_dir.as_deref());
-    let root = root.map_err(|error| anyhow!("{error}"))?;
+    let root = environment.state_dir(common.state_dir.as_deref())?;
     let state = StateDir::existing(&root);
-    let client = match group_socket(&state, environment) {
-        Some(socket) => ApiClient::of_group(state, socket),
-        None => ApiClient::new(state),
-    };
-    client.map_err(|error| anyhow!("{error}"))
+    Ok(match group_socket(&state, environment) {
+        Some(socket) => ApiClient::of_group(state, socket)?,
+        None => ApiClient::new(state)?,
+    })
 }
 
 /// The socket of a group: the one that was named, else that of the machine's service for whoever has no daemon of their
@@ -260,7 +280,7 @@ fn read_stdin() -> anyhow::Result<String> {
     })
 }
 
-fn complain(error: &str) -> ExitCode {
+fn complain(error: &str) {
     let error = term::escape(error);
     for line in error.lines() {
         match client::stderr_width() {
@@ -272,7 +292,6 @@ fn complain(error: &str) -> ExitCode {
             }
         }
     }
-    ExitCode::FAILURE
 }
 
 /// The hidden command `keeper`; the work is in `bridge_host`.

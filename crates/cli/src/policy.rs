@@ -3,7 +3,6 @@
 //! It reads the file as `run` would and needs no daemon.
 
 use crate::cli::{Common, OutputArgs};
-use anyhow::anyhow;
 use bridge_channel::{local, task};
 use bridge_core::rules::{
     Case, Effect, McpTool, RuleDecision, RuleEvaluation, accept_means, quote,
@@ -13,6 +12,7 @@ use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
 use bridge_daemon::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
 use bridge_daemon::term;
 use clap::{Args, Subcommand, ValueEnum};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -86,8 +86,8 @@ impl TierArg {
 }
 
 /// What would happen, for programs.
-#[derive(Debug, Serialize)]
-struct Explained {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Explained {
     /// `allow`, `ask` or `deny`.
     ruling: &'static str,
     /// Who decides a request: `owner` or `sender`.
@@ -121,7 +121,7 @@ pub(crate) fn run(
     let PolicyCommand::Explain(args) = command;
     let output = args.output;
     let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
-    let loaded = load(file, environment, state_dir).map_err(|error| anyhow!("{error}"))?;
+    let loaded = load(file, environment, state_dir)?;
     let explained = explain(args, &loaded).map_err(anyhow::Error::msg)?;
     output.show(&explained, ExitCode::SUCCESS, in_words)
 }

@@ -1,40 +1,81 @@
 //! The JSON Schemas of what `--json` prints, by command, made from the types that are printed.
 
-use crate::client::{self, ErrorReport, RetryReport, StopReport};
+use crate::audit::{AuditView, PublicKeyView};
+use crate::backup::{BackupReport, RecoverReport};
+use crate::call::CallView;
+use crate::client::{
+    self, DiscardReport, ErrorReport, PeerList, RetryReport, StopReport, WatchLine,
+};
+use crate::doctor::DoctorView;
+use crate::policy::Explained;
+use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, MessageList, NotifyReply, ReloadView, RequestList, StatusView,
-    StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, MessageList, MessageView, NotifyReply, ReloadView,
+    RequestList, StatusView, StopSenderView, StoryView, TaskPageView, TaskReply, TokenList,
+    TokenMade, TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::process::ExitCode;
+
+type SchemaOf = fn(&mut SchemaGenerator) -> Value;
+
+/// What each command prints. Behind its words is what makes it print something else.
+const COMMANDS: &[(&str, SchemaOf)] = &[
+    ("approve", schema::<DecisionView>),
+    ("audit", schema::<AuditView>),
+    ("audit --public-key", schema::<PublicKeyView>),
+    ("backup", schema::<BackupReport>),
+    ("call", schema::<CallView>),
+    ("config check", schema::<ConfigReport>),
+    ("decline", schema::<DecisionView>),
+    ("discard", schema::<DiscardReport>),
+    ("doctor", schema::<DoctorView>),
+    #[cfg(feature = "demo")]
+    ("drill", schema::<bridge_demo::DrillView>),
+    ("error", schema::<ErrorReport>),
+    ("failed", schema::<DeadList>),
+    ("list", schema::<TaskPageView>),
+    ("log", schema::<MessageList>),
+    ("log --follow", schema::<MessageView>),
+    ("ls", schema::<ConversationList>),
+    ("notify-completed", schema::<NotifyReply>),
+    ("peers add", schema::<TokenMade>),
+    ("peers list", schema::<PeerList>),
+    ("peers revoke", schema::<TokenRevoked>),
+    ("policy explain", schema::<Explained>),
+    ("recover", schema::<RecoverReport>),
+    ("reload", schema::<ReloadView>),
+    ("requests", schema::<RequestList>),
+    ("respond", schema::<TaskReply>),
+    ("retry", schema::<RetryReport>),
+    ("send", schema::<MessageView>),
+    ("show", schema::<StoryView>),
+    ("start", schema::<TaskReply>),
+    ("status", schema::<StatusView>),
+    ("status --watch", schema::<StatusView>),
+    ("status ID", schema::<TaskReply>),
+    ("steer", schema::<TaskReply>),
+    ("stop", schema::<StopReport>),
+    ("stop --sender", schema::<StopSenderView>),
+    ("stop TASK", schema::<TaskReply>),
+    ("token add", schema::<TokenMade>),
+    ("token list", schema::<TokenList>),
+    ("token revoke", schema::<TokenRevoked>),
+    ("watch", schema::<WatchLine>),
+    ("why", schema::<StoryView>),
+];
 
 /// The document.
 fn document() -> Value {
-    let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let commands = json!({
-        "error": schema::<ErrorReport>(&mut generator),
-        "failed": schema::<DeadList>(&mut generator),
-        "list": schema::<TaskPageView>(&mut generator),
-        "log": schema::<MessageList>(&mut generator),
-        "ls": schema::<ConversationList>(&mut generator),
-        "notify-completed": schema::<NotifyReply>(&mut generator),
-        "reload": schema::<ReloadView>(&mut generator),
-        "requests": schema::<RequestList>(&mut generator),
-        "retry": schema::<RetryReport>(&mut generator),
-        "show": schema::<StoryView>(&mut generator),
-        "start": schema::<TaskReply>(&mut generator),
-        "status": schema::<StatusView>(&mut generator),
-        "status ID": schema::<TaskReply>(&mut generator),
-        "steer": schema::<TaskReply>(&mut generator),
-        "stop": schema::<StopReport>(&mut generator),
-        "stop --sender": schema::<StopSenderView>(&mut generator),
-        "token add": schema::<TokenMade>(&mut generator),
-        "token list": schema::<TokenList>(&mut generator),
-        "token revoke": schema::<TokenRevoked>(&mut generator),
-        "why": schema::<StoryView>(&mut generator),
-    });
+    let mut generator = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator();
+    let commands: Map<String, Value> = COMMANDS
+        .iter()
+        .map(|(words, schema)| ((*words).to_owned(), schema(&mut generator)))
+        .collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What codex-bridge prints with --json, by command",
@@ -61,6 +102,70 @@ pub(crate) fn print() -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::{Command, CommandFactory};
+
+    /// The words of every command with `--json` that people see.
+    fn commands() -> Vec<String> {
+        fn below(words: &str, command: &Command, found: &mut Vec<String>) {
+            for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+                let words = format!("{words} {}", one.get_name());
+                below(&words, one, found);
+                if one
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some("json"))
+                {
+                    found.push(words.trim().to_owned());
+                }
+            }
+        }
+        let mut cli = Cli::command();
+        cli.build();
+        let mut found = Vec::new();
+        below("", &cli, &mut found);
+        found
+    }
+
+    #[test]
+    fn every_json_command_has_a_schema() {
+        let found = commands();
+        assert!(found.len() > 30, "{found:?}");
+        for words in &found {
+            let has = COMMANDS.iter().any(|(named, _)| named == words);
+            assert!(has, "`{words} --json` has no schema in schemas.rs");
+        }
+        for (words, _) in COMMANDS {
+            let is_command = found
+                .iter()
+                .any(|command| words.starts_with(command.as_str()));
+            assert!(
+                is_command || *words == "error",
+                "there is no `{words} --json`"
+            );
+        }
+    }
+
+    #[test]
+    fn page_names_every_command_and_form() {
+        let page = include_str!("../../../docs/json.md");
+        let document = document();
+        for (words, _) in COMMANDS {
+            let form = document["commands"][words]["$ref"].as_str().unwrap_or("");
+            let form = form.rsplit('/').next().unwrap_or("");
+            let row = page.lines().find(|line| {
+                let row = line
+                    .strip_prefix("| ")
+                    .and_then(|row| row.split_once(" | "));
+                row.is_some_and(|(commands, forms)| {
+                    commands.contains(&format!("`{words}`")) && forms.contains(&format!("`{form}`"))
+                })
+            });
+            assert!(
+                row.is_some(),
+                "docs/json.md has no row with `{words}` and `{form}`"
+            );
+        }
+    }
 
     #[test]
     fn published_schemas_are_those_printed() {

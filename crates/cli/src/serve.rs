@@ -1,7 +1,7 @@
 //! `run`: the daemon in the foreground, its log on stderr, its end by signal; and what every process with a daemon does.
 
 use crate::cli::{Common, RunArgs};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bridge_daemon::Notifier;
 use bridge_daemon::config::Environment;
 use bridge_daemon::{ConfigSource, Ready, RunOptions, Stop, run as run_daemon};
@@ -51,6 +51,11 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
         started_in: started_in.context("find the directory that this was started in")?,
     };
     let loaded = source.load()?;
+    if args.work_here && loaded.molecule.is_empty() {
+        bail!(
+            "there is no workspace to serve: set WORKSPACE_ID, PLATFORM_URL and MOLECULE_WORKSPACE_TOKEN, or name one in codex-bridge.toml; `codex-bridge run` runs without"
+        );
+    }
     let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
     telemetry::start(filter, environment.no_color(), environment.journal_stream());
     for warning in &loaded.warnings {

@@ -30,16 +30,19 @@ impl Phase {
         Self::Stopped,
     ];
 
-    /// The phase of a message. `asked`: Codex asks something for it, and nobody has decided.
+    /// The phase of a message. One that failed under the older tool is stored as cancelled, because nobody can send it
+    /// again.
     #[must_use]
-    pub fn of(message: &Message, asked: bool) -> Self {
+    pub fn of_message(message: &Message, asked: bool) -> Self {
         if message.failed_elsewhere() {
             return Self::Failed;
         }
-        Self::of_state(&message.life.state, asked)
+        Self::of(&message.life.state, asked)
     }
 
-    fn of_state(state: &MessageState, asked: bool) -> Self {
+    /// The phase of a message in this state. `asked`: Codex asks something for it, and nobody has decided.
+    #[must_use]
+    pub fn of(state: &MessageState, asked: bool) -> Self {
         if asked && state.name().awaits_answer() {
             return Self::WaitingForYou;
         }
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn every_state_has_its_phase() {
         for (state, phase) in NAMES {
-            assert_eq!(Phase::of_state(&plain(state), false), phase, "{state:?}");
+            assert_eq!(Phase::of(&plain(state), false), phase, "{state:?}");
         }
     }
 
@@ -161,7 +164,7 @@ mod tests {
             } else {
                 phase
             };
-            assert_eq!(Phase::of_state(&plain(state), true), expected, "{state:?}");
+            assert_eq!(Phase::of(&plain(state), true), expected, "{state:?}");
         }
     }
 
@@ -176,24 +179,20 @@ mod tests {
             let held = MessageState::Received {
                 hold: hold(class.clone()),
             };
-            assert_eq!(Phase::of_state(&held, false), Phase::Queued, "{class:?}");
+            assert_eq!(Phase::of(&held, false), Phase::Queued, "{class:?}");
             let unclear = MessageState::Unclear {
                 hold: hold(class.clone()),
             };
-            assert_eq!(
-                Phase::of_state(&unclear, false),
-                Phase::Working,
-                "{class:?}"
-            );
+            assert_eq!(Phase::of(&unclear, false), Phase::Working, "{class:?}");
         }
         let held = MessageState::Received {
             hold: hold(Class::Config),
         };
-        assert_eq!(Phase::of_state(&held, false), Phase::WaitingForYou);
+        assert_eq!(Phase::of(&held, false), Phase::WaitingForYou);
         let unclear = MessageState::Unclear {
             hold: hold(Class::Config),
         };
-        assert_eq!(Phase::of_state(&unclear, false), Phase::WaitingForYou);
+        assert_eq!(Phase::of(&unclear, false), Phase::WaitingForYou);
     }
 
     #[test]

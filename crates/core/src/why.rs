@@ -221,6 +221,9 @@ fn place(case: &Case, now: Timestamp) -> (String, String) {
                 "a person decides: `codex-bridge retry {short}` sends it again, `codex-bridge discard {short}` gives it up",
             ),
         ),
+        MessageState::Cancelled { reason } if message.failed_elsewhere() => {
+            (format!("it failed: {reason}"), "nothing".to_owned())
+        }
         MessageState::Cancelled { reason } => {
             let says = match reason.strip_prefix("stopped ") {
                 Some(by) => format!("it was stopped {by}"),

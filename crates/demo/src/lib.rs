@@ -10,7 +10,7 @@ mod drill;
 
 pub use args::{DemoArgs, DrillArgs, DrillSink, DrillTransport};
 pub use demo::run as demo;
-pub use drill::run as drill;
+pub use drill::{DrillView, run as drill};
 
 use bridge_front::StartArgs;
 use std::path::Path;

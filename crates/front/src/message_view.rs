@@ -341,7 +341,7 @@ impl MessageRows {
             requests,
         } = self;
         let why = explain(&case, now);
-        let phase = Phase::of(&case.message, !case.asked.is_empty());
+        let phase = Phase::of_message(&case.message, !case.asked.is_empty());
         let requests = requests.iter();
         let requests = requests.map(|request| RequestView::new(request, Some(&case.message)));
         let requests = requests.collect();

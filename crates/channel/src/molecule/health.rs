@@ -94,7 +94,7 @@ impl Health {
         detail.clone_into(&mut health.detail);
         let channel = health.channel.clone();
         drop(health);
-        let (state, detail) = (state.as_str(), detail.escape_debug().to_string());
+        let state = state.as_str();
         tracing::info!(%channel, state, detail, "the channel's state");
     }
 }

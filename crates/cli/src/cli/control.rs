@@ -58,12 +58,20 @@ fish:  codex-bridge completions fish > ~/.config/fish/completions/codex-bridge.f
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`start` is a task of its own with an id, in this directory; `send` is a message in a conversation that remembers what was said.\n\nThe task's id is printed alone on stdout; with --wait its answer is.\n\nExit codes: 0 it was started, with --wait it was answered; 1 refused, or finished without an answer; 3 somebody stopped it; 75 with --wait: it goes on, see `watch`; 130 you left with Ctrl-C, it goes on\n\nExamples:\n  codex-bridge start 'Which tests are slow, and why?'\n  codex-bridge start --sandbox workspace-write --wait 'Fix the failing test'\n  git diff | codex-bridge start --notify-target local -"
+    after_help = "`start` is a task of its own with an id, in this directory; `send` is a message in a conversation that remembers what was said.\n\nThe task's id is printed alone on stdout; with --wait its answer is. With --conversation it is a message there and has a message's id, as `send --no-wait` gives it.\n\nExit codes: 0 it was started, with --wait it was answered; 1 refused, or finished without an answer; 3 somebody stopped it; 75 with --wait: it goes on, see `watch`; 130 you left with Ctrl-C, it goes on\n\nExamples:\n  codex-bridge start 'Which tests are slow, and why?'\n  codex-bridge start --sandbox workspace-write --wait 'Fix the failing test'\n  git diff | codex-bridge start --notify-target local -"
 )]
 pub(crate) struct StartTaskArgs {
     /// What to do; `-` reads it from standard input. Put `--` before a text that begins with `-`
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
+    /// Work on in this conversation, with its memory, directory and rights; a new one begins here, read-only
+    #[arg(
+        long,
+        short,
+        value_name = "KEY",
+        conflicts_with_all = ["approval_policy", "codex_home", "notify_target"]
+    )]
+    pub(crate) conversation: Option<String>,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
     /// `on-request`, or `untrusted`: then Codex asks before every command, and what you accept may run outside the

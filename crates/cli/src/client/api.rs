@@ -2,6 +2,7 @@
 
 use super::ask::ApprovalView;
 use super::find::several_words;
+use super::output::state_title;
 use super::sse::SseEvents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -17,6 +18,7 @@ use rmcp::model::ProtocolVersion;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -45,6 +47,9 @@ pub(crate) enum ClientError {
         /// Whether the call may have arrived all the same.
         sent: bool,
     },
+    /// This user may not open the socket.
+    #[error("you may not use the daemon behind {socket}: ask its owner for a way in")]
+    NotPermitted { socket: String },
     /// The daemon refused.
     #[error("{}", .0.detail)]
     Refused(Problem),
@@ -78,7 +83,9 @@ impl ClientError {
     /// What kind of problem, in two words.
     pub(crate) fn title(&self) -> &'static str {
         match self {
-            Self::State(_) | Self::Unreachable { .. } => "no daemon",
+            Self::State(error) => state_title(error),
+            Self::Unreachable { .. } => "no daemon",
+            Self::NotPermitted { .. } => "not permitted",
             Self::Refused(_) => "refused",
             Self::NotNow(_) => "not now",
             Self::NotAnId(_) | Self::NotAName(_) => "not a name",
@@ -93,10 +100,13 @@ impl ClientError {
         matches!(self, Self::Unreachable { .. } | Self::NotNow(_))
     }
 
-    /// Whether nothing answers on the socket of this state directory.
+    /// Whether nothing answers on the socket of this state directory, or this user may not ask.
     pub(crate) fn is_silence_of(&self, state: &StateDir) -> bool {
         let own = state.api_socket().display().to_string();
-        matches!(self, Self::Unreachable { socket, .. } if *socket == own)
+        match self {
+            Self::Unreachable { socket, .. } | Self::NotPermitted { socket } => *socket == own,
+            _ => false,
+        }
     }
 
     /// Whether the call may have been obeyed although it failed.
@@ -445,8 +455,14 @@ impl ApiClient {
         &self,
         sent: Result<Response, reqwest::Error>,
     ) -> Result<Response, ClientError> {
-        let response =
-            sent.map_err(|error| self.silent(root_cause(&error), !error.is_connect()))?;
+        let response = sent.map_err(|error| match io_kind(&error) {
+            Some(io::ErrorKind::PermissionDenied) if error.is_connect() => {
+                ClientError::NotPermitted {
+                    socket: self.socket.clone(),
+                }
+            }
+            _ => self.silent(root_cause(&error), !error.is_connect()),
+        })?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -512,6 +528,18 @@ pub(super) fn checked(id: &str) -> Result<&str, ClientError> {
         return Err(ClientError::NotAnId(id.to_owned()));
     }
     Ok(id)
+}
+
+/// What kind of error the system gave.
+fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error.kind());
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The innermost reason: "No such file or directory" says more than "error sending request".

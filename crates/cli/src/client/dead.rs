@@ -4,7 +4,7 @@
 use super::api::{ApiClient, ClientError, MessageAct};
 use super::find::{resolve_message, short};
 use super::message::message_words;
-use super::output::{exit_code, print, print_json};
+use super::output::{Failed, exit_code, print, print_json};
 use super::page::{DIM, PLAIN, Page};
 use crate::cli::{DeadCommand, DeadIds, DeadListArgs, DropArgs, IdArgs, RedriveArgs};
 use anyhow::bail;
@@ -165,9 +165,13 @@ struct NotDone {
     reason: String,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Dropped {
+/// What `discard --json` prints.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "DiscardReport")]
+pub(crate) struct Dropped {
+    /// Those that were given up.
     dropped: Vec<ActView>,
+    /// Those that were not, and why.
     refused: Vec<NotDone>,
 }
 
@@ -179,8 +183,8 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
         output,
     } = args;
     let ids = chosen(client, ids, all, usize::MAX).await?;
-    if all && !ids.is_empty() && !yes && !agreed(ids.len()) {
-        return Ok(ExitCode::FAILURE);
+    if all && !ids.is_empty() && !yes {
+        confirm(ids.len())?;
     }
     let mut done = Dropped::default();
     for id in ids {
@@ -213,19 +217,25 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
 }
 
 /// Asks for confirmation; without a terminal the answer is no.
-fn agreed(count: usize) -> bool {
+fn confirm(count: usize) -> Result<(), Failed> {
+    let refused = |why: String| {
+        let said = format!("nothing was discarded: {why}");
+        Err(Failed::new("not confirmed", said))
+    };
     if !std::io::stdin().is_terminal() {
-        term::complain(&format!(
-            "nothing was discarded: {count} failed messages would be given up for good; say --yes"
+        return refused(format!(
+            "{count} failed messages would be given up for good; say --yes"
         ));
-        return false;
     }
     let mut stderr = std::io::stderr().lock();
     let _closed = write!(stderr, "Give up {count} failed messages for good? [y/N] ")
         .and_then(|()| stderr.flush());
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    match (read, answer.trim()) {
+        (Ok(_), "y" | "Y" | "yes") => Ok(()),
+        _ => refused("you did not say yes".to_owned()),
+    }
 }
 
 /// What `retry --json` prints.

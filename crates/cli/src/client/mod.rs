@@ -25,10 +25,11 @@ mod watch;
 mod work;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
+pub(crate) use control::PeerList;
 pub(crate) use control::control;
 use control::task_status;
 pub(crate) use daemon::offer_daemon;
-pub(crate) use dead::{Redriven as RetryReport, dead};
+pub(crate) use dead::{Dropped as DiscardReport, Redriven as RetryReport, dead};
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
 pub(crate) use interrupt::{StopReport, stop};
@@ -36,13 +37,15 @@ pub(crate) use log::log;
 pub(crate) use ls::ls;
 pub(crate) use names::names;
 pub(crate) use output::{
-    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, exit_code, print, print_json,
+    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, Failed, exit_code, failure_code,
+    failure_words, print, print_error, print_json,
 };
 pub(crate) use page::{PLAIN, Page};
 pub(crate) use screen::{stderr_width, stdout_width};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;
+pub(crate) use watch::WatchLine;
 pub(crate) use work::{uploads, whole_path};
 
 /// The time now, in milliseconds since the epoch.

@@ -4,6 +4,8 @@ use super::api::ClientError;
 use super::find::short;
 use crate::cli::OutputArgs;
 use anyhow::Context;
+use bridge_daemon::config::{ConfigError, ConfigProblem};
+use bridge_daemon::state::StateError;
 use bridge_daemon::term;
 use bridge_front::CandidateView;
 use schemars::JsonSchema;
@@ -54,9 +56,61 @@ pub(crate) struct ErrorView {
     /// The status of HTTP, where the daemon answered with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u16>,
+    /// The message or task that goes on all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
     /// What may be meant, where a name means several things.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<CandidateView>,
+    /// What is wrong with the configuration, one by one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) problems: Vec<ConfigProblem>,
+}
+
+/// A failure with a title of its own; its words are for people and programs alike.
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub(crate) struct Failed {
+    title: &'static str,
+    detail: String,
+    id: Option<String>,
+    code: u8,
+}
+
+impl Failed {
+    pub(crate) fn new(title: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            title,
+            detail: detail.into(),
+            id: None,
+            code: 1,
+        }
+    }
+
+    /// We go, and what was begun goes on without us.
+    pub(crate) fn going_on(mut self, id: Option<&str>, code: u8) -> Self {
+        self.id = id.map(ToOwned::to_owned);
+        self.code = code;
+        self
+    }
+}
+
+/// The exit code of a failure.
+pub(crate) fn failure_code(error: &anyhow::Error) -> ExitCode {
+    let failed = error.downcast_ref::<Failed>();
+    ExitCode::from(failed.map_or(1, |failed| failed.code))
+}
+
+/// The words of a failure and its causes; a cause that was told already is not told again.
+pub(crate) fn failure_words(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |said, cause| {
+        let cause = cause.to_string();
+        match said.as_str() {
+            "" => cause,
+            told if told.contains(&cause) => said,
+            _ => format!("{said}: {cause}"),
+        }
+    })
 }
 
 impl ErrorReport {
@@ -67,26 +121,69 @@ impl ErrorReport {
                 title: title.to_owned(),
                 detail: detail.into(),
                 status: None,
+                id: None,
                 candidates: Vec::new(),
+                problems: Vec::new(),
             },
         }
     }
 
-    /// A failed call.
-    pub(crate) fn of(error: &ClientError) -> Self {
-        let mut report = Self::new(error.title(), error.to_string());
-        match error {
-            ClientError::Refused(problem) | ClientError::NotNow(problem) => {
-                report.error.title.clone_from(&problem.title);
-                report.error.status = Some(problem.status);
-            }
-            ClientError::Several { candidates, .. } => {
-                report.error.candidates.clone_from(candidates);
-            }
-            _ => {}
+    /// A failure of any kind.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let mut report = Self::new("failed", failure_words(error));
+        if let Some(failed) = error.downcast_ref::<Failed>() {
+            report.error.title = failed.title.to_owned();
+            report.error.id.clone_from(&failed.id);
+        } else if let Some(error) = error.downcast_ref::<ClientError>() {
+            report.of_client(error);
+        } else if let Some(error) = error.downcast_ref::<StateError>() {
+            report.error.title = state_title(error).to_owned();
+        } else if let Some(error) = error.downcast_ref::<ConfigError>() {
+            report.error.title = CONFIGURATION.to_owned();
+            report.error.problems = error.problems().to_vec();
         }
         report
     }
+
+    fn of_client(&mut self, error: &ClientError) {
+        let told = &mut self.error;
+        error.title().clone_into(&mut told.title);
+        match error {
+            ClientError::Refused(problem) | ClientError::NotNow(problem) => {
+                told.title = problem.title.to_lowercase();
+                told.status = Some(problem.status);
+            }
+            ClientError::Several { candidates, .. } => told.candidates.clone_from(candidates),
+            _ => {}
+        }
+    }
+}
+
+/// The title of a configuration that can't be used.
+pub(crate) const CONFIGURATION: &str = "configuration";
+
+/// What kind of problem a state directory has.
+pub(crate) fn state_title(error: &StateError) -> &'static str {
+    match error {
+        StateError::Forbidden { .. } => "not permitted",
+        StateError::NoDaemon { .. } => "no daemon",
+        StateError::InUse { .. } => "in use",
+        StateError::Create { .. } | StateError::Unfit { .. } | StateError::NotWritable { .. } => {
+            "state directory"
+        }
+    }
+}
+
+/// Prints a failure for programs, on one line: it may be the last one of a stream.
+pub(crate) fn print_error(report: &ErrorReport, code: ExitCode) -> anyhow::Result<ExitCode> {
+    print_line(report)?;
+    Ok(code)
+}
+
+/// Prints one value of a stream, on one line.
+pub(crate) fn print_line(value: &impl Serialize) -> anyhow::Result<()> {
+    let json = serde_json::to_string(value).context("this can't be written as JSON")?;
+    term::print(&json).context("this could not be printed")
 }
 
 /// Prints a value for programs.

@@ -4,7 +4,7 @@
 use super::api::{ApiClient, ClientError, SUBMIT_PATIENCE, submit_until};
 use super::ask::{AskMode, Asker};
 use super::message::file_words;
-use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, print_json, shown_id};
+use super::output::{EXIT_LATER, EXIT_STOPPED, Failed, print, print_json, shown_id};
 use super::screen::{OutputStream, Screen, wrap};
 use super::watch::{FollowOutcome, WatchLines, Watcher};
 use super::work::{answer_text, spent, works_in};
@@ -81,8 +81,7 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
     let followed = tokio::select! {
         followed = watcher.follow(deadline) => followed,
         () = interrupted => {
-            watcher.leave();
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            return watcher.left(options.json);
         }
     };
     watcher.clear();
@@ -101,10 +100,11 @@ async fn conclude(
     let shown = shown_id(message_id, OutputStream::Stderr.width().is_some());
     match followed {
         Ok(FollowOutcome::StillWorking) => {
-            if options.json
-                && let Ok(message) = client.message(message_id).await
-            {
-                return print_json(&message, ExitCode::from(EXIT_LATER));
+            if options.json {
+                return match client.message(message_id).await {
+                    Ok(story) => print_json(&story.message, ExitCode::from(EXIT_LATER)),
+                    Err(error) => Err(lost(&error, message_id).into()),
+                };
             }
             let open = watcher.waits_for_you().await;
             for request in &open {
@@ -155,15 +155,22 @@ async fn conclude(
             tell_reason(title, &message, &hint, options, paint);
             report(&message, ExitCode::from(EXIT_LATER), options)
         }
+        Err(error) if options.json => Err(lost(&error, message_id).into()),
         Err(error) => {
             let title = "lost sight of it:";
-            let said = format!(
-                "{error}\nmessage {shown} was taken in; look for it with `codex-bridge show {shown}`"
-            );
-            complain_titled(paint.red(title), title, &said);
+            complain_titled(paint.red(title), title, &lost_words(&error, shown));
             Ok(ExitCode::from(EXIT_LATER))
         }
     }
+}
+
+fn lost(error: &ClientError, message_id: &str) -> Failed {
+    let failed = Failed::new("lost sight of it", lost_words(error, message_id));
+    failed.going_on(Some(message_id), EXIT_LATER)
+}
+
+fn lost_words(error: &ClientError, id: &str) -> String {
+    format!("{error}\nmessage {id} was taken in; look for it with `codex-bridge show {id}`")
 }
 
 /// `--no-wait`: its id alone goes to stdout.
@@ -175,7 +182,7 @@ async fn taken_in(
 ) -> anyhow::Result<ExitCode> {
     if options.json {
         let story = client.message(&submitted.message_id).await?;
-        return print_json(&story, ExitCode::SUCCESS);
+        return print_json(&story.message, ExitCode::SUCCESS);
     }
     if !options.quiet {
         let said = format!(

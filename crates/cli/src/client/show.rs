@@ -3,7 +3,7 @@
 use super::api::{ApiClient, ClientError};
 use super::find::{Target, newest_of, resolve, short};
 use super::message::{message_words, questions};
-use super::output::exit_code;
+use super::output::{CONFIGURATION, Failed, exit_code};
 use super::page::{PLAIN, Page, phase_look};
 use crate::cli::{IdArgs, OutputArgs, ShowArgs};
 use bridge_daemon::term::escape;
@@ -89,6 +89,10 @@ fn why_words(story: &StoryView, task: Option<&str>, mut page: Page) -> String {
 /// Lets the daemon read its configuration again; fails where the file can't be used.
 pub(crate) async fn reload(client: &ApiClient, output: OutputArgs) -> anyhow::Result<ExitCode> {
     let view = client.reload().await?;
+    if let Some(error) = view.error.as_ref().filter(|_| output.json) {
+        let said = format!("nothing changed, the old configuration is in force: {error}");
+        return Err(Failed::new(CONFIGURATION, said).into());
+    }
     output.show(&view, exit_code(view.ok), |view| {
         escape(&reload_words(view)).into_owned()
     })

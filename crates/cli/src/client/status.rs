@@ -4,6 +4,7 @@ use super::api::{ApiClient, ClientError};
 use super::ask::ApprovalView;
 use super::find::{resolve, short};
 use super::ls::{conversations, needs_you};
+use super::output::ErrorReport;
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use super::{now_ms, output, task_status};
 use crate::cli::{OutputArgs, StatusArgs};
@@ -53,7 +54,11 @@ async fn keep_looking(
                 Ok(seen) if output.json => serde_json::to_string(&seen.status)?,
                 Ok(seen) => seen.words(now_ms(), Page::stdout(no_color)),
                 Err(error) if error.may_pass() && !last.is_empty() => {
-                    format!("the daemon does not answer: {error}")
+                    let said = format!("the daemon does not answer: {error}");
+                    match output.json {
+                        true => serde_json::to_string(&ErrorReport::of(&error.into()))?,
+                        false => said,
+                    }
                 }
                 Err(error) => return Err(error.into()),
             };

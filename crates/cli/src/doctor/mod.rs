@@ -14,6 +14,7 @@ mod state;
 
 use crate::cli::{Common, DoctorArgs};
 use bridge_daemon::config::{Environment, Loaded, load};
+pub(crate) use report::DoctorView;
 use report::{DoctorReport, Topic};
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,14 +1,14 @@
 //! What the doctor found, for people line by line as it is found, or for programs as one JSON at the end.
 
 use bridge_daemon::term::{Paint, escape};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Check {
     /// A name that programs can rely on.
     id: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Check {
 }
 
 /// How it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CheckStatus {
     /// As it should be.
@@ -32,6 +32,14 @@ pub(super) enum CheckStatus {
     Warn,
     /// It does not work.
     Fail,
+}
+
+/// What `doctor --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DoctorView {
+    /// Whether nothing failed.
+    ok: bool,
+    checks: Vec<Check>,
 }
 
 /// The subject of a check: a name that programs can rely on, and one for people.
@@ -139,7 +147,8 @@ impl DoctorReport {
     pub(super) fn finish(self) -> ExitCode {
         let failed = self.count(CheckStatus::Fail);
         if self.json {
-            print(&format!("{:#}\n", self.to_json()));
+            let view = serde_json::to_string_pretty(&self.view());
+            print(&format!("{}\n", view.unwrap_or_default()));
         } else {
             print(&self.summary());
         }
@@ -155,8 +164,11 @@ impl DoctorReport {
         self.checks.iter().filter(has).count()
     }
 
-    fn to_json(&self) -> serde_json::Value {
-        json!({ "ok": self.count(CheckStatus::Fail) == 0, "checks": self.checks })
+    fn view(&self) -> DoctorView {
+        DoctorView {
+            ok: self.count(CheckStatus::Fail) == 0,
+            checks: self.checks.clone(),
+        }
     }
 
     fn summary(&self) -> String {
@@ -179,6 +191,7 @@ fn print(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn report(checks: &[Check]) -> DoctorReport {
         DoctorReport {
@@ -211,11 +224,11 @@ mod tests {
             (vec![fine, warn, fail.clone()], false),
         ] {
             let report = report(&checks);
-            assert_eq!(report.to_json()["ok"], ok);
+            assert_eq!(report.view().ok, ok);
             assert_eq!(report.finish() == ExitCode::SUCCESS, ok);
         }
         assert_eq!(
-            report(&[fail]).to_json()["checks"][0],
+            serde_json::to_value(&report(&[fail]).view().checks[0]).unwrap(),
             json!({"id": "c", "status": "fail", "detail": "seen", "fix": "do"})
         );
     }

@@ -84,10 +84,15 @@ async fn hermes_database_answers_old_ids() {
     assert_eq!(event["normalized_status"], "completed");
     let cut = status(&mcp, "codex-0123456789ac").await;
     assert_eq!(cut["status"], "failed", "{cut:#}");
+    assert_eq!(cut["phase"], "failed", "{cut:#}");
+    assert!(!mcp.log.text().contains("taken in"), "{}", mcp.log.text());
     let why = cut["error_summary"].as_str().unwrap();
     assert!(why.contains("process that ran it is gone"), "{why}");
     let listed = mcp.client.done(TOOL, json!({"action": "list"})).await;
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 2, "{listed:#}");
+    let ls = world.json(&["ls", "--json"]).await;
+    let first = &ls["conversations"][1];
+    assert_eq!(first["active_at"], "1970-01-01T00:16:40.500Z", "{ls:#}");
     let polls = polled(&mcp).await;
     let known = |id: &str| polls.iter().find(|(it, _)| it == id).cloned();
     assert_eq!(known("codex-0123456789ab").unwrap().1, "sent");

@@ -492,7 +492,7 @@ async fn errors_print_hints_and_json_envelopes() {
         .must(1, &[words]);
     let json = run(&api, &["status", "codex-999999999999", "--json"]).await;
     let told: Value = serde_json::from_str(&json.stdout).unwrap();
-    let error = json!({"title": "Not Found", "status": 404, "detail": words});
+    let error = json!({"title": "not found", "status": 404, "detail": words});
     assert_eq!(told, json!({ "error": error }));
     assert_eq!(json.code, Some(1));
 

@@ -131,3 +131,55 @@ async fn task_prompts_at_waiting_terminal() {
     );
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+#[tokio::test]
+async fn start_goes_on_in_a_conversation() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    assert_eq!(world.ask("chat", "echo:first").await, "first");
+    let id = world.run(&["start", "-c", "chat", "echo:second"]).await;
+    id.must(0, &["message", "is on disk"]);
+    let story = world.finished(id.stdout.trim_end()).await;
+    assert_eq!(story["answer"]["text"], "second", "{story:#}");
+    assert_eq!(world.shown_with("echo:second").len(), 2, "its memory");
+
+    // A new one begins on the terms of a task.
+    let args = ["start", "-c", "new", "--wait", "shell:touch x ;; echo:here"];
+    let begun = world.run(&args).await;
+    let here = format!("works in {}, may only read", world.path().display());
+    begun.must(0, &[&here]);
+    assert_eq!(begun.stdout, "here\n");
+    assert!(!world.path().join("x").exists());
+    assert_eq!(world.ask("new", "echo:again").await, "again");
+    assert_eq!(world.shown_with("echo:again").len(), 2);
+
+    let task = started(&world, "echo:task").await;
+    let refused = world.run(&["start", "-c", &task, "echo:more"]).await;
+    refused.must(1, &["not started", "belongs to the channel task"]);
+    let both = ["start", "-c", "chat", "--notify-target", "local", "echo:x"];
+    world.run(&both).await.must(2, &["cannot be used with"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// Scripts that name the parameters of the older tool go on.
+#[tokio::test]
+async fn older_parameter_names_answer_a_request() {
+    let world = World::new().await;
+    let mut daemon = world.daemon().await;
+    let prompt = "escal:touch asked-for ;; echo:went on";
+    let args = ["start", "--prompt", prompt, "--notify_target=local"];
+    let id = world.run(&args).await.stdout.trim_end().to_owned();
+    daemon.log.wait_for("Codex asks").await;
+    let listed = world.json(&["list", "--limit=1", "--json"]).await;
+    assert_eq!(listed["tasks"][0]["status"], "waiting_for_approval");
+    let open = world.json(&["requests", "--json"]).await;
+    let request = open["requests"][0]["request_id"].as_str().unwrap();
+    let args = ["respond", "--task-id", &id, "--decision", "accept"];
+    let named = [&args[..], &["--request-id", request]].concat();
+    world.run(&named).await.must(0, &[]);
+    world.run(&["watch", &id]).await.must(0, &[]);
+    assert!(world.path().join("asked-for").exists());
+    let told = world.json(&["notify_completed", "--json"]).await;
+    assert_eq!(told["notifications"][0]["task_id"], id.as_str());
+    assert_eq!(daemon.stop().await, Some(0));
+}

@@ -1,5 +1,6 @@
 //! `drill`: every promise is kept while daemon and Codex are killed, and nothing is left of it.
 
+use crate::json_schema::must_fit;
 use crate::world::World;
 use bridge_sim::codex_for_tests;
 use serde_json::Value;
@@ -39,6 +40,7 @@ async fn drilled(length: [&str; 2], transport: &str, seed: &str) -> Value {
     let ended = ended.unwrap().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{said}"));
+    must_fit("drill", &report);
     // On a machine that is slow enough, turns last from one kill to the next and are given up: dead letters with a
     // notice. Everything else must hold all the same.
     let slow = "more than 2 % of the messages are dead";

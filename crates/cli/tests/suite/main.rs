@@ -44,6 +44,8 @@ mod histories;
 mod homes;
 mod http;
 mod input;
+mod json;
+mod json_schema;
 mod key;
 mod local_peers;
 mod looking;

@@ -96,6 +96,13 @@ async fn old_name_works_where_it_started() {
     let status = Running::of(mover.command(&project, &["status", "--json"]));
     status.ended().await.must(0, &[]);
     assert_eq!(daemon.stop().await, Some(0));
+    let mut without = mover.command(&project, &[]);
+    without.env_remove("WORKSPACE_ID");
+    let refused = Running::of(without).ended().await;
+    refused.must(1, &["no workspace to serve", "PLATFORM_URL"]);
+    let version = Running::of(mover.command(&project, &["--version"]));
+    let version = version.ended().await.stdout;
+    assert!(version.starts_with("codex-bridge 0."), "{version}");
 }
 
 #[tokio::test]

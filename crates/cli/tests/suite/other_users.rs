@@ -1,6 +1,7 @@
 //! Other users of the machine: who may not reach the daemon is told so, and people of a group have a socket of their own,
 //! on which they are never the owner.
 
+use crate::json_schema::must_fit;
 use crate::requests::api;
 use crate::world::{Daemon, Ended, Running, World, signal};
 use bridge_sim::codex_for_tests;
@@ -140,6 +141,33 @@ async fn another_user_is_told_of_permissions() {
         );
         assert!(said.contains("belongs to root"), "{args:?}: {said}");
         assert!(!said.contains("no daemon runs"), "{args:?}: {said}");
+    }
+    for args in [
+        &["send", "echo:hi"][..],
+        &["start", "echo:hi"],
+        &["status"],
+        &["status", "--watch"],
+        &["watch"],
+        &["ls"],
+        &["token", "list"],
+        &["backup"],
+        &["audit"],
+    ] {
+        let args = [args, &["--json"]].concat();
+        let strangers = [
+            shared.command_without_socket(STRANGER, &args),
+            shared.command(STRANGER, &args),
+        ];
+        for command in strangers {
+            let ended = Running::of(command).ended().await;
+            assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+            let told: Value = serde_json::from_str(&ended.stdout).unwrap();
+            must_fit("error", &told);
+            let (title, detail) = (&told["error"]["title"], &told["error"]["detail"]);
+            assert_eq!(title, "not permitted", "{args:?}: {told:#}");
+            let detail = detail.as_str().unwrap();
+            assert!(detail.contains("you may not use the daemon"), "{detail}");
+        }
     }
     assert_eq!(daemon.stop().await, Some(0));
 }

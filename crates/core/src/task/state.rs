@@ -193,7 +193,7 @@ pub(super) fn present_at(messages: &[TaskMessage]) -> Option<usize> {
 pub fn phase(messages: &[TaskMessage]) -> Phase {
     let asked = messages.iter().any(|one| one.waiting().next().is_some());
     let present = present_at(messages).and_then(|at| messages.get(at));
-    present.map_or(Phase::Queued, |one| Phase::of(&one.message, asked))
+    present.map_or(Phase::Queued, |one| Phase::of_message(&one.message, asked))
 }
 
 impl TaskMessage {

@@ -64,12 +64,17 @@ impl Message {
     /// Begins the channel's id of a task's message that was taken over; those that come in begin otherwise.
     pub(crate) const IMPORTED: &'static str = "import:";
 
+    /// Whether it was taken over from the older tool.
+    #[must_use]
+    pub fn is_imported(&self) -> bool {
+        self.channel.as_str() == channels::TASK
+            && self.external_id.as_str().starts_with(Self::IMPORTED)
+    }
+
     /// Whether it was taken over from the older tool, where it failed.
     #[must_use]
     pub fn failed_elsewhere(&self) -> bool {
-        let imported = self.channel.as_str() == channels::TASK
-            && self.external_id.as_str().starts_with(Self::IMPORTED);
-        imported && self.life.failure.is_some()
+        self.is_imported() && self.life.failure.is_some()
     }
 }
 

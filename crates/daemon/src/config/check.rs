@@ -1,50 +1,43 @@
-//! `config check` and `config schema`: what is in force and where it comes from, or all that is wrong.
+//! `config check` and `config schema`: what is in force, and where it comes from.
 
 use super::environment::Environment;
-use super::error::{ConfigError, ProblemPlace};
+use super::error::ProblemPlace;
 use super::keys::Config;
-use super::load::{Loaded, load};
-use super::molecule::Workspace;
+use super::load::Loaded;
+use super::molecule::{Workspace, WorkspaceReport};
 use super::{file, schema};
-use crate::term::{self, escape, escape_line};
+use crate::term::{self, escape_line};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// What is in force, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ConfigReport {
+    /// `true`: what is wrong is told as a failure.
+    ok: bool,
+    /// The file, where there is one.
+    file: Option<PathBuf>,
+    /// Every key.
+    keys: Vec<CheckRow>,
+    /// The Molecule workspaces that keys and variables amount to.
+    molecule: Vec<WorkspaceReport>,
+    /// What the operator should know.
+    warnings: Vec<String>,
+}
+
 /// One key as it is in force.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct CheckRow {
+    /// Its name, with dots.
     key: String,
     /// Absent where nothing is set and Codex decides.
     value: Option<Value>,
+    /// `line N` of the file, a variable, a flag, or `default`.
     from: String,
-}
-
-/// Checks the configuration as `run` would, and prints what is in force or what is wrong.
-pub fn check(
-    path: Option<&Path>,
-    environment: &Environment,
-    state_dir: Option<&Path>,
-    json: bool,
-) -> ExitCode {
-    let loaded = load(path, environment, state_dir);
-    let text = match (&loaded, json) {
-        (Ok(loaded), true) => pretty(&in_force_json(loaded)),
-        (Ok(loaded), false) => in_force(loaded, environment),
-        (Err(error), true) => pretty(&wrong_json(error)),
-        (Err(error), false) => format!("{}\n", escape(&error.to_string())),
-    };
-    let written = match (&loaded, json) {
-        (Err(_), false) => io::stderr().write_all(text.as_bytes()),
-        (Ok(_), _) | (Err(_), true) => term::print_whole(&text),
-    };
-    match (loaded, written) {
-        (Ok(_), Ok(())) => ExitCode::SUCCESS,
-        (Ok(_), Err(_)) | (Err(_), _) => ExitCode::FAILURE,
-    }
 }
 
 /// Prints the JSON Schema of the file, for editors and for `docs/codex-bridge.schema.json`.
@@ -110,7 +103,9 @@ pub fn differing(one: &Config, other: &Config) -> Vec<String> {
     found.into_iter().collect()
 }
 
-fn in_force(loaded: &Loaded, environment: &Environment) -> String {
+/// What is in force, for people.
+#[must_use]
+pub fn in_force(loaded: &Loaded, environment: &Environment) -> String {
     let mut text = match (&loaded.file, file::usual(environment)) {
         (Some(file), _) => format!("# {}\n", escape_line(&file.display().to_string())),
         (None, Some(usual)) => format!(
@@ -147,37 +142,21 @@ fn in_force(loaded: &Loaded, environment: &Environment) -> String {
 /// Longer values do not push the origins of all others to the right.
 const WIDTH_MAX: usize = 60;
 
-fn in_force_json(loaded: &Loaded) -> Value {
-    json!({
-        "ok": true,
-        "file": loaded.file,
-        "keys": rows(loaded),
-        "molecule": loaded.molecule.iter().map(Workspace::json).collect::<Vec<_>>(),
-        "warnings": loaded.warnings,
-    })
-}
-
-fn wrong_json(error: &ConfigError) -> Value {
-    let file = match error {
-        ConfigError::Invalid { file, .. } => file.as_deref(),
-        ConfigError::NotFound { path }
-        | ConfigError::Unreadable { path, .. }
-        | ConfigError::NotAFile { path }
-        | ConfigError::TooLong { path, .. }
-        | ConfigError::NotText { path }
-        | ConfigError::WritableByOthers { path, .. }
-        | ConfigError::ForeignOwner { path, .. } => Some(path.as_path()),
-    };
-    json!({
-        "ok": false,
-        "file": file,
-        "error": error.to_string(),
-        "problems": error.problems(),
-    })
+/// What is in force, for programs.
+#[must_use]
+pub fn report(loaded: &Loaded) -> ConfigReport {
+    ConfigReport {
+        ok: true,
+        file: loaded.file.clone(),
+        keys: rows(loaded),
+        molecule: loaded.molecule.iter().map(Workspace::report).collect(),
+        warnings: loaded.warnings.clone(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::load::load;
     use super::*;
 
     #[test]
@@ -207,9 +186,8 @@ mod tests {
         let path = directory.path().join("some.toml");
         std::fs::write(&path, "log.level = 3\nx = 1\n").unwrap();
         let error = load(Some(&path), &Environment::of([]), None).unwrap_err();
-        let value = wrong_json(&error);
-        assert_eq!(value["ok"], false);
-        assert_eq!(value["problems"][1]["line"], 2);
-        assert_eq!(value["problems"].as_array().unwrap().len(), 2);
+        let problems = serde_json::to_value(error.problems()).unwrap();
+        assert_eq!(problems[1]["line"], 2);
+        assert_eq!(problems.as_array().unwrap().len(), 2);
     }
 }

@@ -1,5 +1,6 @@
 //! What is wrong with the configuration, where, and what to do: all of it at once.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 use std::io;
@@ -45,7 +46,7 @@ pub enum ConfigError {
 }
 
 /// One thing that is wrong, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConfigProblem {
     /// Where it was said.
     #[serde(flatten)]
@@ -55,7 +56,7 @@ pub struct ConfigProblem {
 }
 
 /// Where something was said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ProblemPlace {
     /// In the file; both count from 1.
@@ -68,7 +69,8 @@ pub(crate) enum ProblemPlace {
 
 impl ConfigError {
     /// What is wrong, one by one; a file that could not be read has no places.
-    pub(super) fn problems(&self) -> &[ConfigProblem] {
+    #[must_use]
+    pub fn problems(&self) -> &[ConfigProblem] {
         match self {
             Self::Invalid { problems, .. } => problems,
             Self::NotFound { .. }

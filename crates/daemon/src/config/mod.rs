@@ -23,9 +23,9 @@ mod tiers;
 mod validate;
 
 pub use a2a::{A2aConfig, AgentConfig, DefaultContext};
-pub use check::{check, differing, print_schema};
+pub use check::{ConfigReport, differing, in_force, print_schema, report};
 pub use environment::{Environment, ServiceManagerVars};
-pub use error::ConfigError;
+pub use error::{ConfigError, ConfigProblem};
 pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig, GroupScope};
 pub use load::{Loaded, load};

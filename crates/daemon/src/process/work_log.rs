@@ -131,7 +131,8 @@ fn entries(changes: &[Change]) -> Vec<Entry> {
     let mut add = |about, what| entries.push(Entry { about, what });
     for change in changes {
         match change {
-            Change::NewMessage(message) => {
+            // One that was taken over finished elsewhere; the import says how many.
+            Change::NewMessage(message) if !message.is_imported() => {
                 add(About::Message(message.message_id.clone()), What::TakenIn);
             }
             Change::UpdateState {

@@ -11,38 +11,34 @@ use crate::demo::codex::find_or_install;
 use crate::demo::interrupted;
 use anyhow::Context;
 use bridge_daemon::config::Environment;
-use bridge_daemon::term::{self, Paint, escape};
+use bridge_daemon::term::{self, Paint};
 use bridge_sim::drill::{Play, Rhythm};
 use daemon::DrillDaemon;
+pub use report::DrillView;
 use report::{DrillReport, DrillSettings};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Runs `drill`.
-pub async fn run(args: DrillArgs, environment: Environment) -> ExitCode {
+///
+/// # Errors
+///
+/// It could not be played to its end.
+pub async fn run(args: DrillArgs, environment: Environment) -> anyhow::Result<ExitCode> {
     let paint = Paint::stdout(environment.no_color());
     let json = args.json;
-    let report = match drill(args, &environment).await {
-        Ok(report) => report,
-        Err(error) => {
-            let error = format!("{error:#}");
-            term::complain(&format!("the drill stopped: {}", escape(&error)));
-            return ExitCode::FAILURE;
-        }
-    };
-    let printed = if json {
-        term::print(&report.json())
+    let drilled = drill(args, &environment).await;
+    let report = drilled.context("the drill stopped")?;
+    let text = if json {
+        serde_json::to_string_pretty(&report.view())?
     } else {
-        term::print(&report.table(paint))
+        report.table(paint)
     };
-    match (printed, report.passed()) {
-        (Ok(()), true) => ExitCode::SUCCESS,
-        (Ok(()), false) => ExitCode::FAILURE,
-        (Err(error), _) => {
-            term::complain(&format!("print the report: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    term::print(&text).context("print the report")?;
+    Ok(match report.passed() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<DrillReport> {

@@ -4,7 +4,9 @@ use crate::args::{DrillArgs, DrillSink, DrillTransport};
 use bridge_daemon::term::Paint;
 use bridge_sim::drill::Outcome;
 use bridge_sim::history::{Verdict, Violation};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Dead letters of a thousand messages that are still a good drill: each was cut more often than it may be tried.
@@ -58,8 +60,32 @@ struct ReportLine {
     broken: bool,
 }
 
+/// What `drill --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DrillView {
+    /// Whether every promise was kept.
+    passed: bool,
+    seed: u64,
+    /// How long it was to last, unless it counted messages.
+    minutes: Option<f64>,
+    /// How many messages it was to play, unless it went by the clock.
+    messages: Option<usize>,
+    /// `socket` or `stdio`.
+    transport: &'static str,
+    /// `idempotent` or `probeable`.
+    sink: &'static str,
+    /// Everything that is wrong.
+    broken: Vec<String>,
+    /// Where logs and history are, if they were kept.
+    kept: Option<PathBuf>,
+    /// What was counted: `sent`, `answered`, `lost`, `doubled` and more.
+    #[serde(flatten)]
+    figures: BTreeMap<&'static str, ReportValue>,
+}
+
 /// A value of the table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
 enum ReportValue {
     Count(u64),
     /// So many for each of something.
@@ -76,13 +102,6 @@ impl ReportValue {
         match self {
             Self::Count(count) => count.to_string(),
             Self::Each(share) => format!("{share:.2}"),
-        }
-    }
-
-    fn json(self) -> Value {
-        match self {
-            Self::Count(count) => Value::from(count),
-            Self::Each(share) => Value::from(share),
         }
     }
 }
@@ -240,33 +259,27 @@ impl DrillReport {
         text
     }
 
-    pub(super) fn json(&self) -> String {
+    /// The same for programs.
+    pub(super) fn view(&self) -> DrillView {
         let settings = &self.settings;
-        let mut report = json!({
-            "passed": self.passed(),
-            "seed": settings.seed,
-            "minutes": settings.messages.is_none().then_some(settings.minutes),
-            "messages": settings.messages,
-            "transport": match settings.transport {
+        let lines = self.lines().into_iter();
+        DrillView {
+            passed: self.passed(),
+            seed: settings.seed,
+            minutes: settings.messages.is_none().then_some(settings.minutes),
+            messages: settings.messages,
+            transport: match settings.transport {
                 DrillTransport::Socket => "socket",
                 DrillTransport::Stdio => "stdio",
             },
-            "sink": match settings.sink {
+            sink: match settings.sink {
                 DrillSink::Idempotent => "idempotent",
                 DrillSink::Probeable => "probeable",
             },
-            "broken": self.wrongs(),
-            "kept": self.kept.as_ref().map(|kept| kept.display().to_string()),
-        });
-        if let Some(fields) = report.as_object_mut() {
-            let lines = self.lines();
-            fields.extend(
-                lines
-                    .into_iter()
-                    .map(|line| (line.key.to_owned(), line.value.json())),
-            );
+            broken: self.wrongs(),
+            kept: self.kept.clone(),
+            figures: lines.map(|line| (line.key, line.value)).collect(),
         }
-        report.to_string()
     }
 }
 
@@ -308,6 +321,7 @@ mod tests {
     use super::*;
     use bridge_sim::drill::{Cost, Kills};
     use bridge_sim::history::RowId;
+    use serde_json::Value;
     use std::time::Duration;
 
     fn report(verdict: Verdict) -> DrillReport {
@@ -390,7 +404,7 @@ mod tests {
             table.contains("Seed 7.") && table.contains("/tmp/kept"),
             "{table}"
         );
-        let json: Value = serde_json::from_str(&report.json()).unwrap();
+        let json = serde_json::to_value(report.view()).unwrap();
         assert_eq!(
             (&json["passed"], &json["effects_twice"]),
             (&Value::from(false), &Value::from(1))
@@ -409,7 +423,7 @@ mod tests {
             table.contains("model calls per answer               1.50"),
             "{table}"
         );
-        let json: Value = serde_json::from_str(&shown.json()).unwrap();
+        let json = serde_json::to_value(shown.view()).unwrap();
         let keys = [
             "model_calls",
             "model_calls_needed",
@@ -420,6 +434,7 @@ mod tests {
         let values = keys.map(|key| json[key].as_f64().unwrap());
         assert_eq!(values, [147.0, 140.0, 9_800.0, 1.5, 100.0]);
         let none = report(Verdict::default());
-        assert!(!none.json().contains("per_answer"), "{}", none.json());
+        let none = serde_json::to_string(&none.view()).unwrap();
+        assert!(!none.contains("per_answer"), "{none}");
     }
 }

@@ -135,5 +135,5 @@ pub(super) fn message_phase(rows: &dyn Read, message: &Message) -> Result<Phase,
     } else {
         false
     };
-    Ok(Phase::of(message, asked))
+    Ok(Phase::of_message(message, asked))
 }

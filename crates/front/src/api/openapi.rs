@@ -143,9 +143,12 @@ fn parameters<D>(route: &Route<D>, generator: &mut SchemaGenerator) -> Vec<Value
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
         Some(json!({"name": name, "in": "path", "required": true, "schema": text}))
     });
-    let in_headers = route.headers.iter().map(
-        |(name, what)| json!({"name": name, "in": "header", "description": what, "schema": text}),
-    );
+    let in_headers = route.headers.iter().map(|header| {
+        json!({
+            "name": header.name, "in": "header", "required": header.required,
+            "description": header.what, "schema": text,
+        })
+    });
     let query = route.query.map(|schema| schema(generator).to_value());
     let properties = query
         .as_ref()

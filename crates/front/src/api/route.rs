@@ -74,6 +74,15 @@ pub(crate) enum Good {
     Media(&'static str),
 }
 
+/// A request header that a handler reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderParameter {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    /// Whether a call without it is refused.
+    pub(crate) required: bool,
+}
+
 /// One row of the table.
 pub(crate) struct Route<D> {
     pub(crate) verb: Verb,
@@ -86,7 +95,7 @@ pub(crate) struct Route<D> {
     pub(crate) body: Option<SchemaOf>,
     pub(crate) good: Good,
     pub(crate) statuses: &'static [u16],
-    pub(crate) headers: &'static [(&'static str, &'static str)],
+    pub(crate) headers: &'static [HeaderParameter],
     /// The scope by which people of the group may call it, if they may; what it shows them is their own.
     pub(crate) members: Option<Scope>,
     pub(crate) handler: RouteHandler<D>,
@@ -196,7 +205,11 @@ impl<D: BridgeService> Route<D> {
 
     /// Responds with server-sent events.
     pub(crate) fn streams(mut self) -> Self {
-        self.headers = &[("Last-Event-ID", "The id of the last event that was seen")];
+        self.headers = &[HeaderParameter {
+            name: "Last-Event-ID",
+            what: "The id of the last event that was seen",
+            required: false,
+        }];
         self.waits().answers_media("text/event-stream")
     }
 
@@ -213,7 +226,7 @@ impl<D: BridgeService> Route<D> {
     }
 
     /// Adds request headers.
-    pub(crate) fn with_headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+    pub(crate) fn with_headers(mut self, headers: &'static [HeaderParameter]) -> Self {
         self.headers = headers;
         self
     }

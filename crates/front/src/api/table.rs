@@ -2,7 +2,7 @@
 //! here.
 
 use super::extract::PageQuery;
-use super::route::{Access, Route, Trace};
+use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
     all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, platform,
     requests, status, tasks, tokens,
@@ -171,10 +171,11 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
         .takes::<StartArgs>()
         .answers::<TaskReply>()
         .with_statuses(&[201, 200])
-        .with_headers(&[(
-            "Idempotency-Key",
-            "The caller's own id: the same one again is the same task",
-        )]),
+        .with_headers(&[HeaderParameter {
+            name: "Idempotency-Key",
+            what: "The caller's own id: the same one again is the same task",
+            required: false,
+        }]),
         Route::get("/v1/tasks", READ, "Tasks, newest first", tasks::list::<D>)
             .asks::<tasks::TaskPage>()
             .answers::<TaskPageView>(),
@@ -281,10 +282,11 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         .takes::<SubmitRequest>()
         .answers::<SubmitResponse>()
         .with_statuses(&[201, 200])
-        .with_headers(&[(
-            "Idempotency-Key",
-            "The sender's own id: the same one again is the same message",
-        )])
+        .with_headers(&[HeaderParameter {
+            name: "Idempotency-Key",
+            what: "The sender's own id: the same one again is the same message",
+            required: true,
+        }])
         .for_members(Scope::Send),
         Route::get(
             "/v1/messages",

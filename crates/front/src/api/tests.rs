@@ -537,6 +537,37 @@ fn openapi_covers_routes_and_resolves_references() {
     });
 }
 
+/// A header is documented as required where a call without it is refused for that, and nowhere else.
+#[tokio::test]
+async fn headers_are_required_as_documented() {
+    let (router, document) = (api().router(tcp()), Api::<EmptyService>::openapi());
+    for (path, body) in [
+        ("/v1/messages", r#"{"text":"x"}"#),
+        ("/v1/tasks", r#"{"prompt":"x"}"#),
+    ] {
+        let parameters = document["paths"][path]["post"]["parameters"].as_array();
+        let mut headers = parameters
+            .unwrap()
+            .iter()
+            .filter(|one| one["in"] == "header");
+        let header = headers.next().unwrap();
+        assert_eq!(header["name"], "Idempotency-Key", "{path}");
+        assert!(headers.next().is_none(), "{path}");
+        let without = request(&Method::POST, path, 1)
+            .header(header::AUTHORIZATION, format!("Bearer {OWNER}"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body))
+            .unwrap();
+        let response = router.clone().oneshot(without).await.unwrap();
+        let said = axum::body::to_bytes(response.into_body(), 10_000)
+            .await
+            .unwrap();
+        let said = String::from_utf8_lossy(&said);
+        let is_refused = said.contains("Idempotency-Key is missing");
+        assert_eq!(header["required"], is_refused, "{path}: {said}");
+    }
+}
+
 fn walk(value: &serde_json::Value, see: &mut impl FnMut(&str, &serde_json::Value)) {
     match value {
         serde_json::Value::Object(object) => {

@@ -8,7 +8,7 @@ mod start;
 mod task;
 mod task_text;
 
-pub(crate) use senders::stop_sender;
+pub(crate) use senders::{PeerList, stop_sender};
 #[cfg(feature = "demo")]
 pub(crate) use start::start_task;
 pub(crate) use task::task_status;

@@ -11,6 +11,7 @@ use bridge_front::{
     NewToken, Scope, StopSenderRequest, StopSenderView, TokenList, TokenMade, TokenRevoked,
     TokenView,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -97,8 +98,9 @@ pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> anyhow::
 }
 
 /// What `peers list --json` prints.
-#[derive(Debug, Serialize)]
-struct PeerList {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PeerList {
+    /// Tokens with the scope `a2a` alone.
     peers: Vec<TokenView>,
 }
 

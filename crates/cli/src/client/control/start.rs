@@ -3,27 +3,38 @@
 use super::task_text::text;
 use crate::cli::{self, OutputArgs};
 use crate::client::api::{ApiClient, ClientError, submit_until};
-use crate::client::output::{EXIT_INTERRUPTED, EXIT_LATER, print, print_json};
+use crate::client::find::path_with;
+use crate::client::output::{EXIT_LATER, Failed, print, print_json};
 use crate::client::screen::{OutputStream, wrap};
+use crate::client::send::{SendOptions, send};
 use crate::client::watch::{WatchTarget, Watcher, ending, last_words};
-use crate::client::work::{answer_text, spent, whole_path, works_in};
-use anyhow::Context;
+use crate::client::work::{answer_text, spent, uploads, whole_path, works_in};
+use anyhow::{Context, bail};
+use bridge_core::channels::LOCAL;
 use bridge_core::deadline::after;
+use bridge_core::value::Sandbox;
 use bridge_daemon::term::{self, escape, escape_line};
-use bridge_front::StartArgs;
+use bridge_front::{MessageList, StartArgs};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
+/// The status of an answer that there is no such thing.
+const NOT_FOUND: u16 = 404;
+
 pub(super) async fn start(
     client: &ApiClient,
     args: cli::StartTaskArgs,
     no_color: bool,
 ) -> anyhow::Result<ExitCode> {
-    let (wait, output, raw) = (args.wait, args.output, args.work.raw);
     client.expect_daemon()?;
+    if let Some(conversation) = args.conversation.clone() {
+        let options = message(client, args, conversation, no_color).await;
+        return send(client, options.context("not started")?).await;
+    }
+    let (wait, output, raw) = (args.wait, args.output, args.work.raw);
     let terms = terms(args).context("not started")?;
     let envelope = match submit(client, &terms).await {
         Ok(envelope) => envelope,
@@ -54,6 +65,53 @@ pub(super) async fn start(
             ));
             print(&escape_line(&id), ExitCode::SUCCESS)
         }
+    }
+}
+
+/// In a conversation it is a message, on the terms that the conversation has. A new one gets those of a task.
+async fn message(
+    client: &ApiClient,
+    args: cli::StartTaskArgs,
+    conversation: String,
+    no_color: bool,
+) -> anyhow::Result<SendOptions> {
+    let is_new = is_new(client, &conversation).await?;
+    let work = args.work;
+    let cwd = work.cwd.or(is_new.then(|| PathBuf::from(".")));
+    let read_only = || Sandbox::ReadOnly.as_str().to_owned();
+    Ok(SendOptions {
+        text: crate::text_or_stdin(args.prompt)?,
+        conversation,
+        cwd: cwd.as_deref().map(whole_path).transpose()?,
+        model: work.model,
+        sandbox: work.sandbox.or(is_new.then(read_only)),
+        files: uploads(&work.file)?,
+        wait: args.wait.map(Duration::from_secs),
+        json: args.output.json,
+        quiet: false,
+        raw: work.raw,
+        no_color,
+    })
+}
+
+/// Whether a conversation begins with this; one of another channel can't be gone on with.
+async fn is_new(client: &ApiClient, conversation: &str) -> anyhow::Result<bool> {
+    let query = [("conversation", conversation), ("limit", "1")];
+    let path = path_with("/v1/messages", &query)?;
+    let said: MessageList = match client.get(&path).await {
+        Ok(said) => said,
+        Err(ClientError::Refused(problem)) if problem.status == NOT_FOUND => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    let channel = said
+        .messages
+        .first()
+        .map(|message| message.channel.as_str());
+    match channel.filter(|channel| *channel != LOCAL) {
+        Some(channel) => bail!(
+            "{conversation} belongs to the channel {channel}, and nothing said here goes into it: name another conversation"
+        ),
+        None => Ok(false),
     }
 }
 
@@ -123,8 +181,7 @@ async fn attend(client: &ApiClient, id: &str, how: Attendance) -> anyhow::Result
     let ended = tokio::select! {
         ended = timeout_at(deadline, watcher.until_its_end()) => ended,
         () = interrupted => {
-            watcher.leave();
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            return watcher.left(output.json);
         }
     };
     watcher.clear();
@@ -165,7 +222,10 @@ async fn not_yet(
     if output.json {
         return match client.task(id).await {
             Ok(envelope) => print_json(&envelope, code),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let failed = Failed::new("lost sight of it", error.to_string());
+                Err(failed.going_on(Some(id), EXIT_LATER).into())
+            }
         };
     }
     let width = OutputStream::Stderr.width();

@@ -66,8 +66,11 @@ pub(super) fn task_words(task: &Value, now_ms: i64, mut page: Page) -> String {
     let target = text(task, "notify_target");
     if !target.is_empty() {
         let state = text(task, "notification_status");
-        let error = text(task, "notification_error");
-        line("notify", format!("{target}, {state} {error}").trim_end());
+        let error = match text(task, "notification_error") {
+            "" => String::new(),
+            error => format!(": {error}"),
+        };
+        line("notify", &format!("{target}, {state}{error}"));
     }
     for event in task["recent_events"].as_array().into_iter().flatten() {
         event_line(event, &mut page);
@@ -149,7 +152,7 @@ mod tests {
             "prompt_summary": "push it\u{1b}[2J", "cwd": "/w", "sandbox": "read-only",
             "approval_policy": "on-request", "model": null, "codex_thread_id": "t1",
             "created_at": "1970-01-01T00:00:01.500Z", "completed_at": null, "last_progress_summary": null,
-            "notify_target": "local", "notification_status": "pending",
+            "notify_target": "feishu:oc_1", "notification_status": "failed", "notification_error": "refused",
             "recent_events": [{"source_event_type": "turn/started", "payload_summary": "01a1e387-7938", "created_at": 2000},
                 {"source_event_type": "item/started", "payload_summary": "running `ls`", "created_at": 2000}],
             "pending_requests": [{"request_id": "k3x9qzaaaa", "code": "k3x9qz", "requester": "token ci (task, tier tool)", "kind": "command", "headline": "may it run?",
@@ -166,7 +169,7 @@ codex-0123456789ab is waiting for you
   works in  /w
   may       read-only, on-request
   started   {at}
-  notify    local, pending
+  notify    feishu:oc_1, failed: refused
   {turn} → the turn began
   {turn} • running `ls`
 ┌ For token ci (task, tier tool): Codex asks (k3x9qz),{blank}

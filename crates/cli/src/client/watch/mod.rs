@@ -7,7 +7,9 @@ mod lines;
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
 use super::ask::{ApprovalView, AskMode, Asker, RequestFilter};
 use super::find::{Target, resolve};
-use super::output::{EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, print, shown_id};
+use super::output::{
+    EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, Failed, print, print_line, shown_id,
+};
 use super::screen::{OutputStream, Screen, TICK, wrap};
 use super::sse::SseEvent;
 use super::work::answer_text;
@@ -17,7 +19,9 @@ use bridge_daemon::term;
 use bridge_front::{MessageList, MessageView};
 pub(crate) use event::WatchEvent;
 pub(crate) use lines::{WatchLines, last_words};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -63,6 +67,17 @@ impl WatchTarget {
             Self::Message(id) | Self::Task(id) => id,
         }
     }
+}
+
+/// What `watch --json` prints, on one line each.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WatchLine {
+    /// `state`, `item`, `text`, `diff`, `output`, `request`, `end`, `ready` or `reset`.
+    event: String,
+    /// Where it is in the stream; empty for what may be lost.
+    id: String,
+    /// What is told: the message with `state` and `end` of one message or task, something small otherwise.
+    data: Value,
 }
 
 /// Where events are shown.
@@ -121,8 +136,8 @@ pub(crate) async fn watch(
     let watched = tokio::select! {
         watched = watcher.until_its_end() => watched,
         () = interrupted => {
-            watcher.leave();
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            // The end of a stream is no failure.
+            return watcher.left(false);
         }
     };
     let paint = term::Paint::stdout(no_color);
@@ -215,19 +230,35 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Says that the work goes on, and what waits for a decision meanwhile.
-    pub(crate) fn leave(&mut self) {
+    /// Says that the work goes on: to people on stderr, to programs that wait for one value as a failure.
+    pub(crate) fn left(&mut self, json: bool) -> anyhow::Result<ExitCode> {
+        if !json {
+            self.leave();
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        }
         self.clear();
-        let width = OutputStream::Stderr.width();
-        let said = match self.target.id() {
+        let id = self.target.id();
+        let failed = Failed::new("left", self.leaving(false));
+        Err(failed.going_on(Some(id), EXIT_INTERRUPTED).into())
+    }
+
+    fn leaving(&self, for_people: bool) -> String {
+        match self.target.id() {
             "" => "left; everything goes on".to_owned(),
             id => {
-                let id = shown_id(id, width.is_some());
+                let id = shown_id(id, for_people);
                 format!(
                     "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge stop {id}` stops it"
                 )
             }
-        };
+        }
+    }
+
+    /// Says that the work goes on, and what waits for a decision meanwhile.
+    fn leave(&mut self) {
+        self.clear();
+        let width = OutputStream::Stderr.width();
+        let said = self.leaving(width.is_some());
         let now = jiff::Timestamp::now().as_millisecond();
         let open = self.asker.open().map(|request| {
             let open = request.waits_for_you(now);
@@ -420,11 +451,12 @@ impl<'a> Watcher<'a> {
             self.seen = Some(event.id.clone());
         }
         if matches!(self.output, WatchOutput::Programs) {
-            let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
-            let line = json!({ "event": event.name, "id": event.id, "data": data });
-            if let Err(error) = term::print(&line.to_string()) {
-                return Err(broken(&format!("it could not be printed: {error}")));
-            }
+            let line = WatchLine {
+                event: event.name.clone(),
+                id: event.id.clone(),
+                data: serde_json::from_str(&event.data).unwrap_or(Value::Null),
+            };
+            print_line(&line).map_err(|error| broken(&format!("{error:#}")))?;
         }
         let event = WatchEvent::read(event, self.target.id())
             .map_err(|error| broken(&error.to_string()))?;

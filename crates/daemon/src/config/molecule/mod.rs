@@ -11,6 +11,7 @@ mod variables;
 
 pub(crate) use peers::MoleculePeerConfig;
 pub use resolve::Workspace;
+pub(super) use resolve::WorkspaceReport;
 pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
 

@@ -9,7 +9,9 @@ use bridge_channel::molecule::{
     Delivery, FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
 };
 use bridge_core::port::TurnTransport;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -60,29 +62,44 @@ impl Workspace {
         }
     }
 
-    fn origins(&self) -> Value {
+    fn origins(&self) -> Map<String, Value> {
         let tiers = self.settings.origins.tiers.iter();
         let tiers = tiers.map(|(origin, tier)| (origin.as_str().to_owned(), tier.as_str().into()));
-        let mut shown: serde_json::Map<String, Value> = tiers.collect();
+        let mut shown: Map<String, Value> = tiers.collect();
         shown.insert("owners".to_owned(), json!(self.settings.origins.owners));
         let agents = self.settings.origins.agents.iter();
         let agents = agents.map(|(id, tier)| (id.clone(), tier.tier().as_str().into()));
-        let agents: serde_json::Map<String, Value> = agents.collect();
+        let agents: Map<String, Value> = agents.collect();
         shown.insert("agents".to_owned(), agents.into());
-        Value::Object(shown)
+        shown
     }
 
     /// The same for programs.
-    pub(in super::super) fn json(&self) -> Value {
-        json!({
-            "workspace": self.settings.workspace,
-            "platform_url": self.settings.platform_url,
-            "token_from": self.token_from,
-            "origins": self.origins(),
-            "transport": program(self.via),
-            "push_url": self.push_url(),
-        })
+    pub(in super::super) fn report(&self) -> WorkspaceReport {
+        WorkspaceReport {
+            workspace: self.settings.workspace.clone(),
+            platform_url: self.settings.platform_url.clone(),
+            token_from: self.token_from.clone(),
+            origins: self.origins(),
+            transport: program(self.via).to_owned(),
+            push_url: self.push_url().map(ToOwned::to_owned),
+        }
     }
+}
+
+/// A workspace as `config check --json` tells of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct WorkspaceReport {
+    workspace: String,
+    platform_url: String,
+    /// Where its token is; never the token.
+    token_from: String,
+    /// The tier of each kind of sender, the `owners`, and `agents` with a tier of their own.
+    origins: Map<String, Value>,
+    /// What runs its turns.
+    transport: String,
+    /// Where the platform calls the daemon, if it does.
+    push_url: Option<String>,
 }
 
 /// What the keys and the variables amount to.

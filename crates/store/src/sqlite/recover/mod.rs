@@ -18,12 +18,13 @@ use crate::key::{AuditPublicKey, LedgerKey};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
 use salvage::{RowOrigin, Salvage, SalvageSource};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// How a recovery ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Recovered {
     /// Nothing is wrong; nothing was done.
@@ -42,7 +43,7 @@ pub enum Recovered {
 }
 
 /// Outcome of a recovery that built a new ledger.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecoveryReport {
     /// Where the damaged ledger is; absent if there was none.
     pub damaged: Option<PathBuf>,
@@ -63,7 +64,7 @@ pub struct RecoveryReport {
 }
 
 /// The rows of one table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TableReport {
     pub table: String,
     /// Rows that were brought over from the damaged ledger.
@@ -77,7 +78,7 @@ pub struct TableReport {
 }
 
 /// A remark about one message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecoveryNotice {
     pub message_id: String,
     pub what: String,
