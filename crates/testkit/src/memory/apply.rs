@@ -7,6 +7,7 @@ use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
     Answer, AuditEntry, Conversation, ConversationId, Incarnation, IncarnationId, ItemEvent, Life,
     Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId, Timestamp, Turn,
+    TurnId,
 };
 
 impl Rows for MemoryRows {
@@ -32,12 +33,7 @@ impl Rows for MemoryRows {
                 conversation_id,
                 turn_id,
                 at,
-            } => {
-                self.edit_conversation(conversation_id, |conversation| {
-                    conversation.last_turn = Some(turn_id.clone());
-                })?;
-                self.touch(conversation_id, *at);
-            }
+            } => self.last_turn(conversation_id, turn_id, *at)?,
             Change::NewMessage(message) => self.new_message(message)?,
             Change::UpdateState {
                 message_id,
@@ -148,6 +144,19 @@ impl MemoryRows {
         self.conversation_keys.put(key, id.clone());
         self.conversations.put(id.clone(), conversation.clone());
         self.active.put(id.clone(), conversation.created_at);
+        Ok(())
+    }
+
+    fn last_turn(
+        &mut self,
+        id: &ConversationId,
+        turn_id: &TurnId,
+        at: Timestamp,
+    ) -> Result<(), RowsError> {
+        self.edit_conversation(id, |conversation| {
+            conversation.last_turn = Some(turn_id.clone());
+        })?;
+        self.touch(id, at);
         Ok(())
     }
 

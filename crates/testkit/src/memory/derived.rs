@@ -1,7 +1,7 @@
 //! Reads that are derived from several tables: queues, turns in flight, what agents sent, and the counts of `status`.
 
 use super::MemoryRows;
-use bridge_core::limits::PAGE_MAX;
+use bridge_core::limits::{LOOKED_BACK_MAX, PAGE_MAX};
 use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
     ChannelId, Class, Conversation, ConversationId, Hold, Message, MessageId, MessageState, Reply,
@@ -64,16 +64,20 @@ impl MemoryRows {
     }
 
     /// Messages as they arrived, newest first, from the one before this one on.
-    pub(super) fn arrived<'a>(
-        &'a self,
+    pub(super) fn arrived_of(
+        &self,
+        of: impl Fn(&Message) -> bool,
         before: Option<&MessageId>,
-    ) -> impl Iterator<Item = &'a MessageId> {
+        limit: usize,
+    ) -> Vec<Message> {
         let newest = self.arrivals.iter().rev().map(|(_, id)| id);
         let newest: Vec<_> = match before {
             Some(before) => newest.skip_while(|id| *id != before).skip(1).collect(),
             None => newest.collect(),
         };
-        newest.into_iter()
+        let newest = newest.into_iter().take(LOOKED_BACK_MAX as usize);
+        let newest = newest.filter_map(|id| self.messages.get(id));
+        newest.filter(|one| of(one)).take(limit).cloned().collect()
     }
 
     pub(super) fn turns_at_work(&self, workdirs: &[String]) -> Vec<Flight> {

@@ -48,8 +48,8 @@ impl Read for MemoryRows {
 
     fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
         let ids: BTreeSet<_> = self.messages.iter().map(|(id, _)| id).collect();
-        let ids = ids.into_iter().rev().take(LOOKED_BACK_MAX as usize);
-        let found = ids.filter(|id| id.as_str().ends_with(end));
+        let found = ids.into_iter().rev().take(LOOKED_BACK_MAX as usize);
+        let found = found.filter(|id| id.as_str().ends_with(end));
         Ok(found.take(page(limit)).cloned().collect())
     }
 
@@ -60,28 +60,16 @@ impl Read for MemoryRows {
         before: Option<&MessageId>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError> {
-        let seen = self.arrived(before).take(LOOKED_BACK_MAX as usize);
-        let seen = seen.filter_map(|id| self.messages.get(id));
-        let of =
-            |message: &&Message| message.sender == sender && channels.contains(&message.channel);
-        Ok(seen.filter(of).take(page(limit)).cloned().collect())
+        let of = |one: &Message| one.sender == sender && channels.contains(&one.channel);
+        Ok(self.arrived_of(of, before, page(limit)))
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
-        Ok(self
-            .arrivals
-            .iter()
-            .rev()
-            .filter_map(|(_, id)| self.messages.get(id))
-            .take(page(limit))
-            .cloned()
-            .collect())
+        Ok(self.arrived_of(|_| true, None, page(limit)))
     }
 
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        let older = self.arrived(Some(before));
-        let older = older.filter_map(|id| self.messages.get(id));
-        Ok(older.take(page(limit)).cloned().collect())
+        Ok(self.arrived_of(|_| true, Some(before), page(limit)))
     }
 
     fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError> {
@@ -124,8 +112,8 @@ impl Read for MemoryRows {
         before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
-        let under =
-            |one: &Conversation| one.channel == *channel && one.external_key.starts_with(prefix);
+        let key = |one: &Conversation| one.external_key.starts_with(prefix);
+        let under = |one: &Conversation| one.channel == *channel && key(one);
         Ok(self.conversations_by_activity(under, before, page(limit)))
     }
 
