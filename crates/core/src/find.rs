@@ -31,14 +31,9 @@ pub fn find(
     let reference = reference.trim();
     if reference == LAST {
         let own = [LOCAL, TASK].map(ChannelId::new);
-        let newest = match rows.newest_of_sender(sender, &own)? {
-            Some(id) => rows.message(&id)?,
-            None => None,
-        };
-        return match newest {
-            Some(newest) => Ok(vec![whole(rows, newest)?]),
-            None => Ok(Vec::new()),
-        };
+        let newest = rows.messages_of_sender(sender, &own, None, 1)?;
+        let newest = newest.into_iter().map(|newest| whole(rows, newest));
+        return newest.collect();
     }
     let id = reference.to_ascii_lowercase();
     if let Some(message) = rows.message(&MessageId::new(id.as_str()))? {

@@ -49,9 +49,9 @@ pub const AGENT_MESSAGES_PER_DAY_IN_ALL_DEFAULT: u32 = 3_000;
 /// Longest time that the loop guard lets a message wait; what would wait longer is stopped.
 pub const LOOP_WAIT_MAX_MS: i64 = 24 * 3_600_000;
 
-/// Newest messages among which that of a sender is looked for.
+/// Newest messages among which that of a sender, or one by the end of its id, is looked for.
 pub const LOOKED_BACK_MAX: u32 = 100_000;
-/// Newest messages of a conversation that say when something last happened in it: more rarely wait at once.
+/// Unanswered messages of a conversation that a list looks at: more rarely wait at once.
 pub const ACTIVE_MESSAGES: u32 = 16;
 /// Fewest characters of an id that name a message or a task.
 pub const REFERENCE_MIN_CHARS: usize = 4;

@@ -12,6 +12,7 @@ mod live;
 pub mod mcp;
 mod message_view;
 mod service;
+mod task_view;
 mod time;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,9 +27,6 @@ pub use api::operator::{
 };
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
-pub use api::task_view::{
-    NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,
-};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{
     ANONYMOUS, Caller, Control, ControlAction, ControlError, ControlErrorKind, Grants,
@@ -45,6 +43,9 @@ pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
     Notified, PlatformAnswer, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError,
     Submitted, TaskBegun,
+};
+pub use task_view::{
+    NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,
 };
 pub use time::Time;
 

@@ -18,6 +18,8 @@ CREATE TABLE instance (
 ) STRICT;
 INSERT INTO instance (id, epoch) VALUES (1, 0);
 
+-- `active_at` is written by the store: when a message of it last came, was answered, failed, was stopped, parked or sent
+-- again. Not every step of a message, because each costs the index two entries.
 CREATE TABLE conversation (
     conversation_id TEXT PRIMARY KEY NOT NULL,
     channel         TEXT NOT NULL,
@@ -26,11 +28,14 @@ CREATE TABLE conversation (
     last_turn       TEXT,
     workdir         TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
+    active_at       INTEGER NOT NULL,
     context         TEXT,
     model           TEXT,
     sandbox         TEXT,
     UNIQUE (channel, external_key)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX conversation_active ON conversation (active_at, conversation_id);
 
 -- `row` grows with arrival. `queue` is derived from the state and from the conversation's other rows, and written by the
 -- store alone. The first waiting message of a conversation with nothing in flight is `ready`, or `held` until a time; the

@@ -21,6 +21,11 @@ pub(super) const LOGIN: Topic = Topic("login", "codex login");
 /// An app-server is up in a tenth of a second and opens a thread in another; what needs longer hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How often Codex is started, if it falls over.
+const TRIES: u32 = 3;
+/// Between two starts. Codex makes its databases in less.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Codex says this whenever it uses its own bubblewrap. Whether that works is what the sandbox check finds.
 const BUBBLEWRAP: &str = "could not find bubblewrap on PATH";
 
@@ -90,7 +95,7 @@ pub(super) async fn check(
         }
     };
     let agent = CodexAgent::new(options, ledger);
-    let asked = tokio::time::timeout(DEADLINE, ask(&agent, scratch)).await;
+    let asked = tokio::time::timeout(DEADLINE, ask_patiently(&agent, scratch)).await;
     agent.stop().await;
     match asked {
         Ok(answers) => (
@@ -110,6 +115,20 @@ fn scratch_ledger(scratch: &Path) -> anyhow::Result<SqliteLedger> {
     let key = LedgerKey::load_or_create(&scratch.join("key"), Guard::Mode)?;
     let path = scratch.join("ledger.db");
     Ok(SqliteLedger::open(path, &key, Options::default())?)
+}
+
+/// Asks again where Codex fell over: two that start at once in a new CODEX_HOME make its databases at once, and one of
+/// them gives up. A daemon that is started for the first time may be the other one.
+async fn ask_patiently(agent: &CodexAgent<SqliteLedger>, workdir: &Path) -> Answers {
+    for _ in 1..TRIES {
+        let answers = ask(agent, workdir).await;
+        match &answers.thread {
+            Err(fault) if fault.failure.class != Class::Config => {}
+            Ok(()) | Err(_) => return answers,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    ask(agent, workdir).await
 }
 
 /// A thread that may only read, so that Codex does not note the directory as trusted.

@@ -23,8 +23,11 @@ async fn fifty_contexts_share_one_app_server() {
     let token = peer_token(&world).await;
     let url = format!("{}/a2a", base(&world));
     let before = mib(daemon.pid());
+    // One for all: making one takes long, and on a busy machine so many would keep those that are connected already from
+    // sending a first byte before the daemon gives them up.
+    let client = reqwest::Client::new();
     let calls: Vec<_> = (0..CONTEXTS)
-        .map(|n| tokio::spawn(ask(url.clone(), token.clone(), n)))
+        .map(|n| tokio::spawn(ask(client.clone(), url.clone(), token.clone(), n)))
         .collect();
     for n in 0..CONTEXTS {
         let words = format!("echo:answer-{n}-");
@@ -58,7 +61,7 @@ async fn fifty_contexts_share_one_app_server() {
 }
 
 /// Sends a message that waits for the others, and waits for its answer.
-async fn ask(url: String, token: String, n: usize) -> Value {
+async fn ask(client: reqwest::Client, url: String, token: String, n: usize) -> Value {
     let message = json!({
         "role": "ROLE_USER", "messageId": format!("m-{n}"), "contextId": format!("context-{n}"),
         "parts": [{"text": format!("hold:all echo:answer-{n}-")}],
@@ -66,7 +69,7 @@ async fn ask(url: String, token: String, n: usize) -> Value {
     let request = json!({
         "jsonrpc": "2.0", "id": n, "method": "SendMessage", "params": {"message": message},
     });
-    let sent = reqwest::Client::new()
+    let sent = client
         .post(url)
         .bearer_auth(token)
         .header("A2A-Version", "1.0")

@@ -4,6 +4,7 @@
 use crate::json_schema::must_fit;
 use crate::requests::api;
 use crate::world::{Daemon, Ended, Running, World, signal};
+use bridge_sim::codex_for_tests;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -254,6 +255,41 @@ async fn members_reach_only_what_is_theirs() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
+#[tokio::test]
+async fn members_stop_only_their_own() {
+    let Some(shared) = Shared::new("").await else {
+        return;
+    };
+    let daemon = shared.world.daemon().await;
+    let body = json!({"text": "hold:adas echo:x"});
+    let (_, said) = shared.call(ADA, "POST", "/v1/messages", &body).await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let adas = said["message_id"].as_str().unwrap().to_owned();
+    let sent = ["send", "--no-wait", "--json", "hold:owners echo:x"];
+    let owners = shared.world.json(&sent).await["message_id"].to_string();
+    let owners = owners.trim_matches('"').to_owned();
+    for held in ["adas", "owners"] {
+        shared.world.model.wait_held(held).await.unwrap();
+    }
+    for (user, id) in [(BOB, &adas), (BOB, &owners), (ADA, &owners)] {
+        let path = format!("/v1/messages/{id}/cancel");
+        let (status, said) = shared.call(user, "POST", &path, &json!({})).await;
+        assert_eq!(status, 404, "{user}: {said}");
+        let ended = shared.run(user, &["stop", id]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+    }
+    let stopped = shared.run(ADA, &["stop", &adas]).await;
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    assert!(stopped.stdout.contains("is stopped"), "{stopped:?}");
+    let acts = shared.world.json(&["show", "--json", &adas]).await;
+    assert_eq!(acts["phase"], "stopped", "{acts:#}");
+    let still = shared.world.json(&["show", "--json", &owners]).await;
+    assert_eq!(still["phase"], "working", "{still:#}");
+    shared.world.model.release("owners");
+    shared.world.finished(&owners).await;
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
 /// Every route that is not for members is refused, with or without a token's header, and no message is read as a command.
 #[tokio::test]
 async fn members_never_act_as_owner() {
@@ -273,7 +309,7 @@ async fn members_never_act_as_owner() {
         if open.iter().any(|open| route.path.starts_with(open)) && !route.path.contains("}/") {
             continue;
         }
-        if route.path == "/v1/messages/{id}/events" {
+        if ["/v1/messages/{id}/events", "/v1/messages/{id}/cancel"].contains(&route.path) {
             continue;
         }
         let path = route
@@ -379,6 +415,26 @@ async fn doctor_makes_nothing() {
         .map(|entry| entry.unwrap().path())
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// As it does when a daemon makes the databases of a new CODEX_HOME at the same moment.
+#[tokio::test]
+async fn doctor_asks_again_where_codex_fell() {
+    let mut world = World::new().await;
+    let (codex, fell) = (world.path().join("codex"), world.path().join("fell"));
+    let real = codex_for_tests().unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *app-server*) if mkdir {} 2>/dev/null; then echo 'Error: failed to initialize sqlite state runtime' >&2; exit 1; fi;; esac\nexec {} \"$@\"\n",
+        fell.display(),
+        real.display(),
+    );
+    std::fs::write(&codex, script).unwrap();
+    std::fs::set_permissions(&codex, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.set_env("CODEX_BRIDGE_CODEX_BIN", codex.to_str().unwrap());
+    let ended = world.run(&["doctor"]).await;
+    assert!(fell.exists(), "{ended:?}");
+    let loads = "codex configuration: it loads, and a thread can be opened";
+    assert!(ended.stdout.contains(loads), "{ended:?}");
 }
 
 #[tokio::test]

@@ -69,6 +69,8 @@ pub enum Change {
     LastTurn {
         conversation_id: ConversationId,
         turn_id: TurnId,
+        /// When it was seen.
+        at: Timestamp,
     },
     /// Inserts a message.
     NewMessage(Message),

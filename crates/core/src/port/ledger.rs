@@ -66,7 +66,11 @@ impl LedgerError {
     pub fn class(&self) -> Class {
         match self {
             Self::Refused(_) => Class::Permanent,
-            Self::Rows(RowsError::Conflict { .. } | RowsError::Damaged { .. }) => Class::Bug,
+            Self::Rows(
+                RowsError::Conflict { .. }
+                | RowsError::Unreadable { .. }
+                | RowsError::Damaged { .. },
+            ) => Class::Bug,
             Self::Rows(RowsError::Backend { .. }) | Self::Unavailable { .. } => Class::Transient,
             Self::Fenced { .. } => Class::Config,
         }

@@ -24,7 +24,15 @@ pub enum RowsError {
         /// The row and the write.
         what: String,
     },
-    /// A stored value can't be read.
+    /// One row holds a value that this program does not understand. The others are not concerned.
+    #[error("read {what}: its row can't be read ({why})")]
+    Unreadable {
+        /// The row.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What is stored is not what was stored.
     #[error("read {what}: stored value is damaged ({why})")]
     Damaged {
         what: String,
@@ -301,18 +309,22 @@ pub trait Read {
     ) -> Result<Option<Message>, RowsError>;
     /// Message ids that start with `prefix`, at most `limit`: people type the beginning.
     fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
-    /// Message ids that end with `end`, newest id first, at most `limit`: people type the short id. It looks at every
-    /// id there is, so it is for people alone.
-    fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
-    /// The message of a sender that arrived last on one of these channels, among the newest
-    /// [`limits::LOOKED_BACK_MAX`] of all.
+    /// Message ids that end with `end`, newest id first, at most `limit`: people type the short id. Looked at are the
+    /// newest [`limits::LOOKED_BACK_MAX`] ids, so it is for people alone.
     ///
     /// [`limits::LOOKED_BACK_MAX`]: crate::limits::LOOKED_BACK_MAX
-    fn newest_of_sender(
+    fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// The messages of a sender on these channels that arrived before `before`, newest first, at most `limit`. Looked at
+    /// are the [`limits::LOOKED_BACK_MAX`] messages of all before that one.
+    ///
+    /// [`limits::LOOKED_BACK_MAX`]: crate::limits::LOOKED_BACK_MAX
+    fn messages_of_sender(
         &self,
         sender: &str,
         channels: &[ChannelId],
-    ) -> Result<Option<MessageId>, RowsError>;
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError>;
     /// The newest messages, newest first.
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages that arrived before `before`, newest first: the next page.
@@ -333,12 +345,18 @@ pub trait Read {
         after: Option<Seq>,
         limit: u32,
     ) -> Result<Vec<Message>, RowsError>;
-    /// Conversations with when something last happened in them, newest first, before that of `before`. Looked at are the
-    /// newest [`limits::ACTIVE_MESSAGES`] messages of each.
-    ///
-    /// [`limits::ACTIVE_MESSAGES`]: crate::limits::ACTIVE_MESSAGES
+    /// Conversations with when something last happened in them, newest first, before that of `before`: a message came, was
+    /// answered, failed, was stopped, parked or sent again.
     fn conversations(
         &self,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError>;
+    /// The same, of those of a channel whose key begins so. It looks at all of these.
+    fn conversations_under(
+        &self,
+        channel: &ChannelId,
+        prefix: &str,
         before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError>;

@@ -4,11 +4,12 @@ use super::A2aState::{
     AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working,
 };
 use super::*;
+use crate::channels;
 use crate::fixture;
 use crate::phase::Phase;
 use crate::value::{
-    AnswerSource, ChannelId, Class, ConversationId, Deciders, Failure, MessageId, RequestKind,
-    RequestState, StateName, Tier, TurnId, Wants,
+    AnswerSource, ChannelId, Class, ConversationId, Deciders, ExternalId, Failure, Message,
+    MessageId, RequestKind, RequestState, StateName, Tier, TurnId, Wants,
 };
 
 fn held() -> Option<Hold> {
@@ -207,6 +208,18 @@ fn a_question_of_any_message_decides() {
     first.requests = vec![fixture::request(RequestState::Open)];
     assert_eq!(phase(&[first, second]), Phase::WaitingForYou);
     assert_eq!(phase(&[usual(StateName::Dead)]), Phase::Failed);
+}
+
+#[test]
+fn task_that_failed_elsewhere_shows_failed() {
+    let mut old = usual(StateName::Cancelled);
+    old.message.channel = ChannelId::new(channels::TASK);
+    old.message.external_id = ExternalId::new(format!("{}codex-1", Message::IMPORTED));
+    assert_eq!(phase(std::slice::from_ref(&old)), Phase::Stopped);
+    old.message.life.failure = Some(Failure::new(Class::Permanent, "its process is gone"));
+    assert_eq!(phase(std::slice::from_ref(&old)), Phase::Failed);
+    let derived = TaskState::derive(&[old], false);
+    assert_eq!(derived.control(), ControlStatus::Failed);
 }
 
 /// Answers and ends beside the plain ones: an answer that asks back completes a task for the control surfaces.

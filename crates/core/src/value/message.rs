@@ -251,6 +251,12 @@ impl StateName {
     pub fn finished(self) -> bool {
         matches!(self, Self::Done | Self::Dead | Self::Cancelled)
     }
+
+    /// Whether it has no answer and nothing moves it without a person.
+    #[must_use]
+    pub fn stands_still(self) -> bool {
+        matches!(self, Self::Parked | Self::Dead | Self::Cancelled)
+    }
 }
 
 impl MessageState {

@@ -9,7 +9,7 @@ use crate::message_view::MessageRows;
 use crate::{BridgeService, Caller, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
-use bridge_core::limits::{ACTIVE_MESSAGES, PAGE_MAX};
+use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::step::Claim;
@@ -126,44 +126,14 @@ fn active(
     limit: u32,
 ) -> Result<ActivePage, RowsError> {
     // What a page says of where it ends is about rows that the caller may know of.
-    let seen = newest_seen(rows, caller, before, limit)?;
+    let before = before.as_ref().map(|(at, id)| (*at, id));
+    let seen = caller.newest_conversations(rows, before, limit)?;
     let next = PageQuery::next(&seen, limit, |(last, at)| {
         format!("{}.{}", at.0, last.conversation_id)
     });
     let seen = seen.into_iter();
     let seen = seen.map(|(one, at)| in_detail(rows, one, at));
     Ok((seen.collect::<Result<_, RowsError>>()?, next))
-}
-
-/// Pages that are read to find the conversations of a person of the group; older ones are not listed.
-const MEMBER_PAGES_MAX: usize = 4;
-
-fn newest_seen(
-    rows: &dyn Read,
-    caller: &Caller,
-    mut before: Option<(Timestamp, ConversationId)>,
-    limit: u32,
-) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
-    let page = |before: &Option<(Timestamp, ConversationId)>, limit| {
-        rows.conversations(before.as_ref().map(|(at, id)| (*at, id)), limit)
-    };
-    if !caller.is_member() {
-        return page(&before, limit);
-    }
-    let mut seen = Vec::new();
-    for _ in 0..MEMBER_PAGES_MAX {
-        let found = page(&before, PAGE_MAX)?;
-        before = found
-            .last()
-            .map(|(last, at)| (*at, last.conversation_id.clone()));
-        let own = |(one, _): &(Conversation, Timestamp)| caller.sees_conversation(one);
-        seen.extend(found.into_iter().filter(own));
-        if before.is_none() || seen.len() >= limit as usize {
-            break;
-        }
-    }
-    seen.truncate(limit as usize);
-    Ok(seen)
 }
 
 fn in_detail(

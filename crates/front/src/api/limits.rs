@@ -42,7 +42,7 @@ pub(super) const CONNECTIONS_PER_CALLER_DIVISOR: usize = 2;
 pub(super) const CONNECTION_QUIET: Duration = Duration::from_millis(250);
 /// How long a new TCP connection waits for room when all others have a request in progress.
 pub(super) const CONNECTION_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a connection over TCP may stay open before it sends its first byte.
+/// How long a connection over TCP or of a group may stay open before it sends its first byte.
 pub(super) const FIRST_BYTE_DEADLINE: Duration = Duration::from_secs(5);
 /// Connections being refused at the same time; more are closed without an answer.
 pub(super) const REFUSALS_MAX: usize = 8;

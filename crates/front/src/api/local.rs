@@ -5,7 +5,9 @@
 
 use super::ProblemResponse;
 use super::guard::ConnectionPeer;
-use super::limits::{HEAD_MAX_BYTES, REFUSAL_DEADLINE, REFUSAL_LOGGED_EVERY, REFUSALS_MAX};
+use super::limits::{
+    FIRST_BYTE_DEADLINE, HEAD_MAX_BYTES, REFUSAL_DEADLINE, REFUSAL_LOGGED_EVERY, REFUSALS_MAX,
+};
 use super::server::{Socket, refuse};
 use crate::control::LocalProgram;
 use crate::lock;
@@ -131,7 +133,11 @@ impl Local {
 
 impl Socket for Local {
     type Io = UnixStream;
-    const FIRST_BYTE: Option<Duration> = None;
+
+    /// The owner's own connections may stay silent; those of a group are other people's.
+    fn first_byte(&self) -> Option<Duration> {
+        self.users.as_ref().map(|_| FIRST_BYTE_DEADLINE)
+    }
 
     async fn accept(&self) -> io::Result<(UnixStream, ConnectionPeer)> {
         loop {
@@ -175,4 +181,21 @@ async fn tell(mut stream: UnixStream, why: String) -> io::Result<()> {
         }
     }
     refuse(stream, ProblemResponse::forbidden(why).into_response()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn silent_members_are_closed_early() {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = |name: &str| UnixListener::bind(directory.path().join(name)).unwrap();
+        let bar = ProcessFinder::new(|_| LocalProcess::new(|| Ok(LocalProgram::OwnAtTerminal)));
+        let own = Local::new(listener("own"), bar.clone());
+        assert_eq!(own.first_byte(), None);
+        let users = UserFinder::new(|_| Ok("ada".to_owned()));
+        let group = Local::of_group(listener("group"), bar, users);
+        assert_eq!(group.first_byte(), Some(FIRST_BYTE_DEADLINE));
+    }
 }

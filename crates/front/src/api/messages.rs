@@ -155,7 +155,7 @@ fn listed(
     let Some(name) = &query.conversation else {
         return match (before, &query.after) {
             (_, Some(_)) => Ok(Err(ListRefusal::Order)),
-            (before, None) => newest_seen(rows, caller, before, limit).map(Ok),
+            (before, None) => caller.newest_messages(rows, before.as_ref(), limit).map(Ok),
         };
     };
     let mut named = caller.conversations(rows, name)?;
@@ -181,36 +181,6 @@ fn listed(
             None => Ok(Ok(Vec::new())),
         },
     }
-}
-
-/// Pages that are read to find the messages of a person of the group; older ones are not listed.
-const MEMBER_PAGES_MAX: usize = 20;
-
-/// The newest messages that this caller may know of. A page says nothing of the messages of others between them.
-fn newest_seen(
-    rows: &dyn Read,
-    caller: &Caller,
-    mut before: Option<MessageId>,
-    limit: u32,
-) -> Result<Vec<Message>, RowsError> {
-    let page = |before: Option<&MessageId>, limit| match before {
-        Some(before) => rows.older_messages(before, limit),
-        None => rows.newest_messages(limit),
-    };
-    if !caller.is_member() {
-        return page(before.as_ref(), limit);
-    }
-    let mut seen = Vec::new();
-    for _ in 0..MEMBER_PAGES_MAX {
-        let found = page(before.as_ref(), PAGE_MAX)?;
-        before = found.last().map(|last| last.message_id.clone());
-        seen.extend(found.into_iter().filter(|message| caller.sees(message)));
-        if before.is_none() || seen.len() >= limit as usize {
-            break;
-        }
-    }
-    seen.truncate(limit as usize);
-    Ok(seen)
 }
 
 /// Most messages with one prefix among which a person of the group is looked for.

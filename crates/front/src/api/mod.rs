@@ -24,7 +24,6 @@ mod server;
 mod stall;
 pub(crate) mod status;
 mod table;
-pub(crate) mod task_view;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Operator actions: failed messages, redrive, discard, cancel, stop a sender, reload the configuration.
 
 use super::extract::{Body, PageQuery, Params, Who};
-use super::messages::{find, view};
+use super::messages::{find, find_seen, view};
 use super::{Context, ProblemResponse};
 use crate::Time;
 use crate::{BridgeService, MessageView, StopRequest};
@@ -242,7 +242,7 @@ pub(super) async fn cancel<D: BridgeService>(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> MessageActionResult {
-    let message_id = find(&service, id).await?;
+    let message_id = find_seen(&service, &caller, id).await?;
     let cancel = Cancel {
         message_id: message_id.clone(),
         by: caller.actor(),

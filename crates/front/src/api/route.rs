@@ -96,8 +96,8 @@ pub(crate) struct Route<D> {
     pub(crate) good: Good,
     pub(crate) statuses: &'static [u16],
     pub(crate) headers: &'static [HeaderParameter],
-    /// Whether people of the group may call it; what it shows them is their own.
-    pub(crate) members: bool,
+    /// The scope by which people of the group may call it, if they may; what it shows them is their own.
+    pub(crate) members: Option<Scope>,
     pub(crate) handler: RouteHandler<D>,
 }
 
@@ -121,7 +121,7 @@ impl<D: BridgeService> Route<D> {
             good: Good::Media("application/json"),
             statuses: &[200],
             headers: &[],
-            members: false,
+            members: None,
             handler,
         }
     }
@@ -214,8 +214,8 @@ impl<D: BridgeService> Route<D> {
     }
 
     /// Lets people of the group call it. The handler must show and do only what is the caller's own.
-    pub(crate) fn for_members(mut self) -> Self {
-        self.members = true;
+    pub(crate) fn for_members(mut self, scope: Scope) -> Self {
+        self.members = Some(scope);
         self
     }
 
@@ -237,15 +237,14 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// What people of the group are told where a call is not for them.
-const NOT_FOR_MEMBERS: &str =
-    "this is for the owner of the daemon: people of its group send messages and read their own";
+const NOT_FOR_MEMBERS: &str = "this is for the owner of the daemon: people of its group send messages, and read and stop their own";
 
 /// Access rule of a route.
 #[derive(Clone, Debug)]
 struct AccessRule {
     access: Access,
     pace: CallDeadline,
-    members: bool,
+    members: Option<Scope>,
     bodies: Arc<BodyBudget>,
 }
 
@@ -335,8 +334,10 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
 fn refusal(rule: &AccessRule, caller: &Caller) -> Option<ProblemResponse> {
     match rule.access {
         Access::Public => None,
-        Access::Scope(scope) if caller.is_member() => (!(rule.members && caller.may(scope)))
-            .then(|| ProblemResponse::forbidden(NOT_FOR_MEMBERS)),
+        Access::Scope(_) if caller.is_member() => {
+            let may = rule.members.is_some_and(|scope| caller.may(scope));
+            (!may).then(|| ProblemResponse::forbidden(NOT_FOR_MEMBERS))
+        }
         Access::Scope(scope) => {
             (!caller.may(scope)).then(|| ProblemResponse::forbidden(scope.missing()).needing(scope))
         }

@@ -36,14 +36,17 @@ use tower::Service;
 pub(super) trait Socket: Send + Sync + 'static {
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     /// How long a connection may stay open before it sends its first byte.
-    const FIRST_BYTE: Option<Duration>;
+    fn first_byte(&self) -> Option<Duration>;
 
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, ConnectionPeer)>> + Send;
 }
 
 impl Socket for TcpListener {
     type Io = TcpStream;
-    const FIRST_BYTE: Option<Duration> = Some(FIRST_BYTE_DEADLINE);
+
+    fn first_byte(&self) -> Option<Duration> {
+        Some(FIRST_BYTE_DEADLINE)
+    }
 
     async fn accept(&self) -> io::Result<(TcpStream, ConnectionPeer)> {
         let (stream, address) = Self::accept(self).await?;
@@ -91,7 +94,8 @@ pub(super) async fn serve<S: Socket>(
         match admitted {
             Ok(connection) => {
                 let open = counters.opened();
-                let stream = Patient::new(stream, STALL_DEADLINE).with_first_byte(S::FIRST_BYTE);
+                let stream =
+                    Patient::new(stream, STALL_DEADLINE).with_first_byte(socket.first_byte());
                 tasks.spawn(async move {
                     converse(stream, peer, Arc::new(connection), router, stop).await;
                     drop(open);
@@ -286,7 +290,7 @@ mod tests {
         tokio::spawn(async move {
             let connections = Connections::new(ConnectionLimits::local(1));
             let open = connections.admit(None).await.unwrap();
-            let far = Patient::new(far, STALL_DEADLINE).with_first_byte(TcpListener::FIRST_BYTE);
+            let far = Patient::new(far, STALL_DEADLINE).with_first_byte(Some(FIRST_BYTE_DEADLINE));
             converse(far, ConnectionPeer::default(), Arc::new(open), router, stop).await;
         });
         near

@@ -3,13 +3,13 @@
 
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
-use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{
     all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, platform,
     requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
+use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
     DecisionView, FoundView, MessageList, NewToken, ReloadView, RequestEntry, RequestList,
@@ -107,7 +107,7 @@ fn about<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<find::FindQuery>()
         .answers::<FoundView>()
-        .for_members(),
+        .for_members(Scope::Read),
     ]
 }
 
@@ -121,7 +121,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<PageQuery>()
         .answers::<ConversationList>()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::get(
             "/v1/conversations/{id}",
             READ,
@@ -130,7 +130,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<PageQuery>()
         .answers::<ConversationStory>()
-        .for_members(),
+        .for_members(Scope::Read),
     ]
 }
 
@@ -287,7 +287,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             what: "The sender's own id: the same one again is the same message",
             required: true,
         }])
-        .for_members(),
+        .for_members(Scope::Send),
         Route::get(
             "/v1/messages",
             READ,
@@ -296,7 +296,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<messages::MessageQuery>()
         .answers::<MessageList>()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::get(
             "/v1/messages/{id}",
             READ,
@@ -304,7 +304,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             messages::show::<D>,
         )
         .answers::<StoryView>()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::get(
             "/v1/messages/{id}/events",
             READ,
@@ -312,7 +312,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             feed::message_events::<D>,
         )
         .streams()
-        .for_members(),
+        .for_members(Scope::Read),
         Route::post(
             "/v1/messages/{id}/redrive",
             CONTROL,
@@ -338,7 +338,8 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             operator::cancel::<D>,
         )
         .answers::<ActView>()
-        .with_statuses(&[200, 202]),
+        .with_statuses(&[200, 202])
+        .for_members(Scope::Send),
         Route::get(
             "/v1/dead",
             READ,

@@ -1,19 +1,15 @@
-//! Tasks over HTTP: control's acts, with its envelopes read into our own views; a refusal is a problem that says the
-//! same.
+//! Tasks over HTTP: control's acts, answered in our own words; a refusal is a problem that says the same.
 
 use super::extract::{Body, Params, Who, idempotency_key};
-use super::task_view::{NotifyReply, TaskPageView, TaskReply};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
-use crate::control::{
-    Control, ControlAction, ControlError, ControlErrorKind, StartArgs, TaskService,
-};
+use crate::control::{ActionResult, ControlError, ControlErrorKind, StartArgs, TaskService};
+use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Which tasks.
@@ -74,33 +70,13 @@ impl From<ControlError> for ProblemResponse {
     }
 }
 
-/// An envelope that says no is a problem here.
-fn accepted<T: DeserializeOwned>(envelope: Value) -> TaskAnswer<T> {
-    match envelope.get("success") {
-        Some(Value::Bool(false)) => {
-            let why = envelope.get("error").and_then(Value::as_str);
-            let why = why.unwrap_or("it was refused");
-            Err(ProblemResponse::new(StatusCode::CONFLICT, why))
-        }
-        Some(_) | None => Ok(Json(read(envelope)?)),
+/// A task that would not hear what it was told is a problem here.
+fn answer(done: ActionResult) -> TaskAnswer {
+    let task = done?;
+    match task.refusal() {
+        Some(why) => Err(ProblemResponse::new(StatusCode::CONFLICT, why)),
+        None => Ok(Json(task.reply)),
     }
-}
-
-/// An envelope in our own words.
-fn read<T: DeserializeOwned>(envelope: Value) -> Result<T, ProblemResponse> {
-    serde_json::from_value(envelope).map_err(|error| {
-        let detail = format!("the answer can't be written as JSON: {error}");
-        ProblemResponse::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
-    })
-}
-
-async fn act<D: BridgeService, T: DeserializeOwned>(
-    context: Context<D>,
-    Who(caller): Who,
-    act: ControlAction,
-) -> TaskAnswer<T> {
-    let control = TaskService::new(context.service);
-    accepted(control.act(&caller, act).await?)
 }
 
 pub(super) async fn start<D: BridgeService>(
@@ -113,13 +89,12 @@ pub(super) async fn start<D: BridgeService>(
         key: idempotency_key(&headers)?,
         ..args
     };
-    let control = TaskService::new(service);
-    let envelope = control.act(&caller, ControlAction::Start(args)).await?;
-    let status = match envelope.get("duplicate") {
-        Some(Value::Bool(true)) => StatusCode::OK,
-        Some(_) | None => StatusCode::CREATED,
+    let reply = answer(TaskService::new(service).start(&caller, args).await)?;
+    let status = match reply.duplicate {
+        Some(true) => StatusCode::OK,
+        Some(false) | None => StatusCode::CREATED,
     };
-    Ok((status, Json(read(envelope)?)))
+    Ok((status, reply))
 }
 
 pub(super) async fn list<D: BridgeService>(
@@ -127,62 +102,53 @@ pub(super) async fn list<D: BridgeService>(
     Params(page): Params<TaskPage>,
 ) -> TaskAnswer<TaskPageView> {
     let control = TaskService::new(service);
-    Ok(Json(read(control.page(page.limit, page.before).await?)?))
+    Ok(Json(control.page(page.limit, page.before).await?))
 }
 
 pub(super) async fn show<D: BridgeService>(
-    State(context): State<Context<D>>,
-    who: Who,
+    State(Context { service, .. }): State<Context<D>>,
     Path(task_id): Path<String>,
 ) -> TaskAnswer {
-    act(context, who, ControlAction::Status { task_id }).await
+    answer(TaskService::new(service).status(&task_id).await)
 }
 
 /// For tasks and for messages of any channel.
 pub(super) async fn steer<D: BridgeService>(
-    State(context): State<Context<D>>,
-    who: Who,
+    State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Path(task_id): Path<String>,
     Body(body): Body<SteerBody>,
 ) -> TaskAnswer {
-    let steer = ControlAction::Steer {
-        task_id,
-        instruction: body.instruction,
-    };
-    act(context, who, steer).await
+    let control = TaskService::new(service);
+    answer(control.steer(&caller, &task_id, body.instruction).await)
 }
 
 pub(super) async fn interrupt<D: BridgeService>(
-    State(context): State<Context<D>>,
-    who: Who,
+    State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Path(task_id): Path<String>,
 ) -> TaskAnswer {
-    act(context, who, ControlAction::Interrupt { task_id }).await
+    answer(TaskService::new(service).interrupt(&caller, &task_id).await)
 }
 
 pub(super) async fn respond<D: BridgeService>(
-    State(context): State<Context<D>>,
-    who: Who,
+    State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Path(task_id): Path<String>,
     Body(body): Body<RespondBody>,
 ) -> TaskAnswer {
-    let respond = ControlAction::Respond {
-        task_id,
-        request_id: body.request_id,
-        decision: body.decision,
-        answers: body.answers,
-    };
-    act(context, who, respond).await
+    let control = TaskService::new(service);
+    let (request_id, decision) = (&body.request_id, body.decision.as_deref());
+    let responded = control.respond(&caller, &task_id, request_id, decision, body.answers);
+    answer(responded.await)
 }
 
 pub(super) async fn notify<D: BridgeService>(
-    State(context): State<Context<D>>,
-    who: Who,
+    State(Context { service, .. }): State<Context<D>>,
+    Who(caller): Who,
     Body(body): Body<NotifyBody>,
 ) -> TaskAnswer<NotifyReply> {
-    let notify = ControlAction::NotifyCompleted {
-        limit: body.limit,
-        dry_run: body.dry_run,
-    };
-    act(context, who, notify).await
+    let control = TaskService::new(service);
+    let notified = control.notify(&caller, body.limit, body.dry_run);
+    Ok(Json(notified.await?))
 }

@@ -1,14 +1,14 @@
 //! Callers and their rights, derived from the connection and its token, never from the request.
 
-use bridge_core::channels::{LOCAL, conversation_prefix};
+use bridge_core::channels::{LOCAL, OF_TOKENS, conversation_prefix};
 use bridge_core::find::conversations;
 use bridge_core::port::{Read, RowsError};
 pub use bridge_core::requester::ANONYMOUS;
 use bridge_core::requester::{GROUP_USER, LOCAL_OWNER, sent_by};
 use bridge_core::step::{Authority, Decide};
 use bridge_core::value::{
-    Actor, ChannelId, Conversation, DecidedBy, Message, RequestDecision, RequestId, RequestVerdict,
-    Timestamp,
+    Actor, ChannelId, Conversation, ConversationId, DecidedBy, Message, MessageId, RequestDecision,
+    RequestId, RequestVerdict, Timestamp,
 };
 use serde_json::Value;
 
@@ -56,6 +56,37 @@ impl Caller {
     #[must_use]
     pub fn sees(&self, message: &Message) -> bool {
         !self.is_member() || sent_by(message, &self.name)
+    }
+
+    /// The newest messages that they may know of, before this one.
+    pub(crate) fn newest_messages(
+        &self,
+        rows: &dyn Read,
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        match before {
+            _ if self.is_member() => {
+                let own = OF_TOKENS.map(ChannelId::new);
+                rows.messages_of_sender(&self.name, &own, before, limit)
+            }
+            Some(before) => rows.older_messages(before, limit),
+            None => rows.newest_messages(limit),
+        }
+    }
+
+    /// The conversations that they may know of, where something happened last first, before this one.
+    pub(crate) fn newest_conversations(
+        &self,
+        rows: &dyn Read,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        if self.is_member() {
+            let (local, own) = (ChannelId::new(LOCAL), conversation_prefix(&self.name));
+            return rows.conversations_under(&local, &own, before, limit);
+        }
+        rows.conversations(before, limit)
     }
 
     /// The conversations of this name that they may know of: their own first, whose key has a prefix.

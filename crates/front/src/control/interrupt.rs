@@ -1,11 +1,11 @@
 //! Interrupt: ends every message of a task that has no answer, and waits until the rows say that its turn is over.
 
-use super::envelope::TaskEnvelope;
 use super::rows::{TaskRows, TaskSubject};
-use super::service::{ActionResult, shown};
+use super::service::{ActionResult, TaskOutcome};
 use super::{Caller, ControlError, ControlErrorKind, TaskService};
 use crate::live::MessageUpdates;
 use crate::service::BridgeService;
+use crate::task_view::TaskReply;
 use bridge_core::deadline::after;
 use bridge_core::limits::STOP_MAX;
 use bridge_core::step::Cancel;
@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn interrupt(&self, caller: &Caller, task_id: &str) -> ActionResult {
+    pub(crate) async fn interrupt(&self, caller: &Caller, task_id: &str) -> ActionResult {
         let subject = self.subject(task_id).await?;
         let open = self.open_of(&subject).await?;
         if open.is_empty() {
@@ -40,8 +40,10 @@ impl<D: BridgeService> TaskService<D> {
                 "Codex was asked to stop and has not confirmed it yet; ask for the status.",
             )
         };
-        let envelope = TaskEnvelope::of(&rows).with_message(message);
-        shown(envelope.interrupted(word))
+        Ok(TaskOutcome::of(&rows).map(|reply| TaskReply {
+            interrupt: Some(word.to_owned()),
+            ..reply.with_message(message)
+        }))
     }
 
     /// What of it has no answer and may get one.

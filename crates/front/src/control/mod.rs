@@ -10,6 +10,7 @@ mod notify;
 mod respond;
 mod rows;
 mod service;
+mod shape;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -18,5 +19,6 @@ pub use action::{Control, ControlAction, ControlError, ControlErrorKind, StartAr
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub use notify::NotificationPayload;
 pub(crate) use rows::{NotFound, TaskSubject};
+pub(crate) use service::ActionResult;
 pub use service::{ServiceTaskWatch, TaskService};
 pub use start::prompt_summary;

@@ -1,13 +1,12 @@
 //! Notifications of finished tasks: what they say, and the action that sends those that are still unsent.
 
-use super::envelope::{
-    NotificationView, NotifyEnvelope, Protocol, TaskDetail, TaskView, notification_word,
-    notified_at, seconds,
-};
+use super::envelope::{Protocol, TaskView};
 use super::rows::{TaskRows, TaskSubject};
-use super::service::{ActionResult, shown};
+use super::shape::{TaskDetail, notification_word, notified_at};
 use super::{Caller, ControlError, TaskService};
+use crate::Time;
 use crate::service::{BridgeService, Notified};
+use crate::task_view::{NotificationReport, NotifyReply, TaskShape};
 use bridge_core::limits::{PAGE_MAX, clip};
 use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{Subscription, Task, TaskId};
@@ -36,12 +35,12 @@ enum NotifyMode {
 }
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn notify(
+    pub(crate) async fn notify(
         &self,
         caller: &Caller,
         limit: Option<u32>,
         dry_run: bool,
-    ) -> ActionResult {
+    ) -> Result<NotifyReply, ControlError> {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
         let due = self.service.read(move |rows| due(rows, limit));
         let (mut notifications, mut processed) = (Vec::new(), 0_u32);
@@ -55,8 +54,7 @@ impl<D: BridgeService> TaskService<D> {
             processed = processed.saturating_add(u32::from(mode != NotifyMode::OutOfTime));
             notifications.push(self.notify_one(caller, one, mode).await?);
         }
-        shown(NotifyEnvelope {
-            success: true,
+        Ok(NotifyReply {
             dry_run,
             processed,
             notifications,
@@ -68,12 +66,12 @@ impl<D: BridgeService> TaskService<D> {
         caller: &Caller,
         due: Due,
         mode: NotifyMode,
-    ) -> Result<NotificationView, ControlError> {
+    ) -> Result<NotificationReport, ControlError> {
         let task_id = due.task.task_id;
         let target = due.notification.as_ref().and_then(Subscription::notify);
-        let mut view = NotificationView {
+        let mut view = NotificationReport {
             task_id: task_id.to_string(),
-            status: due.payload.status,
+            status: due.payload.status.to_owned(),
             target: target.map(ToOwned::to_owned),
             notification_status: match (&due.notification, mode) {
                 (None, _) => "no_target",
@@ -81,7 +79,8 @@ impl<D: BridgeService> TaskService<D> {
                 (Some(notification), NotifyMode::Send | NotifyMode::OutOfTime) => {
                     notification_word(notification)
                 }
-            },
+            }
+            .to_owned(),
             sent: false,
             notified_at: None,
             message: due.payload.text,
@@ -92,22 +91,22 @@ impl<D: BridgeService> TaskService<D> {
             NotifyMode::Send => {}
             NotifyMode::Preview => return Ok(view),
             NotifyMode::OutOfTime => {
-                view.why = Some(NO_TIME);
+                view.why = Some(NO_TIME.to_owned());
                 return Ok(view);
             }
         }
         let by = caller.actor().to_string();
         let done = self.service.notify_task(&task_id, &by).await;
         if done? == Notified::Busy {
-            view.why = Some(BUSY);
+            view.why = Some(BUSY.to_owned());
         }
         let row = self
             .service
             .read(move |rows| notification_of(rows, &task_id));
         if let Some(notification) = row.await? {
-            view.notified_at = notified_at(&notification).map(seconds);
+            view.notified_at = notified_at(&notification).map(Time::from);
             view.sent = view.notified_at.is_some();
-            view.notification_status = notification_word(&notification);
+            view.notification_status = notification_word(&notification).to_owned();
             view.error = notification.error;
         }
         Ok(view)
@@ -202,17 +201,17 @@ impl NotificationPayload {
     }
 
     fn of(rows: &TaskRows) -> Self {
-        let view = TaskView::of(rows, TaskDetail::Notification);
-        let status = view.status;
+        let task = TaskShape::of(rows, TaskDetail::Notification);
+        let status = rows.status().as_str();
         let mut text = format!(
             "Codex Bridge task {} finished with status: {status}.\nPrompt: {}",
-            view.task_id, view.prompt_summary,
+            task.task_id, task.prompt_summary,
         );
-        let summary = view
+        let summary = task
             .final_summary
             .as_ref()
-            .or(view.error_summary.as_ref())
-            .or(view.last_progress_summary.as_ref());
+            .or(task.error_summary.as_ref())
+            .or(task.last_progress_summary.as_ref());
         if let Some(summary) = summary {
             text.push_str("\nSummary: ");
             text.push_str(&clip(summary, SUMMARY_MAX_CHARS));
@@ -220,7 +219,7 @@ impl NotificationPayload {
         let body = json!({
             "type": format!("task.{status}"),
             "success": true,
-            "task": view,
+            "task": TaskView::of(task, TaskDetail::Notification),
             "protocol": Protocol::of(rows.transport),
         });
         Self { status, text, body }

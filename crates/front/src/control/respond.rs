@@ -1,17 +1,17 @@
 //! Respond: decides a request of a task. Without a decision it is declined, as in the legacy tool.
 
-use super::envelope::TaskEnvelope;
 use super::rows::TaskRows;
-use super::service::{ActionResult, permit, shown};
+use super::service::{ActionResult, TaskOutcome, permit};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
+use crate::task_view::TaskReply;
 use bridge_core::port::Ledger;
 use bridge_core::step::{Authority, DecideOutcome};
 use bridge_core::value::{Request, RequestDecision, RequestId, RequestKind};
 use serde_json::{Value, json};
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn respond(
+    pub(crate) async fn respond(
         &self,
         caller: &Caller,
         task_id: &str,
@@ -57,8 +57,10 @@ impl<D: BridgeService> TaskService<D> {
             Some(answers) => json!({ "decision": decision.as_str(), "answers": answers }),
             None => json!({ "decision": decision.as_str() }),
         };
-        let envelope = TaskEnvelope::of(&rows).with_message(message);
-        shown(envelope.answered(response))
+        Ok(TaskOutcome::of(&rows).map(|reply| TaskReply {
+            response: Some(response),
+            ..reply.with_message(message)
+        }))
     }
 }
 

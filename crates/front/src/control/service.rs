@@ -1,14 +1,16 @@
 //! Control over the service: each action is checked against the caller's scopes, performed, and answered from rows.
 
-use super::envelope::{TaskDetail, TaskEnvelope, TaskListEnvelope, TaskView};
+use super::envelope::{NotifyEnvelope, REFUSED, TaskEnvelope, TaskListEnvelope};
 use super::rows::{TaskRows, TaskSubject};
+use super::shape::TaskDetail;
 use super::{Caller, Control, ControlAction, ControlError, ControlErrorKind, Scope, TaskWatch};
 use crate::live::MessageUpdates;
 use crate::service::{BridgeService, Steering};
+use crate::task_view::{TaskPageView, TaskReply, TaskShape};
 use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::LedgerError;
-use bridge_core::value::{MessageId, TaskId};
+use bridge_core::value::{MessageId, TaskId, Transport};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,8 +25,38 @@ pub struct TaskService<D> {
     pub(super) service: D,
 }
 
+/// What an action on a task came to.
+pub(crate) struct TaskOutcome {
+    pub(crate) reply: TaskReply,
+    /// How we talk to its Codex.
+    transport: Transport,
+}
+
+impl TaskOutcome {
+    /// The task as it is now.
+    pub(super) fn of(rows: &TaskRows) -> Self {
+        Self {
+            reply: TaskReply::of(rows),
+            transport: rows.transport,
+        }
+    }
+
+    pub(super) fn map(self, edit: impl FnOnce(TaskReply) -> TaskReply) -> Self {
+        Self {
+            reply: edit(self.reply),
+            ..self
+        }
+    }
+
+    /// Why Codex did not take what it was told, if it was told something.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        let refused = self.reply.steer.as_deref() == Some(REFUSED);
+        refused.then(|| self.reply.why.as_deref().unwrap_or("it was refused"))
+    }
+}
+
 /// An answer.
-pub(super) type ActionResult = Result<Value, ControlError>;
+pub(crate) type ActionResult = Result<TaskOutcome, ControlError>;
 
 impl<D: BridgeService> TaskService<D> {
     /// Over this service.
@@ -59,14 +91,18 @@ impl<D: BridgeService> TaskService<D> {
         self.rows(subject, id).await
     }
 
-    async fn status(&self, task_id: &str) -> ActionResult {
+    pub(crate) async fn status(&self, task_id: &str) -> ActionResult {
         let rows = self.look(task_id).await?;
         let message = format!("The task is {}.", rows.status().as_str());
-        shown(TaskEnvelope::of(&rows).with_message(message))
+        Ok(TaskOutcome::of(&rows).map(|reply| reply.with_message(message)))
     }
 
     /// A page of tasks, newest first, older than `before`.
-    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> ActionResult {
+    pub(crate) async fn page(
+        &self,
+        limit: Option<u32>,
+        before: Option<String>,
+    ) -> Result<TaskPageView, ControlError> {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let before = before.map(TaskId::new);
         let rows = self.service.read(move |rows| {
@@ -77,19 +113,20 @@ impl<D: BridgeService> TaskService<D> {
                 .collect::<Result<Vec<_>, _>>()
         });
         let rows: Vec<TaskRows> = rows.await?;
-        let tasks = rows.iter().map(|rows| TaskView::of(rows, TaskDetail::Line));
-        let tasks: Vec<TaskView> = tasks.collect();
+        let tasks = rows
+            .iter()
+            .map(|rows| TaskShape::of(rows, TaskDetail::Line));
+        let tasks: Vec<TaskShape> = tasks.collect();
         let full = tasks.len() >= limit as usize;
         let last = tasks.last().filter(|_| full);
-        shown(TaskListEnvelope {
-            success: true,
+        Ok(TaskPageView {
             next: last.map(|task| task.task_id.clone()),
             tasks,
         })
     }
 
     /// Whose questions wait, as the list of the API names them.
-    async fn requests(&self) -> ActionResult {
+    async fn requests(&self) -> Result<Value, ControlError> {
         let asked = self.service.read(|rows| {
             let mut asked = Vec::new();
             for request in rows.newest_requests(true, None, PAGE_MAX)? {
@@ -134,7 +171,12 @@ impl<D: BridgeService> TaskService<D> {
         }
     }
 
-    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> ActionResult {
+    pub(crate) async fn steer(
+        &self,
+        caller: &Caller,
+        task_id: &str,
+        instruction: String,
+    ) -> ActionResult {
         if instruction.trim().is_empty() {
             let words = "codex_bridge steer requires task_id and instruction.";
             return Err(ControlError::invalid(words));
@@ -157,9 +199,13 @@ impl<D: BridgeService> TaskService<D> {
             Steering::Steered => ("steered", None),
             Steering::Queued { why } => ("queued", Some(why)),
             Steering::Unknown { why } => ("unknown", Some(why)),
-            Steering::Refused { why } => ("refused", Some(why)),
+            Steering::Refused { why } => (REFUSED, Some(why)),
         };
-        shown(TaskEnvelope::of(&rows).steered(word, why))
+        Ok(TaskOutcome::of(&rows).map(|reply| TaskReply {
+            steer: Some(word.to_owned()),
+            why,
+            ..reply
+        }))
     }
 }
 
@@ -170,18 +216,25 @@ impl<D: BridgeService> Control for TaskService<D> {
         ServiceTaskWatch::of(self.service.clone(), task_id)
     }
 
-    async fn act(&self, caller: &Caller, act: ControlAction) -> ActionResult {
+    /// In the envelopes of the legacy tool.
+    async fn act(&self, caller: &Caller, act: ControlAction) -> Result<Value, ControlError> {
         permit(caller, act.scope())?;
-        match act {
-            ControlAction::Start(args) => self.start(caller, args).await,
-            ControlAction::Status { task_id } => self.status(&task_id).await,
-            ControlAction::List { limit } => self.page(limit, None).await,
-            ControlAction::Requests => self.requests().await,
+        let task = match act {
+            ControlAction::List { limit } => {
+                return shown(TaskListEnvelope::from(self.page(limit, None).await?));
+            }
+            ControlAction::Requests => return self.requests().await,
+            ControlAction::NotifyCompleted { limit, dry_run } => {
+                let notified = self.notify(caller, limit, dry_run).await?;
+                return shown(NotifyEnvelope::from(notified));
+            }
+            ControlAction::Start(args) => self.start(caller, args).await?,
+            ControlAction::Status { task_id } => self.status(&task_id).await?,
             ControlAction::Steer {
                 task_id,
                 instruction,
-            } => self.steer(caller, &task_id, instruction).await,
-            ControlAction::Interrupt { task_id } => self.interrupt(caller, &task_id).await,
+            } => self.steer(caller, &task_id, instruction).await?,
+            ControlAction::Interrupt { task_id } => self.interrupt(caller, &task_id).await?,
             ControlAction::Respond {
                 task_id,
                 request_id,
@@ -190,17 +243,15 @@ impl<D: BridgeService> Control for TaskService<D> {
             } => {
                 let decision = decision.as_deref();
                 self.respond(caller, &task_id, &request_id, decision, answers)
-                    .await
+                    .await?
             }
-            ControlAction::NotifyCompleted { limit, dry_run } => {
-                self.notify(caller, limit, dry_run).await
-            }
-        }
+        };
+        shown(TaskEnvelope::of(task.reply, task.transport))
     }
 }
 
 /// As JSON.
-pub(super) fn shown(envelope: impl Serialize) -> ActionResult {
+fn shown(envelope: impl Serialize) -> Result<Value, ControlError> {
     serde_json::to_value(envelope).map_err(|error| {
         let said = format!("the answer can't be written as JSON: {error}");
         ControlError::new(ControlErrorKind::Unavailable, said)

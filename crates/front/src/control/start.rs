@@ -1,11 +1,12 @@
 //! Start: checks the arguments of a new task, with the errors of the legacy tool. The service checks paths and settings of
 //! this machine.
 
-use super::envelope::{TaskEnvelope, summary};
 use super::rows::TaskSubject;
-use super::service::{ActionResult, shown};
+use super::service::{ActionResult, TaskOutcome};
+use super::shape::summary;
 use super::{Caller, ControlError, Grants, Scope, StartArgs, TaskService};
 use crate::service::{BridgeService, NewTask};
+use crate::task_view::TaskReply;
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
 use bridge_core::value::{ApprovalPolicy, Sandbox};
 
@@ -19,7 +20,7 @@ pub fn prompt_summary(prompt: &str) -> String {
 }
 
 impl<D: BridgeService> TaskService<D> {
-    pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> ActionResult {
+    pub(crate) async fn start(&self, caller: &Caller, args: StartArgs) -> ActionResult {
         let new = new_task(caller, args)?;
         let begun = self.service.start_task(new).await?;
         let task_id = begun.task.task_id.to_string();
@@ -30,8 +31,10 @@ impl<D: BridgeService> TaskService<D> {
         } else {
             "Codex task started; it runs through app-server JSON-RPC."
         };
-        let envelope = TaskEnvelope::of(&rows).with_message(message);
-        shown(envelope.started(begun.duplicate))
+        Ok(TaskOutcome::of(&rows).map(|reply| TaskReply {
+            duplicate: Some(begun.duplicate),
+            ..reply.with_message(message)
+        }))
     }
 }
 

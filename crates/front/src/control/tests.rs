@@ -1,7 +1,9 @@
 //! How a task stands and what its envelope holds, over rows made by hand.
 
-use super::envelope::{TaskDetail, TaskView};
+use super::envelope::TaskView;
 use super::rows::TaskRows;
+use super::shape::TaskDetail;
+use crate::task_view::TaskShape;
 use bridge_core::task::TaskMessage;
 use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, BootId, ChannelId, ClientId, ConversationId,
@@ -189,7 +191,8 @@ fn a_task_stands_where_its_messages_are() {
 }
 
 fn shown(rows: &TaskRows, detail: TaskDetail) -> Value {
-    serde_json::to_value(TaskView::of(rows, detail)).unwrap()
+    let task = TaskShape::of(rows, detail);
+    serde_json::to_value(TaskView::of(task, detail)).unwrap()
 }
 
 fn task_keys() -> Vec<String> {

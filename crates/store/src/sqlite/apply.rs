@@ -32,7 +32,8 @@ impl Rows for SqliteRows<'_> {
             Change::LastTurn {
                 conversation_id,
                 turn_id,
-            } => conversation::last_turn(conn, conversation_id, turn_id),
+                at,
+            } => conversation::last_turn(conn, conversation_id, turn_id, *at),
             Change::NewMessage(message) => message::insert(conn, message),
             Change::UpdateState {
                 message_id,

@@ -41,7 +41,7 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Result<Vec<Attachment>, RowsE
         return Ok(Vec::new());
     };
     let stored: Vec<StoredAttachment> = serde_json::from_str(&text)
-        .map_err(|error| fields.damaged(format!("its files can't be read ({error})")))?;
+        .map_err(|error| fields.unreadable(format!("its files can't be read ({error})")))?;
     let files = stored.into_iter().map(|file| Attachment {
         name: file.name,
         media_type: file.media_type,

@@ -172,6 +172,7 @@ fn verify(ledger: &Path, partial: &Path, expected: &[TableCount]) -> Result<Back
         Err(
             error @ (RowsError::Backend { .. }
             | RowsError::Conflict { .. }
+            | RowsError::Unreadable { .. }
             | RowsError::Damaged { .. }),
         ) => return Err(unsound(vec![error.to_string()])),
     }

@@ -20,7 +20,9 @@ const FINDINGS_MAX: u32 = 10;
 
 /// One finding per row whose redundant columns disagree. A redriven message has a later place than its earlier replies,
 /// which keep theirs.
-const CONSISTENT: [&str; 3] = [
+const CONSISTENT: [&str; 4] = [
+    "SELECT 'task ' || task_id || ' is on another channel than its conversation' \
+     FROM task JOIN conversation USING (conversation_id) WHERE task.channel <> conversation.channel",
     "SELECT 'message ' || message_id || ' has no text' FROM message \
      WHERE row NOT IN (SELECT row FROM message_text)",
     "SELECT 'a reply to ' || message_id || ' has no text' FROM reply \
@@ -75,7 +77,7 @@ pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
 fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
     let findings = match sums::check(conn, FINDINGS_MAX as usize) {
         Ok(findings) => findings,
-        Err(RowsError::Damaged { why, .. }) => vec![why],
+        Err(RowsError::Damaged { why, .. } | RowsError::Unreadable { why, .. }) => vec![why],
         Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
     };
     Ok(if findings.is_empty() {
@@ -113,7 +115,7 @@ fn judge(conn: &Connection, query: &str) -> Result<Soundness, RowsError> {
     let found = sql::many(conn, query, [], |row| row.get(0).map_err(sql::failed));
     let findings: Vec<String> = match found {
         Ok(findings) => findings,
-        Err(RowsError::Damaged { why, .. }) => vec![why],
+        Err(RowsError::Damaged { why, .. } | RowsError::Unreadable { why, .. }) => vec![why],
         Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
     };
     if findings.iter().all(|finding| finding == "ok") {
@@ -187,6 +189,7 @@ pub fn inspect(path: &Path, depth: Depth) -> Result<Inspection, OpenError> {
         Err(
             error @ (RowsError::Backend { .. }
             | RowsError::Conflict { .. }
+            | RowsError::Unreadable { .. }
             | RowsError::Damaged { .. }),
         ) => return damaged(&error.to_string()),
     }

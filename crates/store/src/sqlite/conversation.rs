@@ -5,11 +5,9 @@
 
 use super::fields::Fields;
 use super::sql;
-use crate::page;
-use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    ChannelId, Conversation, ConversationId, Sandbox, ThreadId, Timestamp, TurnId,
+    ChannelId, Conversation, ConversationId, MessageId, Sandbox, ThreadId, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -58,13 +56,12 @@ pub(super) fn by_key(
     sql::one(conn, query, [channel.as_str(), external_key], read)
 }
 
-/// Looks at every conversation and the newest messages of each in their index, so it is for people alone.
-const BY_ACTIVITY: &str = concat!(
-    "WITH active AS MATERIALIZED (SELECT *, coalesce((SELECT max(updated_at) FROM \
-         (SELECT updated_at FROM message WHERE message.conversation_id = conversation.conversation_id \
-         ORDER BY seq DESC LIMIT ?1)), created_at) AS at FROM conversation) SELECT ",
+/// Walks the index from its end.
+pub(super) const BY_ACTIVITY: &str = concat!(
+    "SELECT ",
     columns!(),
-    ", at FROM active WHERE (at, conversation_id) < (?2, ?3) ORDER BY at DESC, conversation_id DESC LIMIT ?4"
+    ", active_at FROM conversation INDEXED BY conversation_active \
+     WHERE (active_at, conversation_id) < (?1, ?2) ORDER BY active_at DESC, conversation_id DESC LIMIT ?3"
 );
 
 pub(super) fn by_activity(
@@ -73,11 +70,53 @@ pub(super) fn by_activity(
     limit: u32,
 ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
     let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
-    let params = (ACTIVE_MESSAGES, at, id, page(limit));
-    sql::many(conn, BY_ACTIVITY, params, |row| {
-        let at = row.get("at").map_err(sql::failed)?;
-        Ok((read(row)?, Timestamp(at)))
-    })
+    let params = (at, id, sql::reach(limit));
+    sql::list(conn, BY_ACTIVITY, params, limit, read_active)
+}
+
+fn read_active(row: &Row<'_>) -> Result<(Conversation, Timestamp), RowsError> {
+    let at = row.get("active_at").map_err(sql::failed)?;
+    Ok((read(row)?, Timestamp(at)))
+}
+
+/// Sorts those of one person, by the index of keys.
+pub(super) const UNDER: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", active_at FROM conversation WHERE channel = ?4 AND external_key >= ?5 AND external_key < ?6 \
+     AND (+active_at, +conversation_id) < (?1, ?2) ORDER BY +active_at DESC, conversation_id DESC LIMIT ?3"
+);
+
+pub(super) fn under(
+    conn: &Connection,
+    channel: &ChannelId,
+    prefix: &str,
+    before: Option<(Timestamp, &ConversationId)>,
+    limit: u32,
+) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+    let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
+    let end = format!("{prefix}{}", char::MAX);
+    let params = (at, id, sql::reach(limit), channel.as_str(), prefix, end);
+    sql::list(conn, UNDER, params, limit, read_active)
+}
+
+/// Something happened in it.
+pub(super) const TOUCH: &str =
+    "UPDATE conversation SET active_at = ?2 WHERE conversation_id = ?1 AND active_at < ?2";
+
+pub(super) fn touch(conn: &Connection, id: &str, at: Timestamp) -> Result<(), RowsError> {
+    sql::run(conn, TOUCH, params![id, at.0])
+}
+
+/// The same, in the one of this message.
+pub(super) fn touch_by_message(
+    conn: &Connection,
+    id: &MessageId,
+    at: Timestamp,
+) -> Result<(), RowsError> {
+    let touch = "UPDATE conversation SET active_at = ?2 WHERE active_at < ?2 \
+         AND conversation_id = (SELECT conversation_id FROM message WHERE message_id = ?1)";
+    sql::run(conn, touch, params![id.as_str(), at.0])
 }
 
 /// Keys are unique within a channel; there are few channels, and this is asked by people.
@@ -88,7 +127,8 @@ pub(super) fn all_by_key(
     key: &str,
     limit: u32,
 ) -> Result<Vec<Conversation>, RowsError> {
-    sql::many(conn, ALL_BY_KEY, (key, page(limit)), read)
+    let params = (key, sql::reach(limit));
+    sql::list(conn, ALL_BY_KEY, params, limit, read)
 }
 
 pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {
@@ -96,8 +136,8 @@ pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(
         conn,
         "INSERT INTO conversation \
          (conversation_id, channel, external_key, context, thread, last_turn, workdir, model, \
-          sandbox, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+          sandbox, created_at, active_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)",
         params![
             conversation.conversation_id.as_str(),
             conversation.channel.as_str(),
@@ -151,11 +191,12 @@ pub(super) fn last_turn(
     conn: &Connection,
     id: &ConversationId,
     turn_id: &TurnId,
+    at: Timestamp,
 ) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE conversation SET last_turn = ?2 WHERE conversation_id = ?1",
-        [id.as_str(), turn_id.as_str()],
+        "UPDATE conversation SET last_turn = ?2, active_at = max(active_at, ?3) WHERE conversation_id = ?1",
+        params![id.as_str(), turn_id.as_str(), at.0],
         || format!("conversation {id}"),
     )
 }

@@ -1,4 +1,4 @@
-//! Reads the columns of one row in order; an error names the damaged row.
+//! Reads the columns of one row in order; an error names the row.
 //!
 //! The first column of every query names the row. How a value is spelled is the table's business.
 
@@ -26,7 +26,7 @@ impl<'r, 's> Fields<'r, 's> {
     pub(super) fn next<T: FromSql>(&mut self) -> Result<T, RowsError> {
         let at = self.at;
         self.at += 1;
-        self.row.get(at).map_err(|error| self.damaged(error))
+        self.row.get(at).map_err(|error| self.unreadable(error))
     }
 
     /// The next column as an id or another wrapped text.
@@ -63,9 +63,12 @@ impl<'r, 's> Fields<'r, 's> {
     pub(super) fn word<T: FromStr>(&mut self) -> Result<T, RowsError> {
         let at = self.at;
         self.at += 1;
-        let value = self.row.get_ref(at).map_err(|error| self.damaged(error))?;
-        let word = value.as_str().map_err(|error| self.damaged(error))?;
-        let unknown = |_| self.damaged(format!("unknown word {word:?} in column {at}"));
+        let value = self
+            .row
+            .get_ref(at)
+            .map_err(|error| self.unreadable(error))?;
+        let word = value.as_str().map_err(|error| self.unreadable(error))?;
+        let unknown = |_| self.unreadable(format!("unknown word {word:?} in column {at}"));
         word.parse().map_err(unknown)
     }
 
@@ -93,27 +96,37 @@ impl<'r, 's> Fields<'r, 's> {
             "permanent" => Class::Permanent,
             "ambiguous" => Class::Ambiguous,
             "bug" => Class::Bug,
-            other => return Err(self.damaged(format!("unknown class {other:?}"))),
+            other => return Err(self.unreadable(format!("unknown class {other:?}"))),
         };
         let reason = self.required("a failure has no reason", reason)?;
         Ok(Some(Failure { class, reason }))
     }
 
-    /// What the row's state needs; its absence is damage.
+    /// What the row's state needs; without it the row can't be read.
     pub(super) fn required<T>(&self, why: &str, value: Option<T>) -> Result<T, RowsError> {
-        value.ok_or_else(|| self.damaged(why))
+        value.ok_or_else(|| self.unreadable(why))
     }
 
     /// This row can't be read.
-    pub(super) fn damaged(&self, why: impl ToString) -> RowsError {
-        let id: String = self
-            .row
-            .get(0)
-            .unwrap_or_else(|_| "without a name".to_owned());
-        RowsError::Damaged {
-            what: format!("{} {id}", self.table),
+    pub(super) fn unreadable(&self, why: impl ToString) -> RowsError {
+        RowsError::Unreadable {
+            what: self.name(),
             why: why.to_string(),
         }
+    }
+
+    /// This row is not what was stored.
+    pub(super) fn damaged(&self, why: impl ToString) -> RowsError {
+        RowsError::Damaged {
+            what: self.name(),
+            why: why.to_string(),
+        }
+    }
+
+    fn name(&self) -> String {
+        let id = self.row.get(0);
+        let id = id.unwrap_or_else(|_| "without a name".to_owned());
+        format!("{} {id}", self.table)
     }
 }
 

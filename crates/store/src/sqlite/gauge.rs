@@ -187,13 +187,18 @@ impl Gauge {
         }
     }
 
-    /// Records the error of a read or a write: damage is often met before a check finds it.
+    /// Records the error of a read or a write: damage is often met before a check finds it. A row that this program does
+    /// not understand is none: the file does what it should.
     pub(super) fn observe(&self, error: &LedgerError) {
         match error {
             LedgerError::Rows(RowsError::Damaged { what, why }) => {
                 self.damage(&format!("{what}: {why}"));
             }
-            LedgerError::Rows(RowsError::Conflict { .. } | RowsError::Backend { .. })
+            LedgerError::Rows(
+                RowsError::Conflict { .. }
+                | RowsError::Unreadable { .. }
+                | RowsError::Backend { .. },
+            )
             | LedgerError::Refused(_)
             | LedgerError::Fenced { .. }
             | LedgerError::Unavailable { .. } => {}
@@ -312,11 +317,16 @@ mod tests {
         assert_eq!(gauge.admit(), Ok(()));
         gauge.checked(&Soundness::Sound);
         assert_eq!(gauge.vitals().health, LedgerHealth::Sound);
-        gauge.observe(&LedgerError::Rows(RowsError::Damaged {
-            what: "message m1".to_owned(),
+        gauge.observe(&LedgerError::Rows(RowsError::Unreadable {
+            what: "message m0".to_owned(),
             why: "unknown word".to_owned(),
         }));
-        assert_eq!(gauge.damaged().await, "message m1: unknown word");
+        assert_eq!(gauge.admit(), Ok(()), "one row is not the file");
+        gauge.observe(&LedgerError::Rows(RowsError::Damaged {
+            what: "message m1".to_owned(),
+            why: "its text is another".to_owned(),
+        }));
+        assert_eq!(gauge.damaged().await, "message m1: its text is another");
         gauge.checked(&Soundness::Sound);
         assert!(matches!(gauge.admit(), Err(Pressure::Damaged { .. })));
     }

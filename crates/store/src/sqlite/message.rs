@@ -4,7 +4,7 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, QueueMoves, QueueRole};
-use super::{attached, sql, sums, task};
+use super::{attached, conversation, sql, sums, task};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
@@ -227,16 +227,13 @@ pub(super) fn by_external(
 
 pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsError> {
     let what = || format!("new message {}", message.message_id);
-    let conversation = message.conversation_id.as_str();
+    let of = message.conversation_id.as_str();
     let role = QueueRole::of(&message.life.state);
-    let moves = place::neighbours(conn, conversation, 0)?.settle(
-        role,
-        message.seq.0,
-        held(&message.life.state),
-    );
+    let moves =
+        place::neighbours(conn, of, 0)?.settle(role, message.seq.0, held(&message.life.state));
     let own: [&dyn ToSql; 13] = [
         &message.message_id.as_str(),
-        &conversation,
+        &of,
         &message.seq.0,
         &message.channel.as_str(),
         &message.external_id.as_str(),
@@ -264,6 +261,7 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
         ],
         what,
     )?;
+    conversation::touch(conn, of, message.life.updated_at)?;
     moves.write(conn)
 }
 
@@ -276,6 +274,9 @@ pub(super) fn live(
     life: &Life,
 ) -> Result<(), RowsError> {
     let what = || format!("life of message {id}");
+    if from.stands_still() || life.state.name().stands_still() {
+        conversation::touch_by_message(conn, id, life.updated_at)?;
+    }
     let own: [&dyn ToSql; 2] = [&id.as_str(), &from.as_str()];
     if place::same_spot(from, life.state.name()) {
         with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what))?;

@@ -107,6 +107,7 @@ fn require_sound(conn: &Connection, path: &Path) -> Result<(), OpenError> {
         Err(
             error @ (RowsError::Backend { .. }
             | RowsError::Conflict { .. }
+            | RowsError::Unreadable { .. }
             | RowsError::Damaged { .. }),
         ) => vec![error.to_string()],
     };
@@ -200,8 +201,12 @@ fn made_before(rest: &str) -> Option<(i64, String)> {
 }
 
 /// Makes a new ledger of the newest of `migrations` at `path`, where nothing may be. It gets its name when it is
-/// whole, so that an empty or half-made file is never taken for a ledger.
-pub(super) fn create(path: &Path, migrations: &[&str]) -> Result<(), OpenError> {
+/// whole, so that an empty or half-made file is never taken for a ledger; `finish` makes it so.
+pub(super) fn create(
+    path: &Path,
+    migrations: &[&str],
+    finish: impl FnOnce(&mut Connection) -> Result<(), OpenError>,
+) -> Result<(), OpenError> {
     let partial = beside(path, ".new");
     let failed = |doing, path: &Path| {
         let path = path.to_owned();
@@ -218,6 +223,7 @@ pub(super) fn create(path: &Path, migrations: &[&str]) -> Result<(), OpenError> 
     conn.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF")
         .map_err(sqlite)?;
     bring_up(&mut conn, &partial, migrations)?;
+    finish(&mut conn)?;
     conn.close().map_err(|(_, source)| sqlite(source))?;
     file.sync_all().map_err(failed("sync", &partial))?;
     match name_new(&partial, path) {

@@ -211,7 +211,7 @@ pub(super) struct Opened {
 }
 
 pub(super) fn open(path: &Path, key: &LedgerKey, options: Options) -> Result<Opened, OpenError> {
-    expect_usable(path)?;
+    expect_usable(path, key)?;
     let sqlite = |source| OpenError::sqlite(path, source);
     let mut writer = connect(path).map_err(sqlite)?;
     // A file that is refused stays as it is: closing would move the log into it.
@@ -225,6 +225,7 @@ pub(super) fn open(path: &Path, key: &LedgerKey, options: Options) -> Result<Ope
         .pragma_update(None, "foreign_keys", true)
         .map_err(sqlite)?;
     adopt(&mut writer, path, key)?;
+    tell_where_record_ends(&writer, key).map_err(sqlite)?;
     let epoch = next_epoch(&mut writer).map_err(sqlite)?;
     let readers = (0..options.readers.max(1))
         .map(|_| {
@@ -245,7 +246,7 @@ pub(super) fn open(path: &Path, key: &LedgerKey, options: Options) -> Result<Ope
 /// Creates the ledger if there is none, takes everybody else's access to it away, and looks for damage that
 /// SQLite would not tell of: it takes an empty file for a new database and removes the log beside it, and it ends
 /// a damaged log at its last good entry.
-fn expect_usable(path: &Path) -> Result<(), OpenError> {
+fn expect_usable(path: &Path, key: &LedgerKey) -> Result<(), OpenError> {
     let failed = |doing| {
         move |source| OpenError::File {
             doing,
@@ -263,7 +264,8 @@ fn expect_usable(path: &Path) -> Result<(), OpenError> {
         if log.exists() {
             return Err(damaged(path, "it is gone, and its log is there"));
         }
-        migrate::create(path, MIGRATIONS)?;
+        // Signed before it has its name: a check beside this never meets an unsigned record.
+        migrate::create(path, MIGRATIONS, |conn| adopt(conn, path, key))?;
     }
     let file = OpenOptions::new()
         .read(true)
@@ -397,7 +399,9 @@ fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
 fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), OpenError> {
     let sqlite = |source| OpenError::sqlite(path, source);
     let failed = |error: RowsError| match error {
-        RowsError::Damaged { .. } => damaged(path, &error.to_string()),
+        RowsError::Damaged { .. } | RowsError::Unreadable { .. } => {
+            damaged(path, &error.to_string())
+        }
         RowsError::Backend { .. } | RowsError::Conflict { .. } => {
             sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
         }
@@ -407,7 +411,7 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(sqlite)?;
     let adopted = audit::adopt(&transaction, key, now).map_err(failed)?;
-    let (row, sum) = audit::head(&transaction).map_err(failed)?;
+    let (row, _) = audit::head(&transaction).map_err(failed)?;
     transaction.commit().map_err(sqlite)?;
     if adopted && row > 0 {
         tracing::warn!(
@@ -415,7 +419,14 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
             "the audit goes on under another key than before, and its newest entries say why; push notifications whose credentials the key can't decrypt are given up"
         );
     }
-    // Whoever puts an older ledger in place can't take this line back.
+    Ok(())
+}
+
+/// Whoever puts an older ledger in place can't take this line back.
+fn tell_where_record_ends(conn: &Connection, key: &LedgerKey) -> Result<(), rusqlite::Error> {
+    let head = audit::head(conn);
+    let head = head.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()));
+    let (row, sum) = head?;
     if row > 0 {
         tracing::info!(row, sum, key = %key.public(), "the audit record ends here");
     }

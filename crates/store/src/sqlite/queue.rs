@@ -65,7 +65,7 @@ pub(super) const NEXT_PARKED: &str = "SELECT min(hold_until) FROM message INDEXE
 
 pub(super) const OVERDUE: &str = select_message!(
     "INDEXED BY message_parked JOIN message_text USING (row) \
-     WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT 1"
+     WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT ?2"
 );
 
 /// Nearly always no question is open at all: that is looked up once, and each turn's own only then.
@@ -196,14 +196,22 @@ pub(super) const NEWEST: &str =
 
 pub(super) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
 
-/// Walks the whole index of ids, newest first, and nothing else.
-pub(super) const BY_END: &str = "SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
-     WHERE substr(message_id, -length(?1)) = ?1 ORDER BY message_id DESC LIMIT ?2";
+/// Walks the index of ids from the newest one, and nothing else.
+pub(super) const BY_END: &str = "SELECT message_id FROM (SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
+     ORDER BY message_id DESC LIMIT ?3) WHERE substr(message_id, -length(?1)) = ?1 LIMIT ?2";
 
 /// Walks back from the newest row.
-const NEWEST_OF_SENDER: &str = "SELECT message_id FROM message \
-     WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
-     AND channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT 1";
+pub(super) const OF_SENDER: &str = select_message!(
+    "JOIN message_text USING (row) WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
+     AND +channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
+);
+
+/// Walks back from another one.
+pub(super) const OF_SENDER_BEFORE: &str = select_message!(
+    "JOIN message_text USING (row) WHERE row < (SELECT row FROM message WHERE message_id = ?5) \
+     AND row >= (SELECT row FROM message WHERE message_id = ?5) - ?3 AND sender = ?1 \
+     AND +channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
+);
 
 pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
@@ -251,7 +259,8 @@ const OPERATOR: &str = "SELECT count(*) FROM message INDEXED BY message_open \
 const RETRIED: &str = "SELECT count(*) FROM reply INDEXED BY reply_lane \
      WHERE state IN ('queued', 'sending') AND tries > (CASE state WHEN 'sending' THEN 1 ELSE 0 END)";
 
-/// Held messages are looked at only when one of them is due.
+/// One that can't be read is gone past: it stays the first of its conversation, so nothing behind it is claimed before it,
+/// and the other conversations go on.
 pub(super) fn heads(
     conn: &Connection,
     now: Timestamp,
@@ -259,15 +268,52 @@ pub(super) fn heads(
     limit: u32,
 ) -> Result<Vec<Head>, RowsError> {
     let limit = page(limit);
+    let mut skipped = 0;
+    loop {
+        let (reach, before) = (limit.saturating_add(skipped), skipped);
+        let mut heads = Vec::new();
+        skipped = 0;
+        for message in due(conn, now, filter, reach)? {
+            match head(conn, message) {
+                Ok(head) => heads.extend(head),
+                Err(error) => sql::skip(error, &mut skipped)?,
+            }
+        }
+        if skipped == before {
+            return Ok(heads);
+        }
+    }
+}
+
+fn head(conn: &Connection, message: Message) -> Result<Option<Head>, RowsError> {
+    let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? else {
+        return Ok(None);
+    };
+    let task = task::started(conn, &message.conversation_id)?;
+    let given = task.and_then(|task| Some(task.terms()?.sandbox));
+    Ok(Some(Head {
+        given: given.or(conversation.sandbox),
+        message,
+        conversation,
+    }))
+}
+
+/// Held messages are looked at only when one of them is due.
+fn due(
+    conn: &Connection,
+    now: Timestamp,
+    filter: &HeadFilter,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
     let late = next_held(conn, Timestamp(i64::MIN))?.is_some_and(|due| due <= now);
     let mut due = if stops_nothing(filter) {
-        sql::many(conn, READY, [limit], read)?
+        sql::list(conn, READY, [sql::reach(limit)], limit, read)?
     } else {
         filtered(conn, READY_FILTERED, now, filter, limit)?
     };
     if late {
         due.extend(if stops_nothing(filter) {
-            sql::many(conn, HELD, (limit, now.0), read)?
+            sql::list(conn, HELD, (sql::reach(limit), now.0), limit, read)?
         } else {
             filtered(conn, HELD_FILTERED, now, filter, limit)?
         });
@@ -278,22 +324,8 @@ pub(super) fn heads(
                 .then_with(|| a.message_id.cmp(&b.message_id))
         });
     }
-    let mut heads = Vec::new();
-    for message in due
-        .into_iter()
-        .take(usize::try_from(limit).unwrap_or(usize::MAX))
-    {
-        if let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? {
-            heads.push(Head {
-                given: task::started(conn, &message.conversation_id)?
-                    .and_then(|task| Some(task.terms()?.sandbox))
-                    .or(conversation.sandbox),
-                message,
-                conversation,
-            });
-        }
-    }
-    Ok(heads)
+    due.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(due)
 }
 
 fn stops_nothing(filter: &HeadFilter) -> bool {
@@ -315,7 +347,7 @@ fn filtered(
     let workdirs = json(filter.busy_workdirs.iter().map(String::as_str));
     let readers = json(filter.readers.iter().map(|tier| tier.as_str()));
     let params = params![
-        limit,
+        sql::reach(limit),
         now.0,
         filter.no_suspects,
         channels,
@@ -325,7 +357,7 @@ fn filtered(
         filter.owner_only,
         json_of_senders(&filter.owners),
     ];
-    sql::many(conn, query, params, read)
+    sql::list(conn, query, params, limit, read)
 }
 
 /// Each as one text, which no other channel and sender make.
@@ -417,7 +449,8 @@ pub(super) fn in_state(
         | StateName::Answered
         | StateName::Sending => OPEN_IN_STATE,
     };
-    sql::many(conn, query, (state.as_str(), before, page(limit)), read)
+    let params = (state.as_str(), before, sql::reach(limit));
+    sql::list(conn, query, params, limit, read)
 }
 
 pub(super) fn exchanges(
@@ -439,14 +472,27 @@ pub(super) fn exchanges(
     Ok(newest)
 }
 
-pub(super) fn newest_of_sender(
+pub(super) fn of_sender(
     conn: &Connection,
     sender: &str,
     channels: &[ChannelId],
-) -> Result<Option<MessageId>, RowsError> {
-    let channels = json(channels.iter().map(ChannelId::as_str));
-    let of = (sender, channels, LOOKED_BACK_MAX);
-    sql::one(conn, NEWEST_OF_SENDER, of, super::message::read_id)
+    before: Option<&MessageId>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let (channels, reach) = (
+        json(channels.iter().map(ChannelId::as_str)),
+        sql::reach(limit),
+    );
+    match before {
+        None => {
+            let of = (sender, channels, LOOKED_BACK_MAX, reach);
+            sql::list(conn, OF_SENDER, of, limit, read)
+        }
+        Some(before) => {
+            let of = (sender, channels, LOOKED_BACK_MAX, reach, before.as_str());
+            sql::list(conn, OF_SENDER_BEFORE, of, limit, read)
+        }
+    }
 }
 
 pub(super) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsError> {

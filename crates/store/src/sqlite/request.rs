@@ -150,7 +150,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
         "withdrawn" => Ok(RequestState::Withdrawn {
             why: fields.required("it was withdrawn for no reason", why)?,
         }),
-        other => Err(fields.damaged(format!("unknown state {other:?}"))),
+        other => Err(fields.unreadable(format!("unknown state {other:?}"))),
     }
 }
 
@@ -178,12 +178,26 @@ pub(super) fn many(
     query: &str,
     params: impl Params,
 ) -> Result<Vec<Request>, RowsError> {
-    let stored = sql::many(conn, query, params, read)?;
+    Ok(all_opened(key, sql::many(conn, query, params, read)?))
+}
+
+pub(super) fn list(
+    conn: &Connection,
+    key: &LedgerKey,
+    query: &str,
+    params: impl Params,
+    limit: u32,
+) -> Result<Vec<Request>, RowsError> {
+    let stored = sql::list(conn, query, params, limit, read)?;
+    Ok(all_opened(key, stored))
+}
+
+fn all_opened(key: &LedgerKey, stored: Vec<Request>) -> Vec<Request> {
     let open = |request: Request| Request {
         state: opened(key, &request.request_id, request.state),
         ..request
     };
-    Ok(stored.into_iter().map(open).collect())
+    stored.into_iter().map(open).collect()
 }
 
 /// Of a query that gives one at most.

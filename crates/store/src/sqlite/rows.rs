@@ -11,6 +11,7 @@ use super::{
 use crate::key::LedgerKey;
 use crate::page;
 use bridge_core::budget::DayBudget;
+use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
     StateCount, TaskQuery,
@@ -136,28 +137,37 @@ impl Read for SqliteRows<'_> {
         sql::many(
             self.conn,
             queue::BY_END,
-            (end, page(limit)),
+            (end, page(limit), LOOKED_BACK_MAX),
             message::read_id,
         )
     }
 
-    fn newest_of_sender(
+    fn messages_of_sender(
         &self,
         sender: &str,
         channels: &[ChannelId],
-    ) -> Result<Option<MessageId>, RowsError> {
-        queue::newest_of_sender(self.conn, sender, channels)
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        queue::of_sender(self.conn, sender, channels, before, limit)
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
-        sql::many(self.conn, queue::NEWEST, [page(limit)], message::read)
+        sql::list(
+            self.conn,
+            queue::NEWEST,
+            [sql::reach(limit)],
+            limit,
+            message::read,
+        )
     }
 
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        sql::many(
+        sql::list(
             self.conn,
             queue::OLDER,
-            (before.as_str(), page(limit)),
+            (before.as_str(), sql::reach(limit)),
+            limit,
             message::read,
         )
     }
@@ -178,8 +188,9 @@ impl Read for SqliteRows<'_> {
         limit: u32,
     ) -> Result<Vec<Message>, RowsError> {
         let before = before.map_or(i64::MAX, |seq| seq.0);
-        let params = (id.as_str(), before, page(limit));
-        sql::many(self.conn, queue::OF_CONVERSATION, params, message::read)
+        let params = (id.as_str(), before, sql::reach(limit));
+        let query = queue::OF_CONVERSATION;
+        sql::list(self.conn, query, params, limit, message::read)
     }
 
     fn messages_after(
@@ -189,13 +200,9 @@ impl Read for SqliteRows<'_> {
         limit: u32,
     ) -> Result<Vec<Message>, RowsError> {
         let after = after.map_or(i64::MIN, |seq| seq.0);
-        let params = (id.as_str(), after, page(limit));
-        sql::many(
-            self.conn,
-            queue::OF_CONVERSATION_FROM,
-            params,
-            message::read,
-        )
+        let params = (id.as_str(), after, sql::reach(limit));
+        let query = queue::OF_CONVERSATION_FROM;
+        sql::list(self.conn, query, params, limit, message::read)
     }
 
     fn conversations(
@@ -204,6 +211,16 @@ impl Read for SqliteRows<'_> {
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
         conversation::by_activity(self.conn, before, limit)
+    }
+
+    fn conversations_under(
+        &self,
+        channel: &ChannelId,
+        prefix: &str,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        conversation::under(self.conn, channel, prefix, before, limit)
     }
 
     fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {
@@ -390,7 +407,10 @@ impl Read for SqliteRows<'_> {
     }
 
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError> {
-        sql::one(self.conn, queue::OVERDUE, [now.0], message::read)
+        // One that can't be read is given up by nobody, and keeps no other one back.
+        let of = (now.0, sql::reach(1));
+        let found = sql::list(self.conn, queue::OVERDUE, of, 1, message::read)?;
+        Ok(found.into_iter().next())
     }
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
@@ -434,10 +454,11 @@ impl Read for SqliteRows<'_> {
 
     fn unfinished(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<Message>, RowsError> {
         let after = after.map_or("", MessageId::as_str);
-        sql::many(
+        sql::list(
             self.conn,
             queue::UNFINISHED,
-            (after, page(limit)),
+            (after, sql::reach(limit)),
+            limit,
             message::read,
         )
     }
@@ -506,8 +527,8 @@ impl Read for SqliteRows<'_> {
         } else {
             request::NEWEST
         };
-        let of = (before.map_or("", RequestId::as_str), page(limit));
-        request::many(self.conn, self.key, query, of)
+        let of = (before.map_or("", RequestId::as_str), sql::reach(limit));
+        request::list(self.conn, self.key, query, of, limit)
     }
 
     fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
@@ -619,8 +640,8 @@ impl Read for SqliteRows<'_> {
     ) -> Result<Vec<Subscription>, RowsError> {
         let (task_id, subscription_id) = after.unzip();
         let task_id = task_id.map(TaskId::as_str);
-        let of = (task_id, subscription_id.unwrap_or(""), page(limit));
-        subscription::many(self.conn, self.key, subscription::OPEN, of)
+        let of = (task_id, subscription_id.unwrap_or(""), sql::reach(limit));
+        subscription::list(self.conn, self.key, subscription::OPEN, of, limit)
     }
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {

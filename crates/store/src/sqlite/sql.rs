@@ -2,8 +2,11 @@
 //!
 //! No SQL text lives here; each table's file has its own.
 
+use crate::page;
 use bridge_core::port::RowsError;
 use rusqlite::{Connection, Error, ErrorCode, Params, Row};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Reads one row into a value.
 pub(super) type ReadRow<T> = fn(&Row<'_>) -> Result<T, RowsError>;
@@ -34,6 +37,63 @@ pub(super) fn many<T>(
         found.push(read(row)?);
     }
     Ok(found)
+}
+
+/// Rows that a list goes past because they can't be read. With more of them the list fails.
+const SKIPPED_MAX: u32 = 16;
+
+/// The `LIMIT` of the statement of a [`list`]: those that are wanted, and those that it may have to go past.
+pub(super) fn reach(limit: u32) -> u32 {
+    page(limit).saturating_add(SKIPPED_MAX)
+}
+
+/// At most `limit` rows, past those that can't be read, which are logged. Only for lists that nothing is concluded from
+/// when a row is not among them: what a decision rests on is read with [`many`]. The statement's `LIMIT` is [`reach`].
+pub(super) fn list<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    limit: u32,
+    read: ReadRow<T>,
+) -> Result<Vec<T>, RowsError> {
+    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query(params).map_err(failed)?;
+    let wanted = usize::try_from(page(limit)).unwrap_or(usize::MAX);
+    let (mut found, mut skipped) = (Vec::new(), 0);
+    while found.len() < wanted {
+        let Some(row) = rows.next().map_err(failed)? else {
+            break;
+        };
+        match read(row) {
+            Ok(value) => found.push(value),
+            Err(error) => skip(error, &mut skipped)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Goes past a row that can't be read, if that is what went wrong and there are not too many of them.
+pub(super) fn skip(error: RowsError, skipped: &mut u32) -> Result<(), RowsError> {
+    if !matches!(error, RowsError::Unreadable { .. }) || *skipped == SKIPPED_MAX {
+        return Err(error);
+    }
+    *skipped += 1;
+    let text = error.to_string();
+    if is_new(&text) {
+        tracing::error!(
+            error = text,
+            "a row can't be read; lists leave it out, and what it is about waits"
+        );
+    }
+    Ok(())
+}
+
+/// Rows whose error was logged already: a list is read often.
+fn is_new(error: &str) -> bool {
+    const REMEMBERED_MAX: usize = 256;
+    static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    logged.len() < REMEMBERED_MAX && logged.insert(error.to_owned())
 }
 
 /// A single number, such as a count.
@@ -93,7 +153,7 @@ pub(super) fn failed(error: Error) -> RowsError {
         Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnType(..)
-        | Error::Utf8Error(..) => RowsError::Damaged {
+        | Error::Utf8Error(..) => RowsError::Unreadable {
             what: "a stored row".to_owned(),
             why: error.to_string(),
         },

@@ -52,7 +52,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<SubscriptionState, RowsErro
         "sending" => Ok(SubscriptionState::Sending),
         "closed" => Ok(SubscriptionState::Closed { at: at()? }),
         "dead" => Ok(SubscriptionState::Dead { at: at()? }),
-        other => Err(fields.damaged(format!("unknown state {other:?}"))),
+        other => Err(fields.unreadable(format!("unknown state {other:?}"))),
     }
 }
 
@@ -74,7 +74,7 @@ fn read_target(fields: &mut Fields<'_, '_>) -> Result<SubscriptionTarget, RowsEr
                 version: fields.next()?,
             }))
         }
-        other => Err(fields.damaged(format!("unknown kind {other:?}"))),
+        other => Err(fields.unreadable(format!("unknown kind {other:?}"))),
     }
 }
 
@@ -130,6 +130,17 @@ pub(super) fn many(
     params: impl Params,
 ) -> Result<Vec<Subscription>, RowsError> {
     let stored = sql::many(conn, query, params, read)?;
+    Ok(stored.into_iter().map(|one| opened(key, one)).collect())
+}
+
+pub(super) fn list(
+    conn: &Connection,
+    key: &LedgerKey,
+    query: &str,
+    params: impl Params,
+    limit: u32,
+) -> Result<Vec<Subscription>, RowsError> {
+    let stored = sql::list(conn, query, params, limit, read)?;
     Ok(stored.into_iter().map(|one| opened(key, one)).collect())
 }
 

@@ -119,8 +119,8 @@ pub(super) fn newest_started(
     limit: u32,
 ) -> Result<Vec<Task>, RowsError> {
     let before = before.map(TaskId::as_str);
-    let params = params![before, crate::page(limit)];
-    sql::many(conn, NEWEST_STARTED, params, read_task)
+    let params = params![before, sql::reach(limit)];
+    sql::list(conn, NEWEST_STARTED, params, limit, read_task)
 }
 
 pub(super) fn started_by_prefix(
@@ -129,8 +129,8 @@ pub(super) fn started_by_prefix(
     limit: u32,
 ) -> Result<Vec<Task>, RowsError> {
     let end = format!("{prefix}{}", char::MAX);
-    let params = params![prefix, end, crate::page(limit)];
-    sql::many(conn, STARTED_BY_PREFIX, params, read_task)
+    let params = params![prefix, end, sql::reach(limit)];
+    sql::list(conn, STARTED_BY_PREFIX, params, limit, read_task)
 }
 
 pub(super) fn with_change(
@@ -164,9 +164,9 @@ pub(super) fn list(
         since(query),
         at,
         id,
-        crate::page(query.limit),
+        sql::reach(query.limit),
     ];
-    sql::many(conn, statement, params, read)
+    sql::list(conn, statement, params, query.limit, read)
 }
 
 pub(super) fn count(conn: &Connection, query: &TaskQuery) -> Result<u64, RowsError> {

@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{budget, message, place, queue, reply, subscription, task};
+use super::{budget, conversation, message, place, queue, reply, subscription, task};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -80,7 +80,11 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 42] = [
+const HOT: [&str; 46] = [
+    queue::OF_SENDER,
+    queue::OF_SENDER_BEFORE,
+    conversation::BY_ACTIVITY,
+    conversation::TOUCH,
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,

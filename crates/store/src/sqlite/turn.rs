@@ -182,7 +182,7 @@ pub(super) fn events(
 pub(super) fn last_event(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
     let query = "SELECT max(ordinal) FROM event WHERE message_id = ?1";
     let last = sql::number(conn, query, [message_id.as_str()])?;
-    u32::try_from(last.unwrap_or(0)).map_err(|error| RowsError::Damaged {
+    u32::try_from(last.unwrap_or(0)).map_err(|error| RowsError::Unreadable {
         what: format!("event of {message_id}"),
         why: error.to_string(),
     })

@@ -5,7 +5,7 @@ use crate::given::{World, Write, begin, key, message, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, RowsError};
 use bridge_core::step::{Received, RunError, Transition, Tx};
-use bridge_core::value::{AuditEntry, ChannelId, RequestId, Sandbox, Timestamp};
+use bridge_core::value::{AuditEntry, ChannelId, Message, RequestId, Sandbox, Timestamp};
 use bridge_store::sqlite::{RecoverError, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -261,6 +261,59 @@ async fn foreign_lock_fails_only_temporarily() {
     world.does(text("a", "m1")).await;
 }
 
+/// Lists go past it, whoever asks for it is told which row it is, and everybody else goes on.
+#[tokio::test]
+async fn unreadable_row_stops_nothing_else() {
+    let disk = OnDisk::open();
+    let mut world = World::over(disk.ledger());
+    let all = ["m1", "m2", "m3", "m4"];
+    world
+        .receives(&[("a", "m1"), ("b", "m2"), ("c", "m3"), ("c", "m4")])
+        .await;
+    let other = Connection::open(disk.path()).unwrap();
+    other
+        .execute_batch(
+            "UPDATE message SET failure_class = 'nonsense', failure_reason = 'x' WHERE message_id = 'm1';
+             UPDATE conversation SET sandbox = 'nonsense' WHERE external_key = 'b'",
+        )
+        .unwrap();
+    let ids = |found: Vec<Message>| -> Vec<String> {
+        let ids = found.into_iter().map(|one| one.message_id.to_string());
+        ids.collect()
+    };
+    let newest = world.reads(|rows| rows.newest_messages(3)).await;
+    assert_eq!(ids(newest), ["m4", "m3", "m2"]);
+    let older = world.reads(|rows| rows.older_messages(&message("m4"), 2));
+    assert_eq!(
+        ids(older.await),
+        ["m3", "m2"],
+        "a page is full all the same"
+    );
+    let open = world.reads(|rows| rows.unfinished(None, 9)).await;
+    assert_eq!(ids(open), all[1..], "a start takes up the others");
+    let listed = world.reads(|rows| rows.conversations(None, 9)).await;
+    assert_eq!(listed.len(), 2);
+
+    let read = world.ledger.read(|rows| rows.message(&message("m1"))).await;
+    let Err(LedgerError::Rows(RowsError::Unreadable { what, why })) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(what, "message m1");
+    assert!(why.contains("nonsense"), "{why}");
+    let begun = world.tries(begin("m1", Sandbox::ReadOnly)).await;
+    let unreadable = LedgerError::Rows(RowsError::Unreadable { what, why });
+    assert_eq!(
+        begun.unwrap_err(),
+        unreadable,
+        "nothing is decided about it"
+    );
+
+    assert_eq!(disk.ledger().gauge().admit(), Ok(()));
+    assert_eq!(world.claims().await, "m3");
+    world.does(text("d", "m5")).await;
+    assert_eq!(world.claims().await, "m5");
+}
+
 #[tokio::test]
 async fn damaged_row_is_named() {
     let disk = OnDisk::open();
@@ -268,17 +321,14 @@ async fn damaged_row_is_named() {
     world.receives(&[("a", "m1"), ("b", "m2")]).await;
     let other = Connection::open(disk.path()).unwrap();
     other
-        .execute_batch(
-            "PRAGMA ignore_check_constraints = ON;
-             UPDATE message SET state = 'nonsense' WHERE message_id = 'm1'",
-        )
+        .execute_batch("UPDATE message_text SET body = 'another' WHERE of_message = 'm1'")
         .unwrap();
     let read = world.ledger.read(|rows| rows.message(&message("m1"))).await;
     let Err(LedgerError::Rows(RowsError::Damaged { what, why })) = read else {
         panic!("{read:?}");
     };
     assert_eq!(what, "message m1");
-    assert!(why.contains("nonsense"), "{why}");
+    assert!(why.contains("not what was stored"), "{why}");
     let error = world
         .tries(begin("m1", Sandbox::ReadOnly))
         .await

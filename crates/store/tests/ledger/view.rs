@@ -194,9 +194,13 @@ impl View {
         self.add("after in it", after);
         let first = rows.messages_after(conversation, None, 1)?;
         self.add("first in it", first);
-        let newest =
-            rows.newest_of_sender(&message.sender, std::slice::from_ref(&message.channel))?;
+        let channel = std::slice::from_ref(&message.channel);
+        let newest = rows.messages_of_sender(&message.sender, channel, None, 2)?;
         self.add("newest of sender", newest);
+        let older = rows.messages_of_sender(&message.sender, channel, Some(id), 2)?;
+        self.add("older of sender", older);
+        let under = rows.conversations_under(&message.channel, "", Some((at, conversation)), 2)?;
+        self.add("conversations under", under);
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);

@@ -7,6 +7,7 @@ use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
     Answer, AuditEntry, Conversation, ConversationId, Incarnation, IncarnationId, ItemEvent, Life,
     Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId, Timestamp, Turn,
+    TurnId,
 };
 
 impl Rows for MemoryRows {
@@ -31,9 +32,8 @@ impl Rows for MemoryRows {
             Change::LastTurn {
                 conversation_id,
                 turn_id,
-            } => self.edit_conversation(conversation_id, |conversation| {
-                conversation.last_turn = Some(turn_id.clone());
-            })?,
+                at,
+            } => self.last_turn(conversation_id, turn_id, *at)?,
             Change::NewMessage(message) => self.new_message(message)?,
             Change::UpdateState {
                 message_id,
@@ -143,7 +143,28 @@ impl MemoryRows {
         )?;
         self.conversation_keys.put(key, id.clone());
         self.conversations.put(id.clone(), conversation.clone());
+        self.active.put(id.clone(), conversation.created_at);
         Ok(())
+    }
+
+    fn last_turn(
+        &mut self,
+        id: &ConversationId,
+        turn_id: &TurnId,
+        at: Timestamp,
+    ) -> Result<(), RowsError> {
+        self.edit_conversation(id, |conversation| {
+            conversation.last_turn = Some(turn_id.clone());
+        })?;
+        self.touch(id, at);
+        Ok(())
+    }
+
+    /// Something happened in a conversation.
+    fn touch(&mut self, id: &ConversationId, at: Timestamp) {
+        if self.active.get(id).is_some_and(|before| *before < at) {
+            self.active.put(id.clone(), at);
+        }
     }
 
     fn bind(
@@ -221,6 +242,7 @@ impl MemoryRows {
         self.arrivals.put(arrival, id.clone());
         self.externals.put(external, id.clone());
         self.seqs.put(place, id.clone());
+        self.touch(&message.conversation_id, message.life.updated_at);
         self.write_message(message.clone());
         Ok(())
     }
@@ -245,6 +267,9 @@ impl MemoryRows {
             life: life.clone(),
             ..message.clone()
         };
+        if from.stands_still() || life.state.name().stands_still() {
+            self.touch(&message.conversation_id, life.updated_at);
+        }
         self.write_message(message);
         self.touch_task(id, life.updated_at);
         Ok(())

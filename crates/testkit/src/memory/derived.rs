@@ -1,7 +1,7 @@
 //! Reads that are derived from several tables: queues, turns in flight, what agents sent, and the counts of `status`.
 
 use super::MemoryRows;
-use bridge_core::limits::{ACTIVE_MESSAGES, PAGE_MAX};
+use bridge_core::limits::{LOOKED_BACK_MAX, PAGE_MAX};
 use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
     ChannelId, Class, Conversation, ConversationId, Hold, Message, MessageId, MessageState, Reply,
@@ -63,6 +63,23 @@ impl MemoryRows {
         changed.take(limit).cloned().collect()
     }
 
+    /// Messages as they arrived, newest first, from the one before this one on.
+    pub(super) fn arrived_of(
+        &self,
+        of: impl Fn(&Message) -> bool,
+        before: Option<&MessageId>,
+        limit: usize,
+    ) -> Vec<Message> {
+        let newest = self.arrivals.iter().rev().map(|(_, id)| id);
+        let newest: Vec<_> = match before {
+            Some(before) => newest.skip_while(|id| *id != before).skip(1).collect(),
+            None => newest.collect(),
+        };
+        let newest = newest.into_iter().take(LOOKED_BACK_MAX as usize);
+        let newest = newest.filter_map(|id| self.messages.get(id));
+        newest.filter(|one| of(one)).take(limit).cloned().collect()
+    }
+
     pub(super) fn turns_at_work(&self, workdirs: &[String]) -> Vec<Flight> {
         let each = self
             .open_messages()
@@ -90,19 +107,13 @@ impl MemoryRows {
 
     pub(super) fn conversations_by_activity(
         &self,
+        of: impl Fn(&Conversation) -> bool,
         before: Option<(Timestamp, &ConversationId)>,
         limit: usize,
     ) -> Vec<(Conversation, Timestamp)> {
-        let active = |conversation: &Conversation| {
-            let id = &conversation.conversation_id;
-            let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
-            let newest = self.seqs.range(all).rev().take(ACTIVE_MESSAGES as usize);
-            let newest = newest.filter_map(|(_, id)| self.messages.get(id));
-            let last = newest.map(|message| message.life.updated_at).max();
-            last.unwrap_or(conversation.created_at)
-        };
-        let all = self.conversations.iter().map(|(_, one)| one);
-        let mut all: Vec<_> = all.map(|one| (one.clone(), active(one))).collect();
+        let all = self.active.iter();
+        let all = all.filter_map(|(id, at)| Some((self.conversations.get(id)?.clone(), *at)));
+        let mut all: Vec<_> = all.filter(|(one, _)| of(one)).collect();
         if let Some((at, id)) = before {
             all.retain(|(one, active)| (*active, &one.conversation_id) < (at, id));
         }

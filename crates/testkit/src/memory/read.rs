@@ -6,6 +6,7 @@ use super::derived::{page, parked_until, sent_at};
 use super::request::standing;
 use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
+use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
     StateCount, TaskQuery,
@@ -47,39 +48,28 @@ impl Read for MemoryRows {
 
     fn message_ids_by_end(&self, end: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
         let ids: BTreeSet<_> = self.messages.iter().map(|(id, _)| id).collect();
-        let ids = ids.into_iter().rev();
-        let found = ids.filter(|id| id.as_str().ends_with(end));
+        let found = ids.into_iter().rev().take(LOOKED_BACK_MAX as usize);
+        let found = found.filter(|id| id.as_str().ends_with(end));
         Ok(found.take(page(limit)).cloned().collect())
     }
 
-    fn newest_of_sender(
+    fn messages_of_sender(
         &self,
         sender: &str,
         channels: &[ChannelId],
-    ) -> Result<Option<MessageId>, RowsError> {
-        let newest = self.arrivals.iter().rev();
-        let mut newest = newest.filter_map(|(_, id)| self.messages.get(id));
-        let found =
-            newest.find(|message| message.sender == sender && channels.contains(&message.channel));
-        Ok(found.map(|message| message.message_id.clone()))
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        let of = |one: &Message| one.sender == sender && channels.contains(&one.channel);
+        Ok(self.arrived_of(of, before, page(limit)))
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
-        Ok(self
-            .arrivals
-            .iter()
-            .rev()
-            .filter_map(|(_, id)| self.messages.get(id))
-            .take(page(limit))
-            .cloned()
-            .collect())
+        Ok(self.arrived_of(|_| true, None, page(limit)))
     }
 
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        let newest = self.arrivals.iter().rev().map(|(_, id)| id);
-        let older = newest.skip_while(|id| *id != before).skip(1);
-        let older = older.filter_map(|id| self.messages.get(id));
-        Ok(older.take(page(limit)).cloned().collect())
+        Ok(self.arrived_of(|_| true, Some(before), page(limit)))
     }
 
     fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError> {
@@ -112,7 +102,19 @@ impl Read for MemoryRows {
         before: Option<(Timestamp, &ConversationId)>,
         limit: u32,
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
-        Ok(self.conversations_by_activity(before, page(limit)))
+        Ok(self.conversations_by_activity(|_| true, before, page(limit)))
+    }
+
+    fn conversations_under(
+        &self,
+        channel: &ChannelId,
+        prefix: &str,
+        before: Option<(Timestamp, &ConversationId)>,
+        limit: u32,
+    ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
+        let key = |one: &Conversation| one.external_key.starts_with(prefix);
+        let under = |one: &Conversation| one.channel == *channel && key(one);
+        Ok(self.conversations_by_activity(under, before, page(limit)))
     }
 
     fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError> {

@@ -16,6 +16,8 @@ use bridge_core::value::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryRows {
     pub(super) conversations: Table<ConversationId, Conversation>,
+    /// When something last happened in each.
+    pub(super) active: Table<ConversationId, Timestamp>,
     /// By the platform's name.
     pub(super) conversation_keys: Table<(ChannelId, String), ConversationId>,
     pub(super) messages: Table<MessageId, Message>,
@@ -89,6 +91,7 @@ impl MemoryRows {
     fn each(&mut self, act: impl Fn(&mut dyn Transactional)) {
         let Self {
             conversations,
+            active,
             conversation_keys,
             messages,
             externals,
@@ -115,8 +118,9 @@ impl MemoryRows {
             subscriptions,
             stored,
         } = self;
-        let tables: [&mut dyn Transactional; 26] = [
+        let tables: [&mut dyn Transactional; 27] = [
             conversations,
+            active,
             conversation_keys,
             messages,
             externals,

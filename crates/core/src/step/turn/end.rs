@@ -94,6 +94,7 @@ impl Answered {
         tx.change(Change::LastTurn {
             conversation_id: message.conversation_id.clone(),
             turn_id: self.turn_id.clone(),
+            at: now,
         })?;
         tx.set_life(message, message.life.moved(MessageState::Answered, now))?;
         reply::withdraw(tx, message_id, "its turn has ended")?;

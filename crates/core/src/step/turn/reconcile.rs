@@ -194,6 +194,7 @@ impl Case<'_> {
         tx.change(Change::LastTurn {
             conversation_id: self.message.conversation_id.clone(),
             turn_id: found.turn_id.clone(),
+            at: self.now,
         })
     }
 

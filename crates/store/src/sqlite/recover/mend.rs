@@ -178,9 +178,9 @@ impl Mender<'_> {
         root.push('/');
         self.new.execute(
             &format!(
-                "INSERT INTO conversation (conversation_id, channel, external_key, workdir, created_at) \
+                "INSERT INTO conversation (conversation_id, channel, external_key, workdir, created_at, active_at) \
                  SELECT conversation_id, min(channel), 'lost-' || conversation_id, \
-                 ?1 || conversation_id, min(received_at) \
+                 ?1 || conversation_id, min(received_at), max(updated_at) \
                  FROM message WHERE {orphaned} GROUP BY conversation_id"
             ),
             [root],
@@ -197,6 +197,12 @@ impl Mender<'_> {
              FROM task_input JOIN message USING (message_id) \
              WHERE task_id NOT IN (SELECT task_id FROM task) AND message.channel <> 'task' AND sender <> '(lost)' GROUP BY task_id",
             [SEQUENCE_LEAP],
+        )?;
+        self.new.execute_batch(
+            "UPDATE task SET channel = (SELECT channel FROM conversation \
+             WHERE conversation.conversation_id = task.conversation_id) \
+             WHERE EXISTS (SELECT 1 FROM conversation WHERE conversation.conversation_id = task.conversation_id \
+             AND conversation.channel <> task.channel)",
         )?;
         let inputless =
             "task_id NOT IN (SELECT task_id FROM task_input WHERE message_id IS NOT NULL)";

@@ -229,6 +229,7 @@ fn unknown(sample: &Sample) -> Vec<Change> {
         Change::LastTurn {
             conversation_id: conversation("nowhere"),
             turn_id: TurnId::new("t"),
+            at: Timestamp(1),
         },
         Change::UpdateState {
             message_id: nobody(),

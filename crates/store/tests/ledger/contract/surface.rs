@@ -6,8 +6,10 @@ use crate::given::{World, answered, conversation, fail, message, note, text};
 use bridge_core::find::{Found, conversations, find, short_id};
 use bridge_core::limits::TOKENS_MAX;
 use bridge_core::port::Ledger;
-use bridge_core::step::{AddToken, RevokeToken, TokenAdded, UseToken};
-use bridge_core::value::{AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token};
+use bridge_core::step::{AddToken, Cancel, RevokeToken, TokenAdded, UseToken};
+use bridge_core::value::{
+    Actor, AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token,
+};
 
 fn add(name: &str, hash: &str) -> AddToken {
     AddToken {
@@ -153,7 +155,11 @@ pub(super) async fn the_liveliest_conversation_comes_first<F: Fixture>() {
         world.does(text(key, id)).await;
     }
     world.pass_ms(10);
-    world.claims().await;
+    let cancel = Cancel {
+        message_id: message("m1"),
+        by: Actor::named("me"),
+    };
+    world.does(cancel).await;
     let page = |before: Option<(Timestamp, String)>, limit| {
         world.reads(move |rows| {
             let id = before.map(|(at, key)| (at, conversation(&key)));

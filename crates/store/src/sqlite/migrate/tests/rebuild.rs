@@ -29,7 +29,7 @@ fn fill(conn: &Connection, n: usize, state: StateName) {
     let answer = format!("answer {n}");
     let (text_sum, answer_sum) = (sum(&text), sum(&answer));
     conn.execute_batch(&format!(
-        "INSERT INTO conversation VALUES ('c{n}', 'local', 'k{n}', 'thread', 'last', '/w', {n}, NULL, NULL, NULL);
+        "INSERT INTO conversation VALUES ('c{n}', 'local', 'k{n}', 'thread', 'last', '/w', {n}, {n}, NULL, NULL, NULL);
          INSERT INTO message VALUES ({n}, 'm{n}', 'c{n}', 1, 'local', 'x{n}', 'person', 'ann', 'owner', {n}, 0, 0,
              {n}, '{state}', {turn_id}, {reason}, {leader}, {hold}, 1, 1, 0, 0, 'message', NULL, 'transient', NULL,
              'oops', {n}, {queue});

@@ -1,5 +1,5 @@
-//! Tasks in JSON over HTTP, in the same words and times as messages. The envelope of the older tool stays in MCP's
-//! `codex_bridge`; here it is read into these types, which have none of its own words.
+//! Tasks in JSON over HTTP, in the same words and times as messages. They are built from rows in `control::shape`; the
+//! envelope of the older tool, which MCP's `codex_bridge` answers with, is made from them.
 
 use crate::Time;
 use schemars::JsonSchema;
