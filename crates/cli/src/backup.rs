@@ -127,7 +127,8 @@ fn default_place(state: &StateDir) -> anyhow::Result<PathBuf> {
         .mode(0o700)
         .create(&directory)
         .with_context(|| format!("create {}", directory.display()))?;
-    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    // With milliseconds: two backups within a second are two files.
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ");
     Ok(directory.join(format!("ledger-{now}.db")))
 }
 
