@@ -30,7 +30,7 @@ _codex_bridge_names() {
         COMPREPLY=($(compgen -W "$(codex-bridge complete "$kind" 2>/dev/null | cut -f1)" -- "$cur"))
         return 0
     fi
-    _codex-bridge "$@"
+    NAME "$@"
 }
 complete -F _codex_bridge_names -o bashdefault -o default codex-bridge
 "#;
@@ -57,12 +57,18 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<ExitCode> {
     clap_complete::generate(shell, &mut shown(), "codex-bridge", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     match shell {
-        Shell::Bash => script.push_str(BASH),
+        Shell::Bash => script.push_str(&bash_names(&script)),
         Shell::Zsh => script = with_names(&script),
         Shell::Fish => script.push_str(FISH),
         _ => {}
     }
     client::print(script.trim_end(), ExitCode::SUCCESS)
+}
+
+/// What bash gets behind its script, whose first line begins the function that completes commands and flags.
+fn bash_names(script: &str) -> String {
+    let name = script.split('(').next().unwrap_or_default();
+    BASH.replace("NAME", name.trim())
 }
 
 /// The command line without the commands that people do not type.
@@ -111,6 +117,20 @@ pub(crate) async fn names(api: &ApiClient, kind: CompleteKind) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bash_calls_a_function_that_exists() {
+        let mut script = Vec::new();
+        clap_complete::generate(Shell::Bash, &mut shown(), "codex-bridge", &mut script);
+        let script = String::from_utf8(script).unwrap();
+        let names = bash_names(&script);
+        let call = names
+            .lines()
+            .find(|line| line.ends_with(" \"$@\""))
+            .unwrap();
+        let called = call.trim().trim_end_matches(" \"$@\"");
+        assert!(script.contains(&format!("{called}() {{")), "{called}");
+    }
 
     #[test]
     fn scripts_name_no_hidden_command() {

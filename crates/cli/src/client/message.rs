@@ -6,6 +6,7 @@ use super::find::short;
 use super::log::sender;
 use super::now_ms;
 use super::page::{BOLD, DIM, PLAIN, Page, phase_look};
+use crate::client::watch::event_words;
 use bridge_daemon::term::{cells, span, when};
 use bridge_front::{
     AttemptView, EventView, FileView, MessageView, ReplyView, RequestView, StoryView,
@@ -119,7 +120,8 @@ fn record(story: &StoryView, page: &mut Page) {
         tell_attempt(attempt, page);
         let of_it = |event: &&EventView| event.attempt == attempt.attempt;
         for event in story.events.iter().filter(of_it) {
-            page.field("", NAME_WIDTH, &format!("{} {}", mark(event), event.text));
+            let (mark, said) = event_words(&event.kind, &event.text);
+            page.field("", NAME_WIDTH, &format!("{mark} {said}"));
         }
     }
     let without_attempt = |event: &&EventView| {
@@ -214,16 +216,6 @@ fn tell_attempt(attempt: &AttemptView, page: &mut Page) {
         said.push_str(&format!(", {} tokens in, {} out", tokens.0, tokens.1));
     }
     page.field(&format!("attempt {}", attempt.attempt), NAME_WIDTH, &said);
-}
-
-fn mark(event: &EventView) -> &'static str {
-    match event.kind.as_str() {
-        "item/started" => "•",
-        "item/completed" => "✓",
-        "turn/retrying" => "↻",
-        "request" => "?",
-        _ => "!",
-    }
 }
 
 fn tell_reply(reply: &ReplyView, page: &mut Page) {

@@ -24,7 +24,10 @@ async fn threat_25_turn_commands_cannot_reach_sockets() {
         let ask_api = format!("shell:{bridge} --state-dir {state} status; echo code=$? ;; echo:ok");
         assert_eq!(world.ask("a", &ask_api).await, "ok");
         let said = last_output(&world);
-        assert!(said.contains("you may not use the daemon"), "{sandbox}: {said}");
+        assert!(
+            said.contains("you may not use the daemon"),
+            "{sandbox}: {said}"
+        );
         assert!(said.contains("code=1"), "{sandbox}: {said}");
         let outside = world.run(&["status"]).await;
         assert_eq!(

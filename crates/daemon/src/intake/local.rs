@@ -37,7 +37,7 @@ impl Terms {
         };
         (place || model || writes).then(|| {
             format!(
-                "the conversation {} exists and works in {}, {}{of_model}: name another conversation for other terms",
+                "the conversation {} exists and works in {}, {}{of_model}: name another one with `-c NAME` for other terms",
                 known.external_key,
                 known.workdir,
                 sandbox.as_str(),

@@ -367,6 +367,9 @@ impl<L: Ledger> Host<L> {
     }
 
     async fn launch_over(&self, transport: Transport) -> Result<Launched, LaunchError> {
+        if self.home.is_none() {
+            crate::process::env::make_default_home(&self.options.launch.env);
+        }
         launch::launch(
             &self.options.launch,
             transport,

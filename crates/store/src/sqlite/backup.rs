@@ -49,7 +49,7 @@ pub enum BackupError {
         path: PathBuf,
     },
     /// The name is taken.
-    #[error("{} exists already and was left as it is; give another name, or allow to replace it", path.display())]
+    #[error("{} exists already and was left as it is; give another name, or replace it with `--replace`", path.display())]
     Exists { path: PathBuf },
     /// The file system refused.
     #[error("cannot {doing} {}: {source}; check its owner, its permissions and free space", path.display())]

@@ -3,6 +3,7 @@
 use super::super::ask::{AnswerBy, ApprovalView};
 use crate::client::find::short;
 use crate::client::page::{DIM, PLAIN, Page, phase_look};
+use crate::client::watch::event_words;
 use bridge_core::find::TASK_PREFIX;
 use bridge_daemon::term::{cells, escape_line, span, when};
 use bridge_front::Time;
@@ -96,17 +97,14 @@ fn event_line(event: &Value, page: &mut Page) {
     let said = text(event, "payload_summary");
     let (mark, said) = match text(event, "source_event_type") {
         // Their summary is the turn's id.
-        "turn/started" => ("→", "the turn began"),
-        "turn/completed" => ("→", "the turn ended"),
-        "item/started" => ("•", said),
-        "item/completed" => ("✓", said),
-        "turn/retrying" => ("↻", said),
+        "turn/started" => ("→", "the turn began".to_owned()),
+        "turn/completed" => ("→", "the turn ended".to_owned()),
         // The box below shows it.
-        kind if kind.contains("request") => ("?", said),
-        _ => ("!", said),
+        kind if kind.contains("request") => ("?", said.to_owned()),
+        kind => event_words(kind, said),
     };
     let head = format!("  {} {mark} ", page.paint.dim(&at));
-    page.hang(&head, cells(&at) + 5, said, PLAIN);
+    page.hang(&head, cells(&at) + 5, &said, PLAIN);
 }
 
 /// What the task asks.

@@ -239,18 +239,12 @@ impl EventLines {
         width: Option<usize>,
     ) -> Vec<String> {
         self.event.clone_from(&event.text);
-        let mark = match (event.kind.as_str(), ended_badly(&event.text)) {
-            ("item/started", _) => paint.cyan("•"),
-            ("item/completed", false) => paint.green("✓"),
-            ("item/completed", true) => paint.red("✗"),
-            ("turn/retrying", _) => paint.yellow("↻"),
-            ("request", _) => paint.yellow("?"),
-            _ => paint.cyan("!"),
-        };
-        let text = match event.text.strip_prefix("running ") {
-            Some(command) if command.ends_with("(declined)") => format!("did not run {command}"),
-            Some(command) if event.kind == "item/completed" => format!("ran {command}"),
-            Some(_) | None => event.text.clone(),
+        let (mark, text) = event_words(&event.kind, &event.text);
+        let mark = match mark {
+            "✓" => paint.green(mark),
+            "✗" => paint.red(mark),
+            "↻" | "?" => paint.yellow(mark),
+            _ => paint.cyan(mark),
         };
         folded(prefix, &mark, &text, paint, width)
     }
@@ -339,6 +333,24 @@ fn diff_lines(text: &str, prefix: &str, paint: Paint, width: Option<usize>) -> V
         ));
     }
     lines
+}
+
+/// The mark of an event, and its text as it is said afterwards.
+pub(crate) fn event_words(kind: &str, text: &str) -> (&'static str, String) {
+    let mark = match (kind, ended_badly(text)) {
+        ("item/started", _) => "•",
+        ("item/completed", false) => "✓",
+        ("item/completed", true) => "✗",
+        ("turn/retrying", _) => "↻",
+        ("request", _) => "?",
+        _ => "!",
+    };
+    let text = match text.strip_prefix("running ") {
+        Some(command) if command.ends_with("(declined)") => format!("did not run {command}"),
+        Some(command) if kind == "item/completed" => format!("ran {command}"),
+        Some(_) | None => text.to_owned(),
+    };
+    (mark, text)
 }
 
 /// Headlines of commands say how they ended, if it was not well.
