@@ -36,7 +36,7 @@ async fn pending_message_cancels_immediately() {
     let words = "stopped before its turn began";
     assert!(stopped.stdout.contains(words), "{stopped:?}");
     let ended = second.ended().await;
-    ended.must(3, &["stopped: it was stopped by local owner"]);
+    ended.must(3, &["stopped: by local owner"]);
     assert_eq!(ended.stdout, "");
 
     world.model.release("gate");

@@ -375,8 +375,16 @@ fn ended(message: &MessageView) -> String {
             "answered: {}",
             answer.text.lines().next().unwrap_or_default()
         ),
-        None => format!("{}: {}", message.phase, message.why.now),
+        None => format!("{}: {}", message.phase, without_phase(&message.why.now)),
     }
+}
+
+/// What is behind the phase, which is said already.
+fn without_phase(now: &str) -> &str {
+    ["it failed: ", "it was stopped: ", "it was stopped "]
+        .iter()
+        .find_map(|said| now.strip_prefix(said))
+        .unwrap_or(now)
 }
 
 /// Why the one message that was watched has no answer: a title and what it is about.
@@ -386,7 +394,8 @@ pub(crate) fn last_words(message: &MessageView) -> (&'static str, String) {
         "dead" => "failed:",
         _ => "waiting:",
     };
-    (title, format!("{}; {}", message.why.now, message.why.next))
+    let now = without_phase(&message.why.now);
+    (title, format!("{now}; {}", message.why.next))
 }
 
 #[cfg(test)]
