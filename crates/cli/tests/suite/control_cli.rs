@@ -307,6 +307,18 @@ async fn interrupt_honours_wait_option() {
     assert!(late.stdout.contains("its answer came first"), "{late:?}");
 }
 
+#[tokio::test]
+async fn taken_in_message_keeps_its_id() {
+    let api = working();
+    let taken = json!({"message_id": ID, "state": "received", "duplicate": false, "first": false, "cwd": "", "sandbox": ""});
+    api.answers("POST /v1/messages", 200, taken);
+    let ended = run(&api, &["send", "--no-wait", "--json", "x"]).await;
+    ended.must(75, &[]);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(said["error"]["title"], "lost sight of it", "{said:#}");
+    assert_eq!(said["error"]["id"], ID, "{said:#}");
+}
+
 /// The longest number that a flag takes is no deadline that a clock can count.
 #[tokio::test]
 async fn f10_the_longest_wait_is_no_panic() {
