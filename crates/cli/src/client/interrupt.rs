@@ -130,11 +130,11 @@ async fn interrupt_task(
     let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
     let mut stopped = stop_task(client, id, deadline).await;
     if let Err(ClientError::Refused(_)) = &stopped
-        && !output.json
-        && let Ok(envelope) = client.task(id).await
+        && let Ok(mut envelope) = client.task(id).await
         && is_over(text(&envelope["task"], "status"))
     {
         // How it ended says more than that it can't be stopped.
+        envelope["interrupt"] = envelope["task"]["status"].clone();
         stopped = Ok(envelope);
     }
     answered(stopped, output, |envelope: &Value| {

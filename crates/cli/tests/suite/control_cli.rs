@@ -319,6 +319,25 @@ async fn taken_in_message_keeps_its_id() {
     assert_eq!(said["error"]["id"], ID, "{said:#}");
 }
 
+#[tokio::test]
+async fn finished_task_stops_alike_in_json() {
+    let api = ScriptedApi::start();
+    let task = "/v1/tasks/codex-0123456789ab";
+    let refused =
+        json!({"type": "about:blank", "title": "Conflict", "status": 409, "detail": "it is over"});
+    api.answers(&format!("POST {task}/interrupt"), 409, refused);
+    for (status, code) in [("completed", 1), ("failed", 1), ("cancelled", 0)] {
+        let mut envelope = working_task();
+        envelope["task"]["status"] = json!(status);
+        api.answers(&format!("GET {task}"), 200, envelope);
+        run(&api, &["stop", TASK]).await.must(code, &[]);
+        let ended = run(&api, &["stop", TASK, "--json"]).await;
+        ended.must(code, &[]);
+        let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(said["interrupt"], status, "{said:#}");
+    }
+}
+
 /// The longest number that a flag takes is no deadline that a clock can count.
 #[tokio::test]
 async fn f10_the_longest_wait_is_no_panic() {
