@@ -103,8 +103,12 @@ fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// That no daemon runs, or that this user may not ask it, says more than that its socket is silent.
+/// That no daemon runs, or that this user may not ask it, says more than that its socket is silent. A call that may have
+/// been obeyed stays one.
 fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
+    if error.may_have_arrived() {
+        return error;
+    }
     let state = state_dir.map(|path| StateDir::existing(&path));
     match state {
         Some(state) if error.is_silence_of(&state) && state.holder().is_none() => {

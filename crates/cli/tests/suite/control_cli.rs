@@ -320,6 +320,25 @@ async fn taken_in_message_keeps_its_id() {
 }
 
 #[tokio::test]
+async fn broken_off_call_is_not_known() {
+    let api = working();
+    open(&api, &[command_question()]);
+    // A daemon that breaks a call off says nothing that can be read.
+    let decision = "POST /v1/requests/k3x9qzaaaaaaaaaaaaaaaaaaaa/decision";
+    api.answers(decision, 500, json!("x"));
+    api.answers("GET /v1/status", 500, json!("x"));
+    for (args, title) in [
+        (&["approve", "k3x9qz", "--json"][..], "not known"),
+        (&["status", "--json"], "no daemon"),
+    ] {
+        let ended = run(&api, args).await;
+        ended.must(1, &[]);
+        let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(said["error"]["title"], title, "{said:#}");
+    }
+}
+
+#[tokio::test]
 async fn finished_task_stops_alike_in_json() {
     let api = ScriptedApi::start();
     let task = "/v1/tasks/codex-0123456789ab";
