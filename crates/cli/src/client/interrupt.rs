@@ -134,10 +134,13 @@ async fn interrupt_task(
         && is_over(text(&envelope["task"], "status"))
     {
         // How it ended says more than that it can't be stopped.
-        envelope["interrupt"] = envelope["task"]["status"].clone();
+        envelope["interrupt"] = json!("too_late");
         stopped = Ok(envelope);
     }
     answered(stopped, output, |envelope: &Value| {
+        if text(envelope, "interrupt") == "too_late" {
+            return (interrupt_words(envelope), ExitCode::FAILURE);
+        }
         let code = match text(&envelope["task"], "status") {
             "cancelled" => ExitCode::SUCCESS,
             status if is_over(status) => ExitCode::FAILURE,
@@ -182,6 +185,9 @@ fn is_over(status: &str) -> bool {
 fn interrupt_words(envelope: &Value) -> String {
     let id = short(text(&envelope["task"], "task_id"));
     let said = match text(&envelope["task"], "status") {
+        "cancelled" if text(envelope, "interrupt") == "too_late" => {
+            format!("{id} was stopped before")
+        }
         "cancelled" => format!("{id} is stopped"),
         "completed" => {
             format!(

@@ -345,15 +345,22 @@ async fn finished_task_stops_alike_in_json() {
     let refused =
         json!({"type": "about:blank", "title": "Conflict", "status": 409, "detail": "it is over"});
     api.answers(&format!("POST {task}/interrupt"), 409, refused);
-    for (status, code) in [("completed", 1), ("failed", 1), ("cancelled", 0)] {
+    for (status, words) in [
+        ("completed", "its answer came first"),
+        ("failed", "it had failed before"),
+        ("cancelled", "was stopped before"),
+    ] {
         let mut envelope = working_task();
         envelope["task"]["status"] = json!(status);
         api.answers(&format!("GET {task}"), 200, envelope);
-        run(&api, &["stop", TASK]).await.must(code, &[]);
+        let ended = run(&api, &["stop", TASK]).await;
+        ended.must(1, &[]);
+        assert!(ended.stdout.contains(words), "{ended:?}");
         let ended = run(&api, &["stop", TASK, "--json"]).await;
-        ended.must(code, &[]);
+        ended.must(1, &[]);
         let said: Value = serde_json::from_str(&ended.stdout).unwrap();
-        assert_eq!(said["interrupt"], status, "{said:#}");
+        assert_eq!(said["interrupt"], "too_late", "{said:#}");
+        assert_eq!(said["task"]["status"], status, "{said:#}");
     }
 }
 
