@@ -1,6 +1,8 @@
 //! Command lines of the legacy programs, in our own form: the command name `codex-channel-molecule`, and the parameters
 //! of the tool `codex_bridge` for arguments that have no flag here.
 
+use crate::cli::Cli;
+use clap::{Arg, Command, CommandFactory};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -18,14 +20,29 @@ const ACTIONS: [&str; 9] = [
     "cancel",
     "respond",
 ];
-/// Its parameters that are arguments here, with their places.
-const PARAMETERS: [(&str, u8); 5] = [
-    ("--task-id", 0),
-    ("--prompt", 1),
-    ("--instruction", 1),
-    ("--request-id", 1),
-    ("--decision", 2),
+/// Parameters of an action that are arguments here, with their places.
+const PARAMETERS: [(&str, &str, usize); 10] = [
+    ("start", "--prompt", 0),
+    ("status", "--task-id", 0),
+    ("steer", "--task-id", 0),
+    ("steer", "--instruction", 1),
+    ("interrupt", "--task-id", 0),
+    ("cancel", "--task-id", 0),
+    ("respond", "--task-id", 0),
+    ("respond", "--instruction", 1),
+    ("respond", "--request-id", 1),
+    ("respond", "--decision", 2),
 ];
+
+/// A piece of a command line.
+enum Piece {
+    /// A flag, or the value of one.
+    Kept(OsString),
+    /// An argument without a name.
+    Given(OsString),
+    /// A parameter: its place, its value, and its words as they were.
+    Named(usize, OsString, Vec<OsString>),
+}
 
 /// The arguments as ours.
 pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
@@ -54,48 +71,139 @@ fn run_under_legacy_name(args: &mut Vec<OsString>) {
 /// `--` is text.
 fn name_parameters(args: &mut Vec<OsString>) {
     let mut words = args.iter().enumerate().skip(1);
-    let command = loop {
+    let (at, action) = loop {
         match words.next() {
             // Flags of every command that take a value.
             Some((_, word)) if word == "--state-dir" || word == "--config" => drop(words.next()),
             Some((_, word)) if is_flag(word) => {}
-            Some((at, word)) if ACTIONS.iter().any(|action| word == action) => break at,
-            Some(_) | None => return,
+            Some((at, word)) => match ACTIONS.iter().find(|action| word == *action) {
+                Some(action) => break (at, *action),
+                None => return,
+            },
+            None => return,
         }
     };
-    let rest = args.split_off(command.saturating_add(1));
-    let mut words = rest.into_iter().peekable();
-    let mut named: Vec<(u8, OsString)> = Vec::new();
-    let mut places = Vec::new();
+    let mut rest = args.split_off(at.saturating_add(1));
+    let dashes = rest.iter().position(|word| word == "--");
+    let text = dashes.map(|dashes| rest.split_off(dashes));
+    let pieces = pieces(action, rest);
+    args.extend(arranged(pieces, text));
+}
+
+/// The words behind an action.
+fn pieces(action: &str, words: Vec<OsString>) -> Vec<Piece> {
+    let cli = Cli::command();
+    let flags = Flags::of(&cli, action);
+    let mut words = words.into_iter().peekable();
+    let mut pieces: Vec<Piece> = Vec::new();
     while let Some(word) = words.next() {
-        if word == "--" {
-            args.push(word);
-            args.extend(words);
-            break;
+        if !is_flag(&word) {
+            pieces.push(Piece::Given(word));
+            continue;
         }
         let (name, value) = split(word);
-        let place = PARAMETERS.iter().find(|(known, _)| name == *known);
-        let place = place.map(|(_, place)| *place);
-        let is_new = |place: &u8| named.iter().all(|(known, _)| known != place);
-        let Some(place) = place.filter(is_new) else {
-            args.push(joined(name, value));
+        let mut known = PARAMETERS.iter().filter(|known| known.0 == action);
+        let Some((_, _, place)) = known.find(|known| name == known.1) else {
+            let takes_next = value.is_none() && flags.take_next(&name);
+            pieces.push(Piece::Kept(joined(name, value)));
+            let next = words.next_if(|next| takes_next && !is_flag(next));
+            pieces.extend(next.map(Piece::Kept));
             continue;
         };
-        // A value that looks like a flag stays where it is, and is refused with its name.
-        match value.or_else(|| words.next_if(|next| !is_flag(next))) {
-            Some(value) if !is_flag(&value) => {
-                places.push(args.len());
-                args.push(OsString::new());
-                named.push((place, value));
+        let is_twice = |piece: &Piece| matches!(piece, Piece::Named(known, ..) if known == place);
+        let is_new = !pieces.iter().any(is_twice);
+        let (value, words) = match value {
+            Some(value) => (Some(value.clone()), vec![joined(name, Some(value))]),
+            None => match words.next_if(|next| !is_flag(next)) {
+                Some(value) => (Some(value.clone()), vec![name, value]),
+                None => (None, vec![name]),
+            },
+        };
+        match value {
+            Some(value) if is_new && !is_flag(&value) => {
+                pieces.push(Piece::Named(*place, value, words));
             }
-            value => args.push(joined(name, value)),
+            // A value that looks like a flag stays where it is, and is refused with its name.
+            Some(_) | None => pieces.extend(words.into_iter().map(Piece::Kept)),
         }
     }
-    named.sort_by_key(|(place, _)| *place);
-    for (at, (_, value)) in places.into_iter().zip(named) {
-        if let Some(word) = args.get_mut(at) {
-            *word = value;
+    pieces
+}
+
+/// The words with every parameter at its own place among the arguments; one that has no place there stays a flag, which
+/// is refused. Beside a text behind `--` all arguments go there: none of it may become a flag.
+fn arranged(pieces: Vec<Piece>, text: Option<Vec<OsString>>) -> Vec<OsString> {
+    let has_names = pieces.iter().any(|piece| matches!(piece, Piece::Named(..)));
+    let mut given = Vec::new();
+    let mut named = Vec::new();
+    for piece in &pieces {
+        match piece {
+            Piece::Given(word) => given.push(word.clone()),
+            Piece::Named(place, value, _) => named.push((*place, value.clone())),
+            Piece::Kept(_) => {}
         }
+    }
+    let behind = text.iter().flatten().skip(1).cloned();
+    let mut given = given.into_iter().chain(behind);
+    named.sort_by_key(|(place, _)| *place);
+    let mut values: Vec<OsString> = Vec::new();
+    let mut placed = 0_usize;
+    for (place, value) in named {
+        let missing = place.saturating_sub(values.len());
+        let fill: Vec<OsString> = given.by_ref().take(missing).collect();
+        let is_short = fill.len() < missing;
+        values.extend(fill);
+        if is_short {
+            break;
+        }
+        values.push(value);
+        placed = place.saturating_add(1);
+    }
+    values.extend(given);
+    let moves = has_names && text.is_some();
+    let mut values = values.into_iter();
+    let mut words = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Kept(word) => words.push(word),
+            Piece::Named(place, _, flag) if place >= placed => words.extend(flag),
+            Piece::Given(_) | Piece::Named(..) if moves => {}
+            Piece::Given(_) | Piece::Named(..) => words.extend(values.next()),
+        }
+    }
+    if text.is_some() {
+        words.push("--".into());
+    }
+    words.extend(values);
+    words
+}
+
+/// The flags of a command.
+struct Flags<'a>(Vec<&'a Arg>);
+
+impl<'a> Flags<'a> {
+    fn of(cli: &'a Command, action: &str) -> Self {
+        let own = cli.find_subcommand(action).into_iter();
+        let own = own.flat_map(Command::get_arguments);
+        Self(cli.get_arguments().chain(own).collect())
+    }
+
+    fn has_value(&self, is_meant: impl Fn(&Arg) -> bool) -> bool {
+        let mut meant = self.0.iter().filter(|arg| is_meant(arg));
+        meant.any(|arg| arg.get_action().takes_values() && !arg.is_require_equals_set())
+    }
+
+    /// Whether the word behind this one is its value.
+    fn take_next(&self, word: &OsStr) -> bool {
+        let Some(text) = word.to_str() else {
+            return false;
+        };
+        if let Some(long) = text.strip_prefix("--") {
+            return self.has_value(|arg| arg.get_long() == Some(long));
+        }
+        let mut letters = text.chars().skip(1);
+        let is_found = letters.any(|letter| self.has_value(|arg| arg.get_short() == Some(letter)));
+        is_found && letters.next().is_none()
     }
 }
 
@@ -184,6 +292,26 @@ mod tests {
                 "cb respond t --request-id r cancel",
                 "cb respond t r cancel",
             ),
+            ("cb steer go --task-id codex-1", "cb steer codex-1 go"),
+            ("cb steer --instruction go codex-1", "cb steer codex-1 go"),
+            ("cb respond --decision accept t r", "cb respond t r accept"),
+            (
+                "cb respond accept --json --request-id=r --task-id t",
+                "cb respond t --json r accept",
+            ),
+            (
+                "cb respond r --answers {} accept --state-dir d --task-id t",
+                "cb respond t --answers {} r --state-dir d accept",
+            ),
+            ("cb steer --instruction go -- --x", "cb steer -- --x go"),
+            (
+                "cb steer --json --task-id t -- --x",
+                "cb steer --json -- t --x",
+            ),
+            (
+                "cb start -c review --wait --prompt hello",
+                "cb start -c review --wait hello",
+            ),
             (
                 "cb --state-dir start --config=c status --task-id t",
                 "cb --state-dir start --config=c status t",
@@ -212,6 +340,18 @@ mod tests {
             "cb start --prompt --help",
             "cb start a_b",
             "cb steer --task-id t --task-id u go",
+            "cb start --task-id codex-1",
+            "cb start --task-id=codex-1 hello",
+            "cb start --decision accept",
+            "cb start --instruction hello",
+            "cb steer t --prompt go",
+            "cb interrupt --prompt last",
+            "cb cancel --instruction last",
+            "cb list --task-id t",
+            "cb status --request-id r",
+            "cb steer --instruction go",
+            "cb respond --decision accept t",
+            "cb respond --task-id t --decision=accept",
             "cb interrupt --task-id=--sender=mallory",
             "cb policy explain -- cb start --prompt hello",
             "cb --state-dir start policy --prompt hello",
@@ -221,5 +361,21 @@ mod tests {
             assert_eq!(read(line), kept);
         }
         assert_eq!(read("cb start --prompt -"), "cb start -");
+    }
+
+    #[test]
+    fn parameters_of_other_actions_are_refused() {
+        for line in [
+            "cb start --task-id codex-1",
+            "cb start --decision accept",
+            "cb interrupt --prompt last",
+            "cb respond --decision accept t",
+            "cb steer --task-id t --task-id u go",
+            "cb interrupt last --task-id t",
+            "cb start hello --prompt x",
+        ] {
+            let args = arguments(line.split(' ').map(OsString::from));
+            assert!(Cli::command().try_get_matches_from(args).is_err(), "{line}");
+        }
     }
 }

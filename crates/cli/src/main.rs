@@ -29,6 +29,7 @@ use cli::{
     KeeperExecArgs, SendArgs,
 };
 use client::{ApiClient, ClientError, ErrorReport, SendOptions};
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,13 +41,11 @@ const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
     let arguments = legacy::arguments(std::env::args_os());
-    let asks_json = arguments.iter().take_while(|word| *word != "--");
-    let asks_json = asks_json.into_iter().any(|word| word == "--json");
-    let parsed = help::command().try_get_matches_from(arguments);
+    let parsed = help::command().try_get_matches_from(&arguments);
     let parsed = parsed.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found)));
     let (Cli { command, common }, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) if error.use_stderr() && asks_json => return misused(&error),
+        Err(error) if error.use_stderr() && asks_json(&arguments) => return misused(&error),
         Err(error) => error.exit(),
     };
     match command {
@@ -54,6 +53,12 @@ fn main() -> ExitCode {
         CliCommand::KeeperExec(args) => keeper_exec(&args),
         command => run(command, common).unwrap_or_else(|error| fail(&error, wants_json(&matches))),
     }
+}
+
+/// Whether `--json` is among words that can't be understood.
+fn asks_json(words: &[OsString]) -> bool {
+    let mut words = words.iter().take_while(|word| *word != "--");
+    words.any(|word| word == "--json")
 }
 
 /// Whether the command was given `--json`.
@@ -73,11 +78,12 @@ fn fail(error: &anyhow::Error, json: bool) -> ExitCode {
     tell(&ErrorReport::of(error), code)
 }
 
-/// A command line that can't be understood, for programs.
+/// A command line that can't be understood, for programs: what is wrong, without the usage.
 fn misused(error: &clap::Error) -> ExitCode {
     let code = u8::try_from(error.exit_code()).unwrap_or(1);
     let said = error.render().to_string();
     let said = said.trim().trim_start_matches("error: ");
+    let said = said.split("\n\n").next().unwrap_or(said);
     tell(&ErrorReport::new("usage", said), ExitCode::from(code))
 }
 
@@ -103,8 +109,12 @@ fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// That no daemon runs, or that this user may not ask it, says more than that its socket is silent.
+/// That no daemon runs, or that this user may not ask it, says more than that its socket is silent. A call that may have
+/// been obeyed stays one.
 fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
+    if error.may_have_arrived() {
+        return error;
+    }
     let state = state_dir.map(|path| StateDir::existing(&path));
     match state {
         Some(state) if error.is_silence_of(&state) && state.holder().is_none() => {

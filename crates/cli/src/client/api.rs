@@ -44,7 +44,7 @@ pub(crate) enum ClientError {
     Unreachable {
         socket: String,
         why: String,
-        /// Whether the call may have arrived all the same.
+        /// Whether the call may have arrived and been obeyed all the same.
         sent: bool,
     },
     /// This user may not open the socket.
@@ -84,7 +84,8 @@ impl ClientError {
     pub(crate) fn title(&self) -> &'static str {
         match self {
             Self::State(error) => state_title(error),
-            Self::Unreachable { .. } => "no daemon",
+            Self::Unreachable { sent: true, .. } => "not known",
+            Self::Unreachable { sent: false, .. } => "no daemon",
             Self::NotPermitted { .. } => "not permitted",
             Self::Refused(_) => "refused",
             Self::NotNow(_) => "not now",
@@ -112,6 +113,14 @@ impl ClientError {
     /// Whether the call may have been obeyed although it failed.
     pub(crate) fn may_have_arrived(&self) -> bool {
         matches!(self, Self::Unreachable { sent: true, .. })
+    }
+
+    /// The failure of a call that only reads: whether it arrived makes no difference.
+    fn of_read(mut self) -> Self {
+        if let Self::Unreachable { sent, .. } = &mut self {
+            *sent = false;
+        }
+        self
     }
 }
 
@@ -341,7 +350,8 @@ impl ApiClient {
     /// What is at this path of the API.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let call = self.client.get(at(path)).timeout(CALL_DEADLINE);
-        self.read(call.send().await).await
+        let read = self.read(call.send().await).await;
+        read.map_err(ClientError::of_read)
     }
 
     /// Does something; the same key makes a repetition harmless.
@@ -388,7 +398,8 @@ impl ApiClient {
         if let Some(after) = after {
             call = call.header("Last-Event-ID", after);
         }
-        let response = self.accept(call.send().await).await?;
+        let response = self.accept(call.send().await).await;
+        let response = response.map_err(ClientError::of_read)?;
         Ok(SseEvents::new(response.bytes_stream()))
     }
 

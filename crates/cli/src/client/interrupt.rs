@@ -130,14 +130,17 @@ async fn interrupt_task(
     let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
     let mut stopped = stop_task(client, id, deadline).await;
     if let Err(ClientError::Refused(_)) = &stopped
-        && !output.json
-        && let Ok(envelope) = client.task(id).await
+        && let Ok(mut envelope) = client.task(id).await
         && is_over(text(&envelope["task"], "status"))
     {
         // How it ended says more than that it can't be stopped.
+        envelope["interrupt"] = json!("too_late");
         stopped = Ok(envelope);
     }
     answered(stopped, output, |envelope: &Value| {
+        if text(envelope, "interrupt") == "too_late" {
+            return (interrupt_words(envelope), ExitCode::FAILURE);
+        }
         let code = match text(&envelope["task"], "status") {
             "cancelled" => ExitCode::SUCCESS,
             status if is_over(status) => ExitCode::FAILURE,
@@ -182,6 +185,9 @@ fn is_over(status: &str) -> bool {
 fn interrupt_words(envelope: &Value) -> String {
     let id = short(text(&envelope["task"], "task_id"));
     let said = match text(&envelope["task"], "status") {
+        "cancelled" if text(envelope, "interrupt") == "too_late" => {
+            format!("{id} was stopped before")
+        }
         "cancelled" => format!("{id} is stopped"),
         "completed" => {
             format!(

@@ -7,6 +7,9 @@ use bridge_daemon::term::{Paint, cells, escape, escape_line, fold};
 /// Narrowest column that a text is folded into.
 const ROOM_MIN: usize = 20;
 
+/// Ends all colours.
+const RESET: &str = "\u{1b}[0m";
+
 /// How a piece of a line looks.
 pub(crate) type Look = fn(Paint, &str) -> String;
 
@@ -62,21 +65,104 @@ fn folded(
         };
     };
     let indent = painted_cells(next);
-    // What the first head takes more than the others stands before the text while it is folded.
-    let more = "-".repeat(painted_cells(first).saturating_sub(indent));
     let room = width.saturating_sub(indent).max(ROOM_MIN);
-    let pieces = fold(&format!("{more}{text}"), room);
-    let line = |(at, piece): (usize, &String)| {
-        let (head, piece) = match at {
-            0 => (first, piece.strip_prefix(&more).unwrap_or("")),
-            _ => (next, piece.as_str()),
-        };
-        match piece.trim_end() {
+    let more = painted_cells(first).saturating_sub(indent);
+    let (plain, marks) = unpainted(text);
+    let lines = painted(&pieces(&plain, room, more), marks);
+    let line = |(at, piece): (usize, String)| {
+        let head = if at == 0 { first } else { next };
+        match piece.as_str() {
             "" => head.trim_end().to_owned(),
             piece => format!("{head}{}", look(piece)),
         }
     };
-    pieces.iter().enumerate().map(line).collect()
+    lines.into_iter().enumerate().map(line).collect()
+}
+
+/// A text cut into lines of `room` cells, each with its place; the first has `more` cells less. A word that does not fit
+/// into the first begins the next.
+fn pieces(text: &str, room: usize, more: usize) -> Vec<(usize, String)> {
+    let mut pieces = Vec::new();
+    let mut at = 0_usize;
+    if more > 0 {
+        let first = beginning(text, room.saturating_sub(more));
+        pieces.push((0, first.to_owned()));
+        let rest = text.get(first.len()..).unwrap_or_default();
+        if rest.trim_end().is_empty() {
+            return pieces;
+        }
+        at = text.len().saturating_sub(rest.trim_start().len());
+    }
+    for piece in fold(text.get(at..).unwrap_or_default(), room) {
+        let next = at.saturating_add(piece.len());
+        pieces.push((at, piece));
+        at = next;
+    }
+    pieces
+}
+
+/// As many whole words from the beginning of a text as `room` cells show.
+fn beginning(text: &str, room: usize) -> &str {
+    if cells(text) <= room {
+        return text;
+    }
+    let ends = text.match_indices(' ').map(|(at, _)| at);
+    let heads = ends.filter_map(|at| text.get(..at));
+    let fitting = heads.take_while(|head| cells(head) <= room);
+    let last = fitting.last().unwrap_or_default();
+    // Spaces alone are no beginning.
+    if last.trim().is_empty() { "" } else { last }
+}
+
+/// A text without its sequences of colours, and those with their places in it.
+fn unpainted(text: &str) -> (String, Vec<(usize, String)>) {
+    let (mut plain, mut marks) = (String::new(), Vec::new());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        let (mark, behind) = behind.split_once('m').unwrap_or((behind, ""));
+        marks.push((plain.len(), format!("\u{1b}{mark}m")));
+        rest = behind;
+    }
+    plain.push_str(rest);
+    (plain, marks)
+}
+
+/// The pieces in their colours again, without spaces at their ends; a colour ends with its line and goes on in the next.
+fn painted(pieces: &[(usize, String)], marks: Vec<(usize, String)>) -> Vec<String> {
+    let mut marks = marks.into_iter().peekable();
+    let mut colours = String::new();
+    let turn = |colours: &mut String, mark: &str| match mark {
+        RESET => colours.clear(),
+        mark => colours.push_str(mark),
+    };
+    let mut lines = Vec::new();
+    for (start, piece) in pieces {
+        while let Some((_, mark)) = marks.next_if(|(place, _)| place <= start) {
+            turn(&mut colours, &mark);
+        }
+        let shown = piece.trim_end();
+        let mut line = if shown.is_empty() {
+            String::new()
+        } else {
+            colours.clone()
+        };
+        let mut told = 0;
+        let end = start.saturating_add(shown.len());
+        while let Some((place, mark)) = marks.next_if(|(place, _)| *place < end) {
+            let to = place.saturating_sub(*start);
+            line.push_str(shown.get(told..to).unwrap_or_default());
+            line.push_str(&mark);
+            turn(&mut colours, &mark);
+            told = to;
+        }
+        line.push_str(shown.get(told..).unwrap_or_default());
+        if !line.is_empty() && !colours.is_empty() {
+            line.push_str(RESET);
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 /// Lines folded to a width, each to its own indent; those that fit stay as they are, painted or not. A title that is
@@ -258,5 +344,62 @@ mod tests {
             "name  one two three four five \n      six seven\n\u{1b}[1ma8945be2\u{1b}[0m is done in main today\n  a\n  \\e[2J\n\n"
                 .replace("five \n", "five\n")
         );
+    }
+
+    #[test]
+    fn wide_heads_stand_alone() {
+        let hung =
+            |head: &str, text: &str, width| hang(head, "  ", text, Some(width), str::to_owned);
+        let head = "a8945be2 waiting for you ";
+        assert_eq!(
+            hung(head, "nobody has answered", 24),
+            ["a8945be2 waiting for you", "  nobody has answered"]
+        );
+        assert_eq!(
+            hung(head, "  so far nobody has answered it", 32),
+            [
+                "a8945be2 waiting for you   so",
+                "  far nobody has answered it"
+            ]
+        );
+        assert_eq!(
+            hung("0123456789: ", "a bcdefghijklmnop", 22),
+            ["0123456789: a", "  bcdefghijklmnop"]
+        );
+        assert_eq!(hung(head, "", 10), ["a8945be2 waiting for you"]);
+        assert_eq!(
+            hung("0123456789: ", "abcdefghij ", 22),
+            ["0123456789: abcdefghij"]
+        );
+        let long = "x".repeat(25);
+        assert_eq!(
+            hung("0123456789: ", &long, 22),
+            ["0123456789:", &format!("  {}", &long[..20]), "  xxxxx"]
+        );
+    }
+
+    #[test]
+    fn painted_lines_fold_by_their_cells() {
+        let paint = Paint::always();
+        let text = format!("{} three {} five", paint.bold("one two"), paint.red("four"));
+        assert_eq!(
+            wrap("", &text, Some(20)),
+            format!(
+                "{} three {}\nfive",
+                paint.bold("one two"),
+                paint.red("four")
+            )
+        );
+        let text = format!("  {} seven", paint.green("one two three four five six"));
+        let folded = wrap("", &text, Some(22));
+        assert_eq!(
+            folded,
+            format!(
+                "  {}\n  {} seven",
+                paint.green("one two three four"),
+                paint.green("five six")
+            )
+        );
+        assert!(folded.lines().all(|line| painted_cells(line) <= 22));
     }
 }

@@ -181,7 +181,8 @@ async fn taken_in(
     options: &SendOptions,
 ) -> anyhow::Result<ExitCode> {
     if options.json {
-        let story = client.message(&submitted.message_id).await?;
+        let story = client.message(&submitted.message_id).await;
+        let story = story.map_err(|error| lost(&error, &submitted.message_id))?;
         return print_json(&story.message, ExitCode::SUCCESS);
     }
     if !options.quiet {

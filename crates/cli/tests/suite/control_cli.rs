@@ -307,6 +307,63 @@ async fn interrupt_honours_wait_option() {
     assert!(late.stdout.contains("its answer came first"), "{late:?}");
 }
 
+#[tokio::test]
+async fn taken_in_message_keeps_its_id() {
+    let api = working();
+    let taken = json!({"message_id": ID, "state": "received", "duplicate": false, "first": false, "cwd": "", "sandbox": ""});
+    api.answers("POST /v1/messages", 200, taken);
+    let ended = run(&api, &["send", "--no-wait", "--json", "x"]).await;
+    ended.must(75, &[]);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(said["error"]["title"], "lost sight of it", "{said:#}");
+    assert_eq!(said["error"]["id"], ID, "{said:#}");
+}
+
+#[tokio::test]
+async fn broken_off_call_is_not_known() {
+    let api = working();
+    open(&api, &[command_question()]);
+    // A daemon that breaks a call off says nothing that can be read.
+    let decision = "POST /v1/requests/k3x9qzaaaaaaaaaaaaaaaaaaaa/decision";
+    api.answers(decision, 500, json!("x"));
+    api.answers("GET /v1/status", 500, json!("x"));
+    for (args, title) in [
+        (&["approve", "k3x9qz", "--json"][..], "not known"),
+        (&["status", "--json"], "no daemon"),
+    ] {
+        let ended = run(&api, args).await;
+        ended.must(1, &[]);
+        let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(said["error"]["title"], title, "{said:#}");
+    }
+}
+
+#[tokio::test]
+async fn finished_task_stops_alike_in_json() {
+    let api = ScriptedApi::start();
+    let task = "/v1/tasks/codex-0123456789ab";
+    let refused =
+        json!({"type": "about:blank", "title": "Conflict", "status": 409, "detail": "it is over"});
+    api.answers(&format!("POST {task}/interrupt"), 409, refused);
+    for (status, words) in [
+        ("completed", "its answer came first"),
+        ("failed", "it had failed before"),
+        ("cancelled", "was stopped before"),
+    ] {
+        let mut envelope = working_task();
+        envelope["task"]["status"] = json!(status);
+        api.answers(&format!("GET {task}"), 200, envelope);
+        let ended = run(&api, &["stop", TASK]).await;
+        ended.must(1, &[]);
+        assert!(ended.stdout.contains(words), "{ended:?}");
+        let ended = run(&api, &["stop", TASK, "--json"]).await;
+        ended.must(1, &[]);
+        let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(said["interrupt"], "too_late", "{said:#}");
+        assert_eq!(said["task"]["status"], status, "{said:#}");
+    }
+}
+
 /// The longest number that a flag takes is no deadline that a clock can count.
 #[tokio::test]
 async fn f10_the_longest_wait_is_no_panic() {

@@ -315,9 +315,6 @@ async fn failures_have_one_form() {
         ("failed", &["call", "http://127.0.0.1:1", "hi"]),
         ("failed", &["drill", "--codex-bin", "/nonexistent"]),
         ("failed", &explain),
-        ("usage", &["show"]),
-        ("usage", &["send", "--quite"]),
-        ("usage", &["no-such-command"]),
     ] {
         let error = failure(&world, args).await;
         assert_eq!(error["title"], title, "{args:?}: {error:#}");
@@ -331,6 +328,33 @@ async fn failures_have_one_form() {
     let unwell = world.run(&["doctor", "--json"]).await;
     assert_eq!(unwell.code, Some(1), "{unwell:?}");
     must_fit("doctor", &serde_json::from_str(&unwell.stdout).unwrap());
+}
+
+#[tokio::test]
+async fn misuse_is_told_without_usage() {
+    let world = World::new().await;
+    for (args, detail) in [
+        (
+            &["show"][..],
+            "the following required arguments were not provided:\n  <ID>",
+        ),
+        (&["send", "--quite"], "unexpected argument '--quite' found"),
+        (
+            &["no-such-command"],
+            "unrecognized subcommand 'no-such-command'",
+        ),
+        (
+            &["start", "--task-id", "codex-1"],
+            "unexpected argument '--task-id' found",
+        ),
+    ] {
+        let error = failure(&world, args).await;
+        assert_eq!(error["title"], "usage", "{args:?}: {error:#}");
+        assert_eq!(error["detail"], detail, "{args:?}: {error:#}");
+    }
+    let text = world.run(&["show", "--quite", "--", "--json"]).await;
+    text.must(2, &["--quite"]);
+    assert_eq!(text.stdout, "", "a text is no flag");
 }
 
 #[tokio::test]
