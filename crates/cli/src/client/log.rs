@@ -8,6 +8,7 @@ use super::output::{EXIT_INTERRUPTED, print, print_json, say, tell};
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use super::watch::WatchEvent;
 use crate::cli::LogArgs;
+use crate::client::watch::without_phase;
 use bridge_core::phase::Phase;
 use bridge_core::requester::LOCAL_OWNER;
 use bridge_daemon::term::{self, span, when};
@@ -259,7 +260,7 @@ fn now(message: &MessageView, page: &mut Page) {
     };
     page.line(
         INDENT,
-        &format!("{}: {}", message.phase, message.why.now),
+        &format!("{}: {}", message.phase, without_phase(&message.why.now)),
         look,
     );
 }

@@ -8,7 +8,7 @@ use super::output::{
     EXIT_LATER, EXIT_STOPPED, Failed, print, print_json, say, say_titled, shown_id,
 };
 use super::screen::{OutputStream, Screen};
-use super::watch::{FollowOutcome, WatchLines, Watcher};
+use super::watch::{FollowOutcome, WatchLines, Watcher, without_phase};
 use super::work::{answer_text, spent, works_in};
 use bridge_core::deadline::after;
 use bridge_core::phase::Phase;
@@ -227,7 +227,7 @@ fn tell_reason(
     let id = shown_id(&message.message_id, OutputStream::Stderr.width().is_some());
     let reason = match &message.hold {
         Some(hold) => &hold.failure.reason,
-        None => &message.why.now,
+        None => without_phase(&message.why.now),
     };
     let said = format!("{reason}\nmessage {id} is kept; {hint}");
     say_titled(&paint.red(title), &said);

@@ -32,7 +32,7 @@ pub(crate) struct TaskEnvelope {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     error: Option<String>,
-    /// `cancelled` or `stopping`, after an interrupt.
+    /// `cancelled`, `stopping` or `too_late`, after an interrupt.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupt: Option<String>,
     /// Whether the task was there before, after a start.

@@ -380,7 +380,7 @@ fn ended(message: &MessageView) -> String {
 }
 
 /// What is behind the phase, which is said already.
-fn without_phase(now: &str) -> &str {
+pub(crate) fn without_phase(now: &str) -> &str {
     ["it failed: ", "it was stopped: ", "it was stopped "]
         .iter()
         .find_map(|said| now.strip_prefix(said))

@@ -19,7 +19,7 @@ use bridge_core::deadline::after;
 use bridge_daemon::term;
 use bridge_front::{MessageList, MessageView};
 pub(crate) use event::WatchEvent;
-pub(crate) use lines::{WatchLines, event_words, last_words};
+pub(crate) use lines::{WatchLines, event_words, last_words, without_phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
