@@ -331,6 +331,9 @@ pub trait Read {
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages with something new since then, and those in flight, in id order, at most `limit`.
     fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// The newest messages of a conversation, newest first. An error if one of them can't be read: what became of a
+    /// task is concluded from these, and lists go past such a row.
+    fn last_messages(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages of a conversation before `before`, newest first.
     fn messages_before(
         &self,

@@ -110,7 +110,7 @@ fn of_message(rows: &dyn Read, message: &Message) -> Result<CandidateView, RowsE
 
 fn of_task(rows: &dyn Read, task: &Task) -> Result<CandidateView, RowsError> {
     let conversation = rows.conversation(&task.conversation_id)?;
-    let mut messages = rows.messages_before(&task.conversation_id, None, MESSAGES_LOOKED_AT)?;
+    let mut messages = rows.last_messages(&task.conversation_id, MESSAGES_LOOKED_AT)?;
     messages.reverse();
     let messages = messages
         .into_iter()

@@ -188,7 +188,7 @@ pub(super) fn list(
     params: impl Params,
     limit: u32,
 ) -> Result<Vec<Request>, RowsError> {
-    let stored = sql::list(conn, query, params, limit, read)?;
+    let stored = sql::many_readable(conn, query, params, limit, read)?;
     Ok(all_opened(key, stored))
 }
 

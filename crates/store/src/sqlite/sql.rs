@@ -42,14 +42,14 @@ pub(super) fn many<T>(
 /// Rows that a list goes past because they can't be read. With more of them the list fails.
 const SKIPPED_MAX: u32 = 16;
 
-/// The `LIMIT` of the statement of a [`list`]: those that are wanted, and those that it may have to go past.
+/// The `LIMIT` of the statement of [`many_readable`]: those that are wanted, and those that it may have to go past.
 pub(super) fn reach(limit: u32) -> u32 {
     page(limit).saturating_add(SKIPPED_MAX)
 }
 
 /// At most `limit` rows, past those that can't be read, which are logged. Only for lists that nothing is concluded from
 /// when a row is not among them: what a decision rests on is read with [`many`]. The statement's `LIMIT` is [`reach`].
-pub(super) fn list<T>(
+pub(super) fn many_readable<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,

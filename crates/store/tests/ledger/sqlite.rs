@@ -1,7 +1,7 @@
 //! What only the store on disk promises: durability, grouping, isolation, and care for its file.
 
 use crate::fixture::{Fixture, OnDisk};
-use crate::given::{World, Write, begin, key, message, text};
+use crate::given::{World, Write, begin, conversation, key, message, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, RowsError};
 use bridge_core::step::{Received, RunError, Transition, Tx};
@@ -261,6 +261,10 @@ async fn foreign_lock_fails_only_temporarily() {
     world.does(text("a", "m1")).await;
 }
 
+fn is_unreadable<T>(read: &Result<T, LedgerError>) -> bool {
+    matches!(read, Err(LedgerError::Rows(RowsError::Unreadable { .. })))
+}
+
 /// Lists go past it, whoever asks for it is told which row it is, and everybody else goes on.
 #[tokio::test]
 async fn unreadable_row_stops_nothing_else() {
@@ -293,6 +297,15 @@ async fn unreadable_row_stops_nothing_else() {
     assert_eq!(ids(open), all[1..], "a start takes up the others");
     let listed = world.reads(|rows| rows.conversations(None, 9)).await;
     assert_eq!(listed.len(), 2);
+    let shown = world.reads(|rows| rows.messages_before(&conversation("a"), None, 9));
+    assert_eq!(ids(shown.await), Vec::<String>::new());
+    let all_of_task = disk
+        .ledger()
+        .read(|rows| rows.last_messages(&conversation("a"), 9));
+    assert!(
+        is_unreadable(&all_of_task.await),
+        "nothing is concluded from a list without it"
+    );
 
     let read = world.ledger.read(|rows| rows.message(&message("m1"))).await;
     let Err(LedgerError::Rows(RowsError::Unreadable { what, why })) = read else {

@@ -205,6 +205,7 @@ impl View {
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);
         self.add("messages of", rows.messages_before(conversation, None, 2)?);
+        self.add("last of", rows.last_messages(conversation, 2)?);
         self.add("task of", rows.started_task(conversation)?);
         self.add("in flight of", rows.in_flight_of(conversation)?);
         self.add("followers", rows.followers(id)?);

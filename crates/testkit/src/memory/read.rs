@@ -76,6 +76,10 @@ impl Read for MemoryRows {
         Ok(self.changed(since, page(limit)))
     }
 
+    fn last_messages(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        self.messages_before(id, None, limit)
+    }
+
     fn messages_before(
         &self,
         id: &ConversationId,
