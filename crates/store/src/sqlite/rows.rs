@@ -536,20 +536,27 @@ impl Read for SqliteRows<'_> {
         request::list(self.conn, self.key, query, of, limit)
     }
 
-    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::one(self.conn, self.key, request::OVERDUE, [now.0])
+    fn overdue_requests(&self, now: Timestamp, limit: u32) -> Result<Vec<Request>, RowsError> {
+        let params = (now.0, sql::reach(limit));
+        request::list(self.conn, self.key, request::OVERDUE, params, limit)
     }
 
-    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
-        Ok(sql::number(self.conn, request::NEXT_DEADLINE, [])?.map(Timestamp))
+    fn next_deadline(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        Ok(sql::number(self.conn, request::NEXT_DEADLINE, [now.0])?.map(Timestamp))
     }
 
-    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::one(self.conn, self.key, request::UNREMINDED, [asked_by.0])
+    fn unreminded_requests(
+        &self,
+        asked_by: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Request>, RowsError> {
+        let params = (asked_by.0, sql::reach(limit));
+        request::list(self.conn, self.key, request::UNREMINDED, params, limit)
     }
 
-    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
-        Ok(sql::number(self.conn, request::NEXT_UNREMINDED, [])?.map(Timestamp))
+    fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        let next = sql::number(self.conn, request::NEXT_UNREMINDED, [asked_by.0])?;
+        Ok(next.map(Timestamp))
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {
