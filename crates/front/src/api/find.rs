@@ -9,7 +9,7 @@ use axum::extract::State;
 use bridge_core::find::{Found, find, short_id};
 use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
 use bridge_core::phase::Phase;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Ledger, Read, RowsError, readable};
 use bridge_core::task::{TaskMessage, phase};
 use bridge_core::value::{Message, Task};
 use schemars::JsonSchema;
@@ -77,23 +77,35 @@ fn candidates(rows: &dyn Read, reference: &str, caller: &Caller) -> Result<Found
     let named = caller.conversations(rows, reference)?;
     let all = find(rows, reference, named, &caller.name)?;
     let mut candidates = Vec::new();
+    let only = all.len() == 1;
     for found in all {
-        match found {
-            Found::Message(id) => {
-                let seen = rows.message(&id)?.filter(|message| caller.sees(message));
-                if let Some(message) = seen {
-                    candidates.push(of_message(rows, &message)?);
-                }
-            }
-            Found::Task(id) => {
-                let seen = rows.task(&id)?.filter(|_| !caller.is_member());
-                if let Some(task) = seen {
-                    candidates.push(of_task(rows, &task)?);
-                }
-            }
-        }
+        let candidate = candidate(rows, found, caller);
+        // Of several the others are shown; who names one is told that it can't be read.
+        candidates.extend(if only {
+            candidate?
+        } else {
+            readable(candidate)?.flatten()
+        });
     }
     Ok(FoundView { candidates })
+}
+
+/// What is shown of it, if this caller may know of it.
+fn candidate(
+    rows: &dyn Read,
+    found: Found,
+    caller: &Caller,
+) -> Result<Option<CandidateView>, RowsError> {
+    match found {
+        Found::Message(id) => {
+            let seen = rows.message(&id)?.filter(|message| caller.sees(message));
+            seen.map(|message| of_message(rows, &message)).transpose()
+        }
+        Found::Task(id) => {
+            let seen = rows.task(&id)?.filter(|_| !caller.is_member());
+            seen.map(|task| of_task(rows, &task)).transpose()
+        }
+    }
 }
 
 fn of_message(rows: &dyn Read, message: &Message) -> Result<CandidateView, RowsError> {
