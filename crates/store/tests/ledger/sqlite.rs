@@ -443,13 +443,19 @@ fn newer_schema_is_refused() {
 
 #[test]
 fn unreleased_ledger_is_refused_untouched() {
+    for (id, version) in [("0x63786272", 12), ("0x6378626c", 1)] {
+        unreleased_is_refused(id, version);
+    }
+}
+
+fn unreleased_is_refused(id: &str, version: u32) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let other = Connection::open(&path).unwrap();
     other
-        .execute_batch(
-            "PRAGMA application_id = 0x63786272; PRAGMA user_version = 12; CREATE TABLE message (row INTEGER)",
-        )
+        .execute_batch(&format!(
+            "PRAGMA application_id = {id}; PRAGMA user_version = {version}; CREATE TABLE message (row INTEGER)",
+        ))
         .unwrap();
     drop(other);
     let error = refused(&path);
