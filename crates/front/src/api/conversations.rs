@@ -154,9 +154,6 @@ fn in_detail(
     }
     let present = unanswered.first().or(newest.as_ref());
     let phase = present.map(|one| Phase::of_message(one, open_requests > 0));
-    // The rows of a task that was taken over are of the day of that.
-    let imported = newest.as_ref().filter(|one| one.is_imported());
-    let at = imported.map_or(at, |one| one.received_at);
     Ok(ActiveConversation {
         conversation: conversation.into(),
         active_at: at.into(),
