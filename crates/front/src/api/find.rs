@@ -6,7 +6,7 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::find::{Found, find, short_id};
+use bridge_core::find::{Found, Scan, find, short_id};
 use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Ledger, Read, RowsError, readable};
@@ -75,7 +75,12 @@ pub(super) async fn show<D: BridgeService>(
 /// A member of the group is shown their own messages alone.
 fn candidates(rows: &dyn Read, reference: &str, caller: &Caller) -> Result<FoundView, RowsError> {
     let named = caller.conversations(rows, reference)?;
-    let all = find(rows, reference, named, &caller.name)?;
+    let scan = if caller.is_member() {
+        Scan::Own
+    } else {
+        Scan::All
+    };
+    let all = find(rows, reference, named, &caller.name, scan)?;
     let mut candidates = Vec::new();
     let only = all.len() == 1;
     for found in all {
