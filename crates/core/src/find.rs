@@ -2,7 +2,7 @@
 //!
 //! Exact names come before parts of ids, and where several things match all of them are returned: nothing is guessed.
 
-use crate::channels::{LOCAL, TASK};
+use crate::channels::{LOCAL, OF_TOKENS, TASK};
 use crate::limits::{CANDIDATES_MAX, REFERENCE_MIN_CHARS, SHORT_ID_CHARS};
 use crate::port::{Read, RowsError};
 use crate::value::{ChannelId, Conversation, ConversationId, Message, MessageId, TaskId};
@@ -12,6 +12,19 @@ pub const TASK_PREFIX: &str = "codex-";
 /// The newest message of whoever asks.
 const LAST: &str = "last";
 
+/// Newest messages of one sender that a part of an id is looked for among, and how many are read at a time.
+const OWN_LOOKED_AT: usize = 1_000;
+const OWN_PAGE: u32 = 100;
+
+/// Whose messages a part of an id may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// Everybody's.
+    All,
+    /// Those of who asks: others' neither show nor take the place of their own.
+    Own,
+}
+
 /// Something that a reference names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -20,13 +33,15 @@ pub enum Found {
     Task(TaskId),
 }
 
-/// Looks for what `reference` names; `named` are the conversations that the caller means by it, and `sender` asks.
+/// Looks for what `reference` names; `named` are the conversations that the caller means by it, and `sender` asks. Whole
+/// ids are not checked by `scan`: whoever shows what is found looks at it first.
 /// Nothing, one, or several among which a person must choose, at most [`CANDIDATES_MAX`].
 pub fn find(
     rows: &dyn Read,
     reference: &str,
     named: Vec<Conversation>,
     sender: &str,
+    scan: Scan,
 ) -> Result<Vec<Found>, RowsError> {
     let reference = reference.trim();
     if reference == LAST {
@@ -53,7 +68,10 @@ pub fn find(
     if !found.is_empty() {
         return Ok(found);
     }
-    by_part(rows, &id)
+    match scan {
+        Scan::All => by_part(rows, &id),
+        Scan::Own => own_by_part(rows, &id, sender),
+    }
 }
 
 /// The task that a message is of, where it is of one: who names no message means all of it.
@@ -98,6 +116,37 @@ fn by_part(rows: &dyn Read, part: &str) -> Result<Vec<Found>, RowsError> {
     }
     ids.truncate(usize::try_from(CANDIDATES_MAX).unwrap_or(usize::MAX));
     Ok(ids.into_iter().map(Found::Message).collect())
+}
+
+/// Among the newest messages of a sender: ends of ids first, as among all.
+fn own_by_part(rows: &dyn Read, part: &str, sender: &str) -> Result<Vec<Found>, RowsError> {
+    if part.chars().count() < REFERENCE_MIN_CHARS {
+        return Ok(Vec::new());
+    }
+    let channels = OF_TOKENS.map(ChannelId::new);
+    let (mut ends, mut beginnings) = (Vec::new(), Vec::new());
+    let (mut looked_at, mut before) = (0, None::<MessageId>);
+    while looked_at < OWN_LOOKED_AT {
+        let page = rows.messages_of_sender(sender, &channels, before.as_ref(), OWN_PAGE)?;
+        let Some(last) = page.last() else {
+            break;
+        };
+        looked_at = match page.len() {
+            full if full >= OWN_PAGE as usize => looked_at + full,
+            _ => OWN_LOOKED_AT,
+        };
+        before = Some(last.message_id.clone());
+        for Message { message_id, .. } in page {
+            if message_id.as_str().ends_with(part) {
+                ends.push(message_id);
+            } else if message_id.as_str().starts_with(part) {
+                beginnings.push(message_id);
+            }
+        }
+    }
+    ends.append(&mut beginnings);
+    ends.truncate(usize::try_from(CANDIDATES_MAX).unwrap_or(usize::MAX));
+    Ok(ends.into_iter().map(Found::Message).collect())
 }
 
 /// The id that people are shown: its random end. UUIDv7 begin alike for minutes.

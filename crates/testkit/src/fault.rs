@@ -15,6 +15,8 @@ pub enum Fault {
     Unavailable,
     /// The database failed; nothing was written.
     Backend,
+    /// A row of the call can't be read; nothing was written.
+    Unreadable,
     /// The call was done, and the caller hears that it failed: a connection cut at COMMIT.
     Unknown,
     /// The call waits until the gate is opened, and is done then.
@@ -149,6 +151,11 @@ impl<L: Ledger> FaultLedger<L> {
             Some(Fault::Unavailable) => Err(unavailable("planned to be out of reach")),
             Some(Fault::Backend) => Err(RowsError::Backend {
                 what: "planned to fail".to_owned(),
+            }
+            .into()),
+            Some(Fault::Unreadable) => Err(RowsError::Unreadable {
+                what: "a row".to_owned(),
+                why: "planned to be unreadable".to_owned(),
             }
             .into()),
             Some(Fault::Unknown) => {

@@ -92,7 +92,7 @@ async fn hermes_database_answers_old_ids() {
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 2, "{listed:#}");
     let ls = world.json(&["ls", "--json"]).await;
     let first = &ls["conversations"][1];
-    assert_eq!(first["active_at"], "1970-01-01T00:16:40.500Z", "{ls:#}");
+    assert_eq!(first["active_at"], "1970-01-01T00:16:42.250Z", "{ls:#}");
     let polls = polled(&mcp).await;
     let known = |id: &str| polls.iter().find(|(it, _)| it == id).cloned();
     assert_eq!(known("codex-0123456789ab").unwrap().1, "sent");

@@ -72,7 +72,12 @@ pub enum Change {
         /// When it was seen.
         at: Timestamp,
     },
-    /// Inserts a message.
+    /// Something happened in a conversation, if nothing has since.
+    Active {
+        conversation_id: ConversationId,
+        at: Timestamp,
+    },
+    /// Inserts a message. Its conversation is active now, unless it was taken over: then [`Change::Active`] says when.
     NewMessage(Message),
     /// Rewrites a message's life, expecting its present state.
     UpdateState {

@@ -61,6 +61,12 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// One row can't be read; the others are not concerned.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Rows(RowsError::Unreadable { .. }))
+    }
+
     /// What it means for the work at hand.
     #[must_use]
     pub fn class(&self) -> Class {

@@ -47,6 +47,15 @@ pub enum RowsError {
     },
 }
 
+/// What was read, or nothing where its row can't be read: one row keeps the others of a list from nobody. Every other
+/// error is one.
+pub fn readable<T>(read: Result<T, RowsError>) -> Result<Option<T>, RowsError> {
+    match read {
+        Err(RowsError::Unreadable { .. }) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// A message that could be claimed: the first unfinished one of a conversation with no turn in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -331,6 +340,9 @@ pub trait Read {
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages with something new since then, and those in flight, in id order, at most `limit`.
     fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// The newest messages of a conversation, newest first. An error if one of them can't be read: what became of a
+    /// task is concluded from these, and lists go past such a row.
+    fn last_messages(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// Messages of a conversation before `before`, newest first.
     fn messages_before(
         &self,
@@ -528,14 +540,19 @@ pub trait Read {
         before: Option<&RequestId>,
         limit: u32,
     ) -> Result<Vec<Request>, RowsError>;
-    /// The waiting or granted request that is past its deadline for the longest time.
-    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError>;
-    /// The next deadline of a waiting or granted request.
-    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError>;
-    /// The oldest open request that was asked at `asked_by` or before and of which nobody was reminded.
-    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError>;
-    /// When the oldest open request of which nobody was reminded was asked.
-    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError>;
+    /// Waiting or granted requests past their deadline, first those that are for the longest time, at most `limit`.
+    fn overdue_requests(&self, now: Timestamp, limit: u32) -> Result<Vec<Request>, RowsError>;
+    /// The next deadline of a waiting or granted request after `now`.
+    fn next_deadline(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError>;
+    /// Open requests that were asked at `asked_by` or before and of which nobody was reminded, oldest first, at most
+    /// `limit`.
+    fn unreminded_requests(
+        &self,
+        asked_by: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Request>, RowsError>;
+    /// When the first open request after `asked_by` of which nobody was reminded was asked.
+    fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
     /// A task by its id.

@@ -11,7 +11,7 @@ pub(crate) use slots::Slots;
 use crate::Daemon;
 use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
+use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink, readable};
 use bridge_core::step::{
     DropPush, EventDelivery, NotifyBegin, NotifyEnd, NotifyStep, PushStored, PutPush,
     delivery_is_due,
@@ -372,7 +372,7 @@ fn found(rows: &dyn Read, subscriptions: Vec<Subscription>) -> Result<Vec<Found>
         }
         let same = |known: &Timeline| known.view.task.task_id == one.task_id;
         if !last.as_ref().is_some_and(same) {
-            last = Timeline::load(rows, &one.task_id)?;
+            last = readable(Timeline::load(rows, &one.task_id))?.flatten();
         }
         if let Some(timeline) = &last
             && delivery_is_due(&one, timeline)

@@ -16,8 +16,11 @@ mod stage;
 
 use self::platform::Mood;
 use self::stage::Stage;
+use crate::process::clock::now;
+use bridge_core::port::Ledger;
 use bridge_core::step::Received;
 use bridge_core::value::StateName;
+use bridge_testkit::fault::{Fault, Span};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -64,4 +67,21 @@ async fn unclear_reply_is_probed_before_resend() {
         assert_eq!(stage.platform.visible(), ["one"], "taken: {taken}");
         assert_eq!(stage.platform.probes(), 1, "taken: {taken}");
     }
+}
+
+/// A start takes up the messages behind one whose rows can't be read.
+#[tokio::test(start_paused = true)]
+async fn start_goes_past_unreadable_row() {
+    let stage = Stage::new();
+    for text in ["one", "two"] {
+        stage.shown(text).await;
+        let claim = stage.daemon.settings().claim(now());
+        stage.ledger.inner().transact(claim, now()).await.unwrap();
+    }
+    stage.ledger.plan(2, Span::Once, Fault::Unreadable);
+    assert_eq!(stage.daemon.recover().await, Ok(2));
+    assert_eq!(stage.state("one"), Some(StateName::Claimed));
+    assert_ne!(stage.state("two"), Some(StateName::Claimed));
+    stage.ledger.plan(2, Span::Once, Fault::Backend);
+    assert!(stage.daemon.recover().await.is_err(), "the database failed");
 }

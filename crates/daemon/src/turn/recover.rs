@@ -63,7 +63,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             after = Some(last);
             found += page.len();
             for message in page {
-                self.resume(message).await?;
+                self.take_up(message).await?;
             }
         }
         self.reopen_lanes().await?;
@@ -81,6 +81,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await?;
         let last = page.last().map(|last| last.message_id.clone());
         Ok(last.map(|last| (page, last)))
+    }
+
+    /// Resumes a message. One with a row that can't be read stays where it is, and keeps no other one back.
+    async fn take_up(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
+        let message_id = message.message_id.clone();
+        match self.resume(message).await {
+            Err(error) if error.is_unreadable() => {
+                tracing::error!(%error, %message_id, "a message stays where it is, because one of its rows can't be read; run `codex-bridge doctor`");
+                Ok(())
+            }
+            resumed => resumed,
+        }
     }
 
     pub(crate) async fn resume(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
@@ -141,7 +153,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let message_id = &message.message_id;
                 if before.iter().any(|known| known.message_id == *message_id) {
                     tracing::warn!(%message_id, "a message that the database's failure left is taken up again");
-                    self.resume(message).await?;
+                    self.take_up(message).await?;
                 }
             }
         }

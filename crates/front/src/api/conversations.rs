@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::phase::Phase;
-use bridge_core::port::{Read, RowsError};
+use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId, Timestamp};
 use schemars::JsonSchema;
@@ -131,9 +131,11 @@ fn active(
     let next = PageQuery::next(&seen, limit, |(last, at)| {
         format!("{}.{}", at.0, last.conversation_id)
     });
-    let seen = seen.into_iter();
-    let seen = seen.map(|(one, at)| in_detail(rows, one, at));
-    Ok((seen.collect::<Result<_, RowsError>>()?, next))
+    let mut shown = Vec::with_capacity(seen.len());
+    for (one, at) in seen {
+        shown.extend(readable(in_detail(rows, one, at))?);
+    }
+    Ok((shown, next))
 }
 
 fn in_detail(
@@ -152,9 +154,6 @@ fn in_detail(
     }
     let present = unanswered.first().or(newest.as_ref());
     let phase = present.map(|one| Phase::of_message(one, open_requests > 0));
-    // The rows of a task that was taken over are of the day of that.
-    let imported = newest.as_ref().filter(|one| one.is_imported());
-    let at = imported.map_or(at, |one| one.received_at);
     Ok(ActiveConversation {
         conversation: conversation.into(),
         active_at: at.into(),
@@ -171,16 +170,20 @@ pub(super) async fn show<D: BridgeService>(
     Path(id): Path<String>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
-    let (now, claim, limit) = (service.now(), service.claim(), page.limit());
+    let (now, claim) = (service.now(), service.claim());
     let found = service
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;
-    let seen = found.filter(|(conversation, _)| caller.sees_conversation(conversation));
-    let Some((conversation, messages)) = seen else {
+    let seen = found.filter(|story| caller.sees_conversation(&story.conversation));
+    let Some(Story {
+        conversation,
+        messages,
+        next,
+    }) = seen
+    else {
         return Err(ProblemResponse::not_found("there is no such conversation"));
     };
     let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();
-    let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(ConversationStory {
         conversation: conversation.into(),
         messages,
@@ -188,7 +191,11 @@ pub(super) async fn show<D: BridgeService>(
     }))
 }
 
-type Story = (Conversation, Vec<MessageRows>);
+struct Story {
+    conversation: Conversation,
+    messages: Vec<MessageRows>,
+    next: Option<String>,
+}
 
 fn story(
     rows: &dyn Read,
@@ -203,9 +210,16 @@ fn story(
         Some(before) => rows.message(&MessageId::new(before.clone()))?,
         None => None,
     };
+    let limit = page.limit();
+    let found = rows.messages_before(id, before.map(|message| message.seq), limit)?;
+    let next = PageQuery::next(&found, limit, |last| last.message_id.to_string());
     let mut messages = Vec::new();
-    for message in rows.messages_before(id, before.map(|message| message.seq), page.limit())? {
-        messages.extend(rows_of(rows, &message.message_id, claim)?);
+    for message in found {
+        messages.extend(readable(rows_of(rows, &message.message_id, claim))?.flatten());
     }
-    Ok(Some((conversation, messages)))
+    Ok(Some(Story {
+        conversation,
+        messages,
+        next,
+    }))
 }

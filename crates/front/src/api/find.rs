@@ -6,10 +6,10 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::find::{Found, find, short_id};
+use bridge_core::find::{Found, Scan, find, short_id};
 use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
 use bridge_core::phase::Phase;
-use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::port::{Ledger, Read, RowsError, readable};
 use bridge_core::task::{TaskMessage, phase};
 use bridge_core::value::{Message, Task};
 use schemars::JsonSchema;
@@ -75,25 +75,42 @@ pub(super) async fn show<D: BridgeService>(
 /// A member of the group is shown their own messages alone.
 fn candidates(rows: &dyn Read, reference: &str, caller: &Caller) -> Result<FoundView, RowsError> {
     let named = caller.conversations(rows, reference)?;
-    let all = find(rows, reference, named, &caller.name)?;
+    let scan = if caller.is_member() {
+        Scan::Own
+    } else {
+        Scan::All
+    };
+    let all = find(rows, reference, named, &caller.name, scan)?;
     let mut candidates = Vec::new();
+    let only = all.len() == 1;
     for found in all {
-        match found {
-            Found::Message(id) => {
-                let seen = rows.message(&id)?.filter(|message| caller.sees(message));
-                if let Some(message) = seen {
-                    candidates.push(of_message(rows, &message)?);
-                }
-            }
-            Found::Task(id) => {
-                let seen = rows.task(&id)?.filter(|_| !caller.is_member());
-                if let Some(task) = seen {
-                    candidates.push(of_task(rows, &task)?);
-                }
-            }
-        }
+        let candidate = candidate(rows, found, caller);
+        // Of several the others are shown; who names one is told that it can't be read.
+        candidates.extend(if only {
+            candidate?
+        } else {
+            readable(candidate)?.flatten()
+        });
     }
     Ok(FoundView { candidates })
+}
+
+/// What is shown of it, if this caller may know of it.
+fn candidate(
+    rows: &dyn Read,
+    found: Found,
+    caller: &Caller,
+) -> Result<Option<CandidateView>, RowsError> {
+    match found {
+        Found::Message(id) => {
+            let seen = rows.message(&id)?.filter(|message| caller.sees(message));
+            seen.map(|message| of_message(rows, &message)).transpose()
+        }
+        Found::Task(id) => {
+            let seen = rows.task(&id)?.filter(|_| !caller.is_member());
+            seen.map(|task| of_task(rows, &task)).transpose()
+        }
+    }
 }
 
 fn of_message(rows: &dyn Read, message: &Message) -> Result<CandidateView, RowsError> {
@@ -110,7 +127,7 @@ fn of_message(rows: &dyn Read, message: &Message) -> Result<CandidateView, RowsE
 
 fn of_task(rows: &dyn Read, task: &Task) -> Result<CandidateView, RowsError> {
     let conversation = rows.conversation(&task.conversation_id)?;
-    let mut messages = rows.messages_before(&task.conversation_id, None, MESSAGES_LOOKED_AT)?;
+    let mut messages = rows.last_messages(&task.conversation_id, MESSAGES_LOOKED_AT)?;
     messages.reverse();
     let messages = messages
         .into_iter()

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
-use bridge_core::port::{Read, RowsError};
+use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId, Seq};
 use bridge_core::why::Case;
@@ -110,11 +110,10 @@ pub(super) async fn list<D: BridgeService>(
                 Err(refused) => return Ok(Err(refused)),
             };
             let next = PageQuery::next(&found, limit, |last| last.message_id.to_string());
-            let seen = found
-                .iter()
-                .map(|message| rows_of(rows, &message.message_id, &claim))
-                .filter_map(Result::transpose)
-                .collect::<Result<Vec<_>, RowsError>>()?;
+            let mut seen = Vec::new();
+            for message in &found {
+                seen.extend(readable(rows_of(rows, &message.message_id, &claim))?.flatten());
+            }
             Ok(Ok((next, seen)))
         })
         .await?;
@@ -204,7 +203,7 @@ pub(super) async fn find_seen<D: BridgeService>(
         .read(move |rows| {
             let mut own = Vec::new();
             for found in rows.message_ids_by_prefix(&id, PREFIX_MATCHES_MAX)? {
-                let message = rows.message(&found)?;
+                let message = readable(rows.message(&found))?.flatten();
                 own.extend(message.filter(|message| caller.sees(message)));
             }
             Ok(own)

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use bridge_core::find::short_id;
 use bridge_core::limits::clip;
 use bridge_core::phase::Phase;
-use bridge_core::port::{Read, RowsError};
+use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::{Cancel, CancelOutcome, Discard, Redrive, RedriveOutcome, StopCause};
 use bridge_core::value::{
     ChannelId, Conversation, Message, MessageId, MessageState, StateName, Timestamp,
@@ -136,13 +136,17 @@ fn dead(
     found.sort_by(|a, b| b.message_id.cmp(&a.message_id));
     let size = usize::try_from(limit).unwrap_or(usize::MAX);
     found.truncate(size);
+    let next = PageQuery::next(&found, limit, |last| last.message_id.to_string());
     let mut dead = Vec::with_capacity(found.len());
     for message in found {
-        let conversation = rows.conversation(&message.conversation_id)?;
-        let answered = rows.answer(&message.message_id)?.is_some();
-        dead.extend(DeadView::of(message, conversation, answered, now));
+        let about = || -> Result<_, RowsError> {
+            let conversation = rows.conversation(&message.conversation_id)?;
+            Ok((conversation, rows.answer(&message.message_id)?.is_some()))
+        };
+        if let Some((conversation, answered)) = readable(about())? {
+            dead.extend(DeadView::of(message, conversation, answered, now));
+        }
     }
-    let next = PageQuery::next(&dead, limit, |last| last.message_id.clone());
     Ok(DeadList { dead, next })
 }
 

@@ -1,6 +1,6 @@
 //! Errors of the API as RFC 9457 problems: what happened, what it means, what to do.
 
-use crate::control::Scope;
+use crate::control::{ControlError, Scope};
 use crate::{Problem, SubmitError};
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -38,6 +38,11 @@ impl ProblemResponse {
             about: None,
             retry_after: None,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
     }
 
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
@@ -131,6 +136,12 @@ impl ProblemResponse {
 
 impl From<LedgerError> for ProblemResponse {
     fn from(error: LedgerError) -> Self {
+        if error.is_unreadable() {
+            return Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ControlError::unreadable(&error),
+            );
+        }
         Self::unavailable(format!("the database can't be used now: {error}"))
     }
 }
@@ -206,5 +217,29 @@ impl Challenge {
                 format!(r#"{realm}, error="insufficient_scope", scope="{scope}""#)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::port::RowsError;
+
+    #[test]
+    fn unreadable_row_is_no_outage() {
+        let rows = RowsError::Unreadable {
+            what: "message m1".to_owned(),
+            why: "unknown state".to_owned(),
+        };
+        let told = ProblemResponse::from(LedgerError::Rows(rows));
+        assert_eq!(told.status, StatusCode::INTERNAL_SERVER_ERROR);
+        for word in ["message m1", "codex-bridge doctor", "codex-bridge recover"] {
+            assert!(told.detail.contains(word), "{}", told.detail);
+        }
+        let away = LedgerError::Unavailable {
+            what: "it is gone".to_owned(),
+        };
+        let told = ProblemResponse::from(away);
+        assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

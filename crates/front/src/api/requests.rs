@@ -9,7 +9,7 @@ use crate::message_view::ID_PREFIX_MIN_CHARS;
 use axum::Json;
 use axum::extract::{Path, State};
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Read, RowsError};
+use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::requester::requester;
 use bridge_core::step::{Authority, DecideOutcome, DecideRefusal};
 use bridge_core::value::{
@@ -253,10 +253,10 @@ fn page_of(
 ) -> Result<RequestList, RowsError> {
     let found = rows.newest_requests(waiting, before, limit)?;
     let next = PageQuery::next(&found, limit, |last| last.request_id.to_string());
-    let requests = found
-        .iter()
-        .map(|request| entry(rows, request, RequestView::new))
-        .collect::<Result<_, _>>()?;
+    let mut requests = Vec::with_capacity(found.len());
+    for request in &found {
+        requests.extend(readable(entry(rows, request, RequestView::new))?);
+    }
     Ok(RequestList { requests, next })
 }
 

@@ -239,6 +239,14 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 /// What people of the group are told where a call is not for them.
 const NOT_FOR_MEMBERS: &str = "this is for the owner of the daemon: people of its group send messages, and read and stop their own";
 
+/// What they are told where the owner could let them.
+fn not_given(scope: Scope) -> String {
+    let scope = scope.as_str();
+    format!(
+        "the configuration does not give people of the group `{scope}`: the owner of the daemon can add it to `group_scopes` under `[daemon]`"
+    )
+}
+
 /// Access rule of a route.
 #[derive(Clone, Debug)]
 struct AccessRule {
@@ -335,13 +343,40 @@ fn refusal(rule: &AccessRule, caller: &Caller) -> Option<ProblemResponse> {
     match rule.access {
         Access::Public => None,
         Access::Scope(_) if caller.is_member() => {
-            let may = rule.members.is_some_and(|scope| caller.may(scope));
-            (!may).then(|| ProblemResponse::forbidden(NOT_FOR_MEMBERS))
+            let Some(scope) = rule.members else {
+                return Some(ProblemResponse::forbidden(NOT_FOR_MEMBERS));
+            };
+            (!caller.may(scope)).then(|| ProblemResponse::forbidden(not_given(scope)))
         }
         Access::Scope(scope) => {
             (!caller.may(scope)).then(|| ProblemResponse::forbidden(scope.missing()).needing(scope))
         }
         Access::Platform => (caller.is_member() || caller.grants == Grants::LocalOwner)
             .then(|| ProblemResponse::forbidden("only a platform that pushes messages calls this")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Via;
+
+    #[test]
+    fn members_learn_why_they_are_refused() {
+        let member = Caller::member("ada", Via::Cli, &[Scope::Read]);
+        let told = |members| {
+            let rule = AccessRule {
+                access: Access::Scope(Scope::Send),
+                pace: CallDeadline::Call,
+                members,
+                bodies: Arc::default(),
+            };
+            refusal(&rule, &member).map(|problem| problem.detail().to_owned())
+        };
+        assert_eq!(told(None).as_deref(), Some(NOT_FOR_MEMBERS));
+        assert_eq!(told(Some(Scope::Read)), None);
+        let missing = told(Some(Scope::Send)).unwrap();
+        assert!(missing.contains("does not give people of the group `send`"));
+        assert!(missing.contains("`group_scopes`"), "{missing}");
     }
 }

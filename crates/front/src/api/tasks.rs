@@ -65,6 +65,7 @@ impl From<ControlError> for ProblemResponse {
             ControlErrorKind::Refused => StatusCode::CONFLICT,
             ControlErrorKind::Forbidden => StatusCode::FORBIDDEN,
             ControlErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ControlErrorKind::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.message)
     }

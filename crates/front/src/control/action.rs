@@ -169,6 +169,8 @@ pub enum ControlErrorKind {
     Forbidden,
     /// The daemon can't do it now.
     Unavailable,
+    /// One of its rows can't be read.
+    Unreadable,
 }
 
 impl ControlError {
@@ -178,6 +180,13 @@ impl ControlError {
             kind,
             message: message.into(),
         }
+    }
+
+    /// What to do about a row that can't be read; the error names it.
+    pub(crate) fn unreadable(error: &LedgerError) -> String {
+        format!(
+            "{error}; the rest of the database is not concerned, and asking again does not help: `codex-bridge doctor` looks at the whole file, `codex-bridge recover` makes a new one of what can be read"
+        )
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
@@ -195,6 +204,9 @@ impl ControlError {
 
 impl From<LedgerError> for ControlError {
     fn from(error: LedgerError) -> Self {
+        if error.is_unreadable() {
+            return Self::new(ControlErrorKind::Unreadable, Self::unreadable(&error));
+        }
         let message = format!("the database can't be used now: {error}");
         Self::new(ControlErrorKind::Unavailable, message)
     }

@@ -8,7 +8,7 @@ use crate::Time;
 use crate::service::{BridgeService, Notified};
 use crate::task_view::{NotificationReport, NotifyReply, TaskShape};
 use bridge_core::limits::{PAGE_MAX, clip};
-use bridge_core::port::{Read, RowsError};
+use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::value::{Subscription, Task, TaskId};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -130,13 +130,14 @@ fn notification_of(rows: &dyn Read, id: &TaskId) -> Result<Option<Subscription>,
 fn due(rows: &dyn Read, limit: u32) -> Result<Vec<Due>, RowsError> {
     let mut tasks = Vec::new();
     for task in rows.started_tasks(None, PAGE_MAX)? {
-        let notification = notification_of(rows, &task.task_id)?;
-        tasks.push((task, notification));
+        if let Some(notification) = readable(notification_of(rows, &task.task_id))? {
+            tasks.push((task, notification));
+        }
     }
     for notification in unsent(rows)? {
         let known = |(task, _): &(Task, _)| task.task_id == notification.task_id;
         if !tasks.iter().any(known)
-            && let Some(task) = rows.task(&notification.task_id)?
+            && let Some(task) = readable(rows.task(&notification.task_id))?.flatten()
         {
             tasks.push((task, Some(notification)));
         }
@@ -151,10 +152,7 @@ fn due(rows: &dyn Read, limit: u32) -> Result<Vec<Due>, RowsError> {
         if due.len() >= limit as usize {
             break;
         }
-        if !rows.unanswered_of(&task.conversation_id, 1)?.is_empty() {
-            continue;
-        }
-        if let Some(payload) = NotificationPayload::load(rows, &task)? {
+        if let Some(payload) = readable(payload_of(rows, &task))?.flatten() {
             due.push(Due {
                 task,
                 notification,
@@ -163,6 +161,14 @@ fn due(rows: &dyn Read, limit: u32) -> Result<Vec<Due>, RowsError> {
         }
     }
     Ok(due)
+}
+
+/// What is sent of a task; nothing while it has an unanswered message.
+fn payload_of(rows: &dyn Read, task: &Task) -> Result<Option<NotificationPayload>, RowsError> {
+    if !rows.unanswered_of(&task.conversation_id, 1)?.is_empty() {
+        return Ok(None);
+    }
+    NotificationPayload::load(rows, task)
 }
 
 /// The open notifications, wherever they are among the subscriptions.

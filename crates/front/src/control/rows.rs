@@ -73,8 +73,7 @@ impl TaskSubject {
     pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
-                let mut messages =
-                    rows.messages_before(&task.conversation_id, None, MESSAGES_READ)?;
+                let mut messages = rows.last_messages(&task.conversation_id, MESSAGES_READ)?;
                 messages.reverse();
                 messages
             }

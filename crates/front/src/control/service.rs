@@ -9,8 +9,8 @@ use crate::service::{BridgeService, Steering};
 use crate::task_view::{TaskPageView, TaskReply, TaskShape};
 use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::LedgerError;
-use bridge_core::value::{MessageId, TaskId, Transport};
+use bridge_core::port::{LedgerError, Read, RowsError, readable};
+use bridge_core::value::{MessageId, Task, TaskId, Transport};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -106,23 +106,23 @@ impl<D: BridgeService> TaskService<D> {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let before = before.map(TaskId::new);
         let rows = self.service.read(move |rows| {
-            let tasks = rows.started_tasks(before.as_ref(), limit)?.into_iter();
-            let loaded = tasks.map(|task| TaskRows::load(rows, TaskSubject::Task(Box::new(task))));
-            loaded
-                .filter_map(Result::transpose)
-                .collect::<Result<Vec<_>, _>>()
+            let tasks = rows.started_tasks(before.as_ref(), limit)?;
+            let full = tasks.len() >= limit as usize;
+            let last = tasks.last().filter(|_| full);
+            let next = last.map(|task| task.task_id.to_string());
+            let mut loaded = Vec::new();
+            for task in tasks {
+                let task = TaskRows::load(rows, TaskSubject::Task(Box::new(task)));
+                loaded.extend(readable(task)?.flatten());
+            }
+            Ok((loaded, next))
         });
-        let rows: Vec<TaskRows> = rows.await?;
+        let (rows, next): (Vec<TaskRows>, _) = rows.await?;
         let tasks = rows
             .iter()
             .map(|rows| TaskShape::of(rows, TaskDetail::Line));
         let tasks: Vec<TaskShape> = tasks.collect();
-        let full = tasks.len() >= limit as usize;
-        let last = tasks.last().filter(|_| full);
-        Ok(TaskPageView {
-            next: last.map(|task| task.task_id.clone()),
-            tasks,
-        })
+        Ok(TaskPageView { tasks, next })
     }
 
     /// Whose questions wait, as the list of the API names them.
@@ -130,10 +130,8 @@ impl<D: BridgeService> TaskService<D> {
         let asked = self.service.read(|rows| {
             let mut asked = Vec::new();
             for request in rows.newest_requests(true, None, PAGE_MAX)? {
-                let message = rows.message(&request.message_id)?;
-                let task = match message {
-                    Some(message) => rows.started_task(&message.conversation_id)?,
-                    None => None,
+                let Some(task) = readable(task_of(rows, &request.message_id))? else {
+                    continue;
                 };
                 asked.push(json!({
                     "request_id": request.request_id.to_string(),
@@ -319,5 +317,13 @@ impl<D: BridgeService> TaskWatch for ServiceTaskWatch<D> {
             // The caller reads the rows on an interval, and gets the error then.
             Err(_unreadable) => std::future::pending().await,
         }
+    }
+}
+
+/// The task of a message, if it is of one.
+fn task_of(rows: &dyn Read, message_id: &MessageId) -> Result<Option<Task>, RowsError> {
+    match rows.message(message_id)? {
+        Some(message) => rows.started_task(&message.conversation_id),
+        None => Ok(None),
     }
 }

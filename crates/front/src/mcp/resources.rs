@@ -81,7 +81,9 @@ fn unknown(uri: &str, why: &str) -> ErrorData {
 
 fn refused(error: ControlError) -> ErrorData {
     match error.kind {
-        ControlErrorKind::Unavailable => ErrorData::internal_error(error.message, None),
+        ControlErrorKind::Unavailable | ControlErrorKind::Unreadable => {
+            ErrorData::internal_error(error.message, None)
+        }
         _ => ErrorData::invalid_request(error.message, None),
     }
 }

@@ -29,6 +29,10 @@ impl Rows for SqliteRows<'_> {
                 from,
                 to,
             } => conversation::bind(conn, conversation_id, from.as_ref(), to.as_ref()),
+            Change::Active {
+                conversation_id,
+                at,
+            } => conversation::touch(conn, conversation_id.as_str(), *at),
             Change::LastTurn {
                 conversation_id,
                 turn_id,

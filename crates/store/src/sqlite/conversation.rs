@@ -71,7 +71,7 @@ pub(super) fn by_activity(
 ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
     let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
     let params = (at, id, sql::reach(limit));
-    sql::list(conn, BY_ACTIVITY, params, limit, read_active)
+    sql::many_readable(conn, BY_ACTIVITY, params, limit, read_active)
 }
 
 fn read_active(row: &Row<'_>) -> Result<(Conversation, Timestamp), RowsError> {
@@ -97,7 +97,7 @@ pub(super) fn under(
     let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.0, id.as_str()));
     let end = format!("{prefix}{}", char::MAX);
     let params = (at, id, sql::reach(limit), channel.as_str(), prefix, end);
-    sql::list(conn, UNDER, params, limit, read_active)
+    sql::many_readable(conn, UNDER, params, limit, read_active)
 }
 
 /// Something happened in it.
@@ -128,7 +128,7 @@ pub(super) fn all_by_key(
     limit: u32,
 ) -> Result<Vec<Conversation>, RowsError> {
     let params = (key, sql::reach(limit));
-    sql::list(conn, ALL_BY_KEY, params, limit, read)
+    sql::many_readable(conn, ALL_BY_KEY, params, limit, read)
 }
 
 pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {

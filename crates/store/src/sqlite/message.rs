@@ -261,7 +261,9 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
         ],
         what,
     )?;
-    conversation::touch(conn, of, message.life.updated_at)?;
+    if !message.is_imported() {
+        conversation::touch(conn, of, message.life.updated_at)?;
+    }
     moves.write(conn)
 }
 

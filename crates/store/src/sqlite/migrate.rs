@@ -5,7 +5,7 @@
 use super::backup::{self, Backup, BackupError, Existing};
 use super::check::{Soundness, soundness};
 use super::files::{beside, claim_scratch, name_new, remove_if_there, stamp};
-use super::open::{APPLICATION_ID, OpenError, UNRELEASED_APPLICATION_ID};
+use super::open::{APPLICATION_ID, OpenError, UNRELEASED_APPLICATION_IDS};
 use bridge_core::port::RowsError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::ffi::OsStr;
@@ -41,7 +41,7 @@ pub(super) fn check_ours(
     match owner {
         APPLICATION_ID => {}
         _ if empty => {}
-        UNRELEASED_APPLICATION_ID => {
+        id if UNRELEASED_APPLICATION_IDS.contains(&id) => {
             return Err(OpenError::Unreleased {
                 path: path.to_owned(),
             });

@@ -20,12 +20,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// "cxbl": tells our files from other SQLite databases.
-pub(super) const APPLICATION_ID: i32 = 0x6378_626C;
+/// "cxbd": tells our files from other SQLite databases.
+pub(super) const APPLICATION_ID: i32 = 0x6378_6264;
 
-/// "cxbr": ledgers of builds before the first release. Their schema had twelve versions of its own, so the version number
-/// alone would not tell them from ours.
-pub(super) const UNRELEASED_APPLICATION_ID: i32 = 0x6378_6272;
+/// "cxbr" and "cxbl": ledgers of builds before the first release. Their schemas had versions of their own, so the version
+/// number alone would not tell them from ours.
+pub(super) const UNRELEASED_APPLICATION_IDS: [i32; 2] = [0x6378_6272, 0x6378_626C];
 
 /// Where SQLite's header has that number.
 const APPLICATION_ID_AT: u64 = 68;
@@ -316,7 +316,7 @@ fn application_id(file: &File) -> io::Result<Option<i32>> {
 pub(super) fn expect_released(path: &Path) -> Result<(), OpenError> {
     let id = File::open(path).and_then(|file| application_id(&file));
     // A file that can't be read is somebody else's finding.
-    if id.is_ok_and(|id| id == Some(UNRELEASED_APPLICATION_ID)) {
+    if id.is_ok_and(|id| id.is_some_and(|id| UNRELEASED_APPLICATION_IDS.contains(&id))) {
         let path = path.to_owned();
         return Err(OpenError::Unreleased { path });
     }

@@ -307,13 +307,13 @@ fn due(
 ) -> Result<Vec<Message>, RowsError> {
     let late = next_held(conn, Timestamp(i64::MIN))?.is_some_and(|due| due <= now);
     let mut due = if stops_nothing(filter) {
-        sql::list(conn, READY, [sql::reach(limit)], limit, read)?
+        sql::many_readable(conn, READY, [sql::reach(limit)], limit, read)?
     } else {
         filtered(conn, READY_FILTERED, now, filter, limit)?
     };
     if late {
         due.extend(if stops_nothing(filter) {
-            sql::list(conn, HELD, (sql::reach(limit), now.0), limit, read)?
+            sql::many_readable(conn, HELD, (sql::reach(limit), now.0), limit, read)?
         } else {
             filtered(conn, HELD_FILTERED, now, filter, limit)?
         });
@@ -357,7 +357,7 @@ fn filtered(
         filter.owner_only,
         json_of_senders(&filter.owners),
     ];
-    sql::list(conn, query, params, limit, read)
+    sql::many_readable(conn, query, params, limit, read)
 }
 
 /// Each as one text, which no other channel and sender make.
@@ -450,7 +450,7 @@ pub(super) fn in_state(
         | StateName::Sending => OPEN_IN_STATE,
     };
     let params = (state.as_str(), before, sql::reach(limit));
-    sql::list(conn, query, params, limit, read)
+    sql::many_readable(conn, query, params, limit, read)
 }
 
 pub(super) fn exchanges(
@@ -486,11 +486,11 @@ pub(super) fn of_sender(
     match before {
         None => {
             let of = (sender, channels, LOOKED_BACK_MAX, reach);
-            sql::list(conn, OF_SENDER, of, limit, read)
+            sql::many_readable(conn, OF_SENDER, of, limit, read)
         }
         Some(before) => {
             let of = (sender, channels, LOOKED_BACK_MAX, reach, before.as_str());
-            sql::list(conn, OF_SENDER_BEFORE, of, limit, read)
+            sql::many_readable(conn, OF_SENDER_BEFORE, of, limit, read)
         }
     }
 }

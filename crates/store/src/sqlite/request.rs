@@ -71,24 +71,25 @@ pub(super) const NEWEST: &str = select!(
 pub(super) const OVERDUE: &str = select!(
     "INDEXED BY request_waiting WHERE ",
     live!(),
-    " AND deadline <= ?1 ORDER BY deadline, request_id LIMIT 1"
+    " AND deadline <= ?1 ORDER BY deadline, request_id LIMIT ?2"
 );
 
 pub(super) const NEXT_DEADLINE: &str = concat!(
     "SELECT min(deadline) FROM request INDEXED BY request_waiting WHERE ",
-    live!()
+    live!(),
+    " AND deadline > ?1"
 );
 
 pub(super) const UNREMINDED: &str = select!(
     "INDEXED BY request_waiting WHERE ",
     live!(),
-    " AND state = 'open' AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT 1"
+    " AND state = 'open' AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT ?2"
 );
 
 pub(super) const NEXT_UNREMINDED: &str = concat!(
     "SELECT min(created_at) FROM request INDEXED BY request_waiting WHERE ",
     live!(),
-    " AND state = 'open' AND reminded = 0"
+    " AND state = 'open' AND reminded = 0 AND created_at > ?1"
 );
 
 /// Requests that wait for a decision.
@@ -188,7 +189,7 @@ pub(super) fn list(
     params: impl Params,
     limit: u32,
 ) -> Result<Vec<Request>, RowsError> {
-    let stored = sql::list(conn, query, params, limit, read)?;
+    let stored = sql::many_readable(conn, query, params, limit, read)?;
     Ok(all_opened(key, stored))
 }
 

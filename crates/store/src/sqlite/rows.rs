@@ -153,7 +153,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
-        sql::list(
+        sql::many_readable(
             self.conn,
             queue::NEWEST,
             [sql::reach(limit)],
@@ -163,7 +163,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
-        sql::list(
+        sql::many_readable(
             self.conn,
             queue::OLDER,
             (before.as_str(), sql::reach(limit)),
@@ -181,6 +181,11 @@ impl Read for SqliteRows<'_> {
         )
     }
 
+    fn last_messages(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        let params = (id.as_str(), i64::MAX, page(limit));
+        sql::many(self.conn, queue::OF_CONVERSATION, params, message::read)
+    }
+
     fn messages_before(
         &self,
         id: &ConversationId,
@@ -190,7 +195,7 @@ impl Read for SqliteRows<'_> {
         let before = before.map_or(i64::MAX, |seq| seq.0);
         let params = (id.as_str(), before, sql::reach(limit));
         let query = queue::OF_CONVERSATION;
-        sql::list(self.conn, query, params, limit, message::read)
+        sql::many_readable(self.conn, query, params, limit, message::read)
     }
 
     fn messages_after(
@@ -202,7 +207,7 @@ impl Read for SqliteRows<'_> {
         let after = after.map_or(i64::MIN, |seq| seq.0);
         let params = (id.as_str(), after, sql::reach(limit));
         let query = queue::OF_CONVERSATION_FROM;
-        sql::list(self.conn, query, params, limit, message::read)
+        sql::many_readable(self.conn, query, params, limit, message::read)
     }
 
     fn conversations(
@@ -409,7 +414,7 @@ impl Read for SqliteRows<'_> {
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError> {
         // One that can't be read is given up by nobody, and keeps no other one back.
         let of = (now.0, sql::reach(1));
-        let found = sql::list(self.conn, queue::OVERDUE, of, 1, message::read)?;
+        let found = sql::many_readable(self.conn, queue::OVERDUE, of, 1, message::read)?;
         Ok(found.into_iter().next())
     }
 
@@ -454,7 +459,7 @@ impl Read for SqliteRows<'_> {
 
     fn unfinished(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<Message>, RowsError> {
         let after = after.map_or("", MessageId::as_str);
-        sql::list(
+        sql::many_readable(
             self.conn,
             queue::UNFINISHED,
             (after, sql::reach(limit)),
@@ -531,20 +536,27 @@ impl Read for SqliteRows<'_> {
         request::list(self.conn, self.key, query, of, limit)
     }
 
-    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::one(self.conn, self.key, request::OVERDUE, [now.0])
+    fn overdue_requests(&self, now: Timestamp, limit: u32) -> Result<Vec<Request>, RowsError> {
+        let params = (now.0, sql::reach(limit));
+        request::list(self.conn, self.key, request::OVERDUE, params, limit)
     }
 
-    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
-        Ok(sql::number(self.conn, request::NEXT_DEADLINE, [])?.map(Timestamp))
+    fn next_deadline(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        Ok(sql::number(self.conn, request::NEXT_DEADLINE, [now.0])?.map(Timestamp))
     }
 
-    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::one(self.conn, self.key, request::UNREMINDED, [asked_by.0])
+    fn unreminded_requests(
+        &self,
+        asked_by: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Request>, RowsError> {
+        let params = (asked_by.0, sql::reach(limit));
+        request::list(self.conn, self.key, request::UNREMINDED, params, limit)
     }
 
-    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
-        Ok(sql::number(self.conn, request::NEXT_UNREMINDED, [])?.map(Timestamp))
+    fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        let next = sql::number(self.conn, request::NEXT_UNREMINDED, [asked_by.0])?;
+        Ok(next.map(Timestamp))
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {

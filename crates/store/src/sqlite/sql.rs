@@ -20,7 +20,8 @@ pub(super) fn one<T>(
 ) -> Result<Option<T>, RowsError> {
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(params).map_err(failed)?;
-    rows.next().map_err(failed)?.map(read).transpose()
+    let row = rows.next().map_err(failed)?;
+    row.map(read).transpose().map_err(logged)
 }
 
 /// All rows. The statement bounds how many there can be.
@@ -34,7 +35,7 @@ pub(super) fn many<T>(
     let mut rows = statement.query(params).map_err(failed)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        found.push(read(row)?);
+        found.push(read(row).map_err(logged)?);
     }
     Ok(found)
 }
@@ -42,14 +43,14 @@ pub(super) fn many<T>(
 /// Rows that a list goes past because they can't be read. With more of them the list fails.
 const SKIPPED_MAX: u32 = 16;
 
-/// The `LIMIT` of the statement of a [`list`]: those that are wanted, and those that it may have to go past.
+/// The `LIMIT` of the statement of [`many_readable`]: those that are wanted, and those that it may have to go past.
 pub(super) fn reach(limit: u32) -> u32 {
     page(limit).saturating_add(SKIPPED_MAX)
 }
 
 /// At most `limit` rows, past those that can't be read, which are logged. Only for lists that nothing is concluded from
 /// when a row is not among them: what a decision rests on is read with [`many`]. The statement's `LIMIT` is [`reach`].
-pub(super) fn list<T>(
+pub(super) fn many_readable<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
@@ -78,14 +79,20 @@ pub(super) fn skip(error: RowsError, skipped: &mut u32) -> Result<(), RowsError>
         return Err(error);
     }
     *skipped += 1;
+    logged(error);
+    Ok(())
+}
+
+/// Logs that a row can't be read, once: whoever asked may go past it.
+fn logged(error: RowsError) -> RowsError {
     let text = error.to_string();
-    if is_new(&text) {
+    if matches!(error, RowsError::Unreadable { .. }) && is_new(&text) {
         tracing::error!(
             error = text,
             "a row can't be read; lists leave it out, and what it is about waits"
         );
     }
-    Ok(())
+    error
 }
 
 /// Rows whose error was logged already: a list is read often.

@@ -140,7 +140,7 @@ pub(super) fn list(
     params: impl Params,
     limit: u32,
 ) -> Result<Vec<Subscription>, RowsError> {
-    let stored = sql::list(conn, query, params, limit, read)?;
+    let stored = sql::many_readable(conn, query, params, limit, read)?;
     Ok(stored.into_iter().map(|one| opened(key, one)).collect())
 }
 

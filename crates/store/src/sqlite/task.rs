@@ -120,7 +120,7 @@ pub(super) fn newest_started(
 ) -> Result<Vec<Task>, RowsError> {
     let before = before.map(TaskId::as_str);
     let params = params![before, sql::reach(limit)];
-    sql::list(conn, NEWEST_STARTED, params, limit, read_task)
+    sql::many_readable(conn, NEWEST_STARTED, params, limit, read_task)
 }
 
 pub(super) fn started_by_prefix(
@@ -130,7 +130,7 @@ pub(super) fn started_by_prefix(
 ) -> Result<Vec<Task>, RowsError> {
     let end = format!("{prefix}{}", char::MAX);
     let params = params![prefix, end, sql::reach(limit)];
-    sql::list(conn, STARTED_BY_PREFIX, params, limit, read_task)
+    sql::many_readable(conn, STARTED_BY_PREFIX, params, limit, read_task)
 }
 
 pub(super) fn with_change(
@@ -166,7 +166,7 @@ pub(super) fn list(
         id,
         sql::reach(query.limit),
     ];
-    sql::list(conn, statement, params, query.limit, read)
+    sql::many_readable(conn, statement, params, query.limit, read)
 }
 
 pub(super) fn count(conn: &Connection, query: &TaskQuery) -> Result<u64, RowsError> {

@@ -1,11 +1,13 @@
 //! What only the store on disk promises: durability, grouping, isolation, and care for its file.
 
 use crate::fixture::{Fixture, OnDisk};
-use crate::given::{World, Write, begin, key, message, text};
+use crate::given::{World, Write, begin, conversation, key, message, request, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, RowsError};
-use bridge_core::step::{Received, RunError, Transition, Tx};
-use bridge_core::value::{AuditEntry, ChannelId, Message, RequestId, Sandbox, Timestamp};
+use bridge_core::step::{
+    ExpireOutcome, ExpireRequests, Received, Resume, RunError, Transition, Tx,
+};
+use bridge_core::value::{AuditEntry, ChannelId, Message, Request, RequestId, Sandbox, Timestamp};
 use bridge_store::sqlite::{RecoverError, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -261,6 +263,10 @@ async fn foreign_lock_fails_only_temporarily() {
     world.does(text("a", "m1")).await;
 }
 
+fn is_unreadable<T>(read: &Result<T, LedgerError>) -> bool {
+    matches!(read, Err(LedgerError::Rows(RowsError::Unreadable { .. })))
+}
+
 /// Lists go past it, whoever asks for it is told which row it is, and everybody else goes on.
 #[tokio::test]
 async fn unreadable_row_stops_nothing_else() {
@@ -293,6 +299,15 @@ async fn unreadable_row_stops_nothing_else() {
     assert_eq!(ids(open), all[1..], "a start takes up the others");
     let listed = world.reads(|rows| rows.conversations(None, 9)).await;
     assert_eq!(listed.len(), 2);
+    let shown = world.reads(|rows| rows.messages_before(&conversation("a"), None, 9));
+    assert_eq!(ids(shown.await), Vec::<String>::new());
+    let all_of_task = disk
+        .ledger()
+        .read(|rows| rows.last_messages(&conversation("a"), 9));
+    assert!(
+        is_unreadable(&all_of_task.await),
+        "nothing is concluded from a list without it"
+    );
 
     let read = world.ledger.read(|rows| rows.message(&message("m1"))).await;
     let Err(LedgerError::Rows(RowsError::Unreadable { what, why })) = read else {
@@ -312,6 +327,50 @@ async fn unreadable_row_stops_nothing_else() {
     assert_eq!(world.claims().await, "m3");
     world.does(text("d", "m5")).await;
     assert_eq!(world.claims().await, "m5");
+}
+
+/// Its time passes for nobody; the others' time does. A start takes up the others too.
+#[tokio::test]
+async fn unreadable_request_keeps_none_back() {
+    let disk = OnDisk::open();
+    let mut world = World::over(disk.ledger());
+    let all = ["m1", "m2", "m3"];
+    for (key, id) in ["a", "b", "c"].into_iter().zip(all) {
+        world.runs(key, id, Sandbox::ReadOnly).await;
+        let request = Request {
+            deadline: world.now.plus_ms(1_000),
+            created_at: world.now,
+            ..request(id, &format!("r-{id}"))
+        };
+        let asked = Write(vec![Change::NewRequest(request)]);
+        world.does(asked).await;
+    }
+    let other = Connection::open(disk.path()).unwrap();
+    other
+        .execute_batch(
+            "PRAGMA ignore_check_constraints = 1;
+             UPDATE request SET answer_kind = 'nonsense' WHERE request_id = 'r-m1';
+             UPDATE message SET failure_class = 'nonsense', failure_reason = 'x' WHERE message_id = 'm2'",
+        )
+        .unwrap();
+    let resume = |id| Resume {
+        message_id: message(id),
+    };
+    assert!(is_unreadable(&world.tries(resume("m2")).await.map(|_| ())));
+    world.pass_ms(2_000);
+    let expire = |now, reminder_ms| ExpireRequests { now, reminder_ms };
+    let reminded = world.does(expire(world.now.plus_ms(-1_500), Some(100)));
+    let did = ExpireOutcome::Did(RequestId::new("r-m3"));
+    assert_eq!(reminded.await.outcome, did);
+    let declined = world.does(expire(world.now, Some(100))).await;
+    assert_eq!(declined.outcome, did);
+    let idle = world.does(expire(world.now, Some(100))).await;
+    assert_eq!(
+        idle.outcome,
+        ExpireOutcome::Idle { next_due: None },
+        "nothing is due at once for what can't be read"
+    );
+    world.does(resume("m3")).await;
 }
 
 #[tokio::test]
@@ -384,13 +443,19 @@ fn newer_schema_is_refused() {
 
 #[test]
 fn unreleased_ledger_is_refused_untouched() {
+    for (id, version) in [("0x63786272", 12), ("0x6378626c", 1)] {
+        unreleased_is_refused(id, version);
+    }
+}
+
+fn unreleased_is_refused(id: &str, version: u32) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let other = Connection::open(&path).unwrap();
     other
-        .execute_batch(
-            "PRAGMA application_id = 0x63786272; PRAGMA user_version = 12; CREATE TABLE message (row INTEGER)",
-        )
+        .execute_batch(&format!(
+            "PRAGMA application_id = {id}; PRAGMA user_version = {version}; CREATE TABLE message (row INTEGER)",
+        ))
         .unwrap();
     drop(other);
     let error = refused(&path);

@@ -56,10 +56,11 @@ impl View {
             "waiting requests",
             rows.newest_requests(true, None, PAGE_MAX)?,
         );
-        self.add("overdue request", rows.overdue_request(now)?);
-        self.add("next deadline", rows.next_deadline()?);
-        self.add("unreminded", rows.unreminded_request(now.plus_ms(-5_000))?);
-        self.add("next unreminded", rows.next_unreminded()?);
+        self.add("overdue request", rows.overdue_requests(now, 2)?);
+        self.add("next deadline", rows.next_deadline(now)?);
+        let asked_by = now.plus_ms(-5_000);
+        self.add("unreminded", rows.unreminded_requests(asked_by, 2)?);
+        self.add("next unreminded", rows.next_unreminded(asked_by)?);
         self.a2a_tasks(rows, now)
     }
 
@@ -205,6 +206,7 @@ impl View {
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);
         self.add("messages of", rows.messages_before(conversation, None, 2)?);
+        self.add("last of", rows.last_messages(conversation, 2)?);
         self.add("task of", rows.started_task(conversation)?);
         self.add("in flight of", rows.in_flight_of(conversation)?);
         self.add("followers", rows.followers(id)?);

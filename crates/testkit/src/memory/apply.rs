@@ -29,6 +29,10 @@ impl Rows for MemoryRows {
                 from,
                 to,
             } => self.bind(conversation_id, from.as_ref(), to.as_ref())?,
+            Change::Active {
+                conversation_id,
+                at,
+            } => self.touch(conversation_id, *at),
             Change::LastTurn {
                 conversation_id,
                 turn_id,
@@ -242,7 +246,9 @@ impl MemoryRows {
         self.arrivals.put(arrival, id.clone());
         self.externals.put(external, id.clone());
         self.seqs.put(place, id.clone());
-        self.touch(&message.conversation_id, message.life.updated_at);
+        if !message.is_imported() {
+            self.touch(&message.conversation_id, message.life.updated_at);
+        }
         self.write_message(message.clone());
         Ok(())
     }

@@ -76,6 +76,10 @@ impl Read for MemoryRows {
         Ok(self.changed(since, page(limit)))
     }
 
+    fn last_messages(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        self.messages_before(id, None, limit)
+    }
+
     fn messages_before(
         &self,
         id: &ConversationId,
@@ -569,23 +573,20 @@ impl Read for MemoryRows {
         Ok(self.newest(waiting, before, page(limit)))
     }
 
-    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
-        Ok(self.overdue_question(now).cloned())
+    fn overdue_requests(&self, now: Timestamp, limit: u32) -> Result<Vec<Request>, RowsError> {
+        Ok(self.overdue_questions(now, page(limit)))
     }
 
-    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
-        Ok(self.first_deadline().map(|request| request.deadline))
+    fn next_deadline(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.deadline_after(now))
     }
 
-    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
-        let first = self.first_unreminded();
-        Ok(first
-            .filter(|request| request.created_at <= asked_by)
-            .cloned())
+    fn unreminded_requests(&self, by: Timestamp, limit: u32) -> Result<Vec<Request>, RowsError> {
+        Ok(self.unreminded_by(by, page(limit)))
     }
 
-    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
-        Ok(self.first_unreminded().map(|request| request.created_at))
+    fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.unreminded_after(asked_by))
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {

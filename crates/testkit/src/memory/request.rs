@@ -76,16 +76,42 @@ impl MemoryRows {
             .collect()
     }
 
-    pub(super) fn first_deadline(&self) -> Option<&Request> {
+    fn by_deadline(&self) -> Vec<&Request> {
         let all = self.requests.iter().map(|(_, request)| request);
-        all.filter(|request| request.state.lives())
-            .min_by(|a, b| (a.deadline, &a.request_id).cmp(&(b.deadline, &b.request_id)))
+        let mut all: Vec<_> = all.filter(|request| request.state.lives()).collect();
+        all.sort_by_key(|request| (request.deadline, &request.request_id));
+        all
     }
 
-    pub(super) fn first_unreminded(&self) -> Option<&Request> {
+    fn unreminded(&self) -> Vec<&Request> {
         let all = self.requests.iter().map(|(_, request)| request);
-        all.filter(|request| request.state == RequestState::Open && !request.reminded)
-            .min_by(|a, b| (a.created_at, &a.request_id).cmp(&(b.created_at, &b.request_id)))
+        let open = |request: &&Request| request.state == RequestState::Open && !request.reminded;
+        let mut all: Vec<_> = all.filter(open).collect();
+        all.sort_by_key(|request| (request.created_at, &request.request_id));
+        all
+    }
+
+    pub(super) fn overdue_questions(&self, now: Timestamp, limit: usize) -> Vec<Request> {
+        let all = self.by_deadline().into_iter();
+        let overdue = all.filter(|request| request.deadline <= now);
+        overdue.take(limit).cloned().collect()
+    }
+
+    pub(super) fn deadline_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let all = self.by_deadline().into_iter();
+        all.map(|request| request.deadline).find(|at| *at > now)
+    }
+
+    pub(super) fn unreminded_by(&self, asked_by: Timestamp, limit: usize) -> Vec<Request> {
+        let all = self.unreminded().into_iter();
+        let old = all.filter(|request| request.created_at <= asked_by);
+        old.take(limit).cloned().collect()
+    }
+
+    pub(super) fn unreminded_after(&self, asked_by: Timestamp) -> Option<Timestamp> {
+        let all = self.unreminded().into_iter();
+        all.map(|request| request.created_at)
+            .find(|at| *at > asked_by)
     }
 
     pub(super) fn new_request(&mut self, request: &Request) -> Result<(), RowsError> {
@@ -185,10 +211,5 @@ impl MemoryRows {
             let state = to.clone();
             self.requests.put(id, Request { state, ..request });
         }
-    }
-
-    pub(super) fn overdue_question(&self, now: Timestamp) -> Option<&Request> {
-        self.first_deadline()
-            .filter(|request| request.deadline <= now)
     }
 }

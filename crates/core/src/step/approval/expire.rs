@@ -2,11 +2,14 @@
 //! Driven by rows, so that a crash loses no timer.
 
 use super::RequestCase;
-use crate::port::{Change, RowsError};
+use crate::port::{Change, RowsError, readable};
 use crate::step::{Action, RunError, Transition, Tx};
 use crate::value::{
     Request, RequestDecision, RequestId, RequestState, RequestVerdict as Verdict, Timestamp,
 };
+
+/// Requests looked at for one whose time has come: those that can't be read keep no other one back.
+const LOOKED_AT: u32 = 16;
 
 /// Looks for one approval request whose time has come.
 #[derive(Clone, Debug)]
@@ -30,32 +33,36 @@ impl Transition for ExpireRequests {
     const NAME: &'static str = "expire_requests";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ExpireOutcome, RunError> {
-        if let Some(case) = load(tx, tx.overdue_request(self.now)?)? {
+        if let Some(case) = first(tx, tx.overdue_requests(self.now, LOOKED_AT)?)? {
             expire(tx, &case, now)?;
             return Ok(ExpireOutcome::Did(case.request.request_id));
         }
         let mut reminder = None;
         if let Some(after_ms) = self.reminder_ms {
             let asked_by = self.now.plus_ms(after_ms.saturating_neg());
-            if let Some(case) = load(tx, tx.unreminded_request(asked_by)?)? {
+            if let Some(case) = first(tx, tx.unreminded_requests(asked_by, LOOKED_AT)?)? {
                 remind(tx, &case, now)?;
                 return Ok(ExpireOutcome::Did(case.request.request_id));
             }
-            let first = tx.next_unreminded()?;
+            let first = tx.next_unreminded(asked_by)?;
             reminder = first.map(|asked| asked.plus_ms(after_ms));
         }
-        let deadline = tx.next_deadline()?;
+        let deadline = tx.next_deadline(self.now)?;
         Ok(ExpireOutcome::Idle {
             next_due: [deadline, reminder].into_iter().flatten().min(),
         })
     }
 }
 
-fn load(tx: &Tx<'_>, request: Option<Request>) -> Result<Option<RequestCase>, RowsError> {
-    match request {
-        Some(request) => RequestCase::load(&**tx, request),
-        None => Ok(None),
+/// The first one whose message can be read.
+fn first(tx: &Tx<'_>, requests: Vec<Request>) -> Result<Option<RequestCase>, RowsError> {
+    for request in requests {
+        let case = readable(RequestCase::load(&**tx, request))?.flatten();
+        if case.is_some() {
+            return Ok(case);
+        }
     }
+    Ok(None)
 }
 
 fn expire(tx: &mut Tx<'_>, case: &RequestCase, now: Timestamp) -> Result<(), RowsError> {

@@ -8,7 +8,7 @@ use crate::a2a::call::A2aCall;
 use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
-use bridge_core::port::{Read, RowsError, TaskQuery};
+use bridge_core::port::{Read, RowsError, TaskQuery, readable};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, ConversationId, TaskId, Timestamp};
 
@@ -109,7 +109,7 @@ fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<ListPage, RowsError> {
     let next = last.map_or_else(String::new, |(task, at)| token(*at, &task.task_id));
     let mut views = Vec::with_capacity(found.len());
     for (task, _) in &found {
-        views.extend(TaskSnapshot::load(rows, &task.task_id)?);
+        views.extend(readable(TaskSnapshot::load(rows, &task.task_id))?.flatten());
     }
     Ok(ListPage {
         views,
@@ -187,7 +187,7 @@ fn look(
     };
     for (task, at) in found {
         let place = (at, task.task_id);
-        let view = TaskSnapshot::load(rows, &place.1)?;
+        let view = readable(TaskSnapshot::load(rows, &place.1))?.flatten();
         look.last = Some(place.clone()).filter(|_| more);
         let Some(view) = view.filter(|view| task::state(view.now().state) == *status) else {
             continue;

@@ -185,6 +185,7 @@ contract! {
             pages_go_back_in_time,
             the_liveliest_conversation_comes_first,
             references_find_what_people_mean,
+            own_parts_are_found_among_many,
             what_changed_lately_is_found,
             an_event_makes_its_message_new,
         }

@@ -116,6 +116,11 @@ pub(super) async fn old_tasks_are_imported_as_finished<F: Fixture>() {
         .await
         .unwrap();
     assert_eq!(conversation.last_turn, Some(TurnId::new("turn")));
+    let active = world.reads(|rows| rows.conversations(None, 9)).await;
+    assert_eq!(active.len(), 4);
+    for (conversation, at) in active {
+        assert_eq!(at, Timestamp(200), "{}: its end", conversation.external_key);
+    }
     let events = world
         .reads(|rows| rows.events(&message_of("codex-c"), 0, 10))
         .await;

@@ -3,10 +3,10 @@
 use super::a2a_tasks::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
-use bridge_core::find::{Found, conversations, find, short_id};
+use bridge_core::find::{Found, Scan, conversations, find, short_id};
 use bridge_core::limits::TOKENS_MAX;
 use bridge_core::port::Ledger;
-use bridge_core::step::{AddToken, Cancel, RevokeToken, TokenAdded, UseToken};
+use bridge_core::step::{AddToken, Cancel, Receive, RevokeToken, TokenAdded, UseToken};
 use bridge_core::value::{
     Actor, AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token,
 };
@@ -193,7 +193,7 @@ pub(super) async fn references_find_what_people_mean<F: Fixture>() {
         let (reference, sender) = (reference.to_owned(), sender.to_owned());
         world.reads(move |rows| {
             let named = conversations(rows, &reference)?;
-            let found = find(rows, &reference, named, &sender)?;
+            let found = find(rows, &reference, named, &sender, Scan::All)?;
             let names = found.into_iter().map(|found| match found {
                 Found::Message(id) => short_id(&id).to_owned(),
                 Found::Task(id) => id.to_string(),
@@ -220,6 +220,29 @@ pub(super) async fn references_find_what_people_mean<F: Fixture>() {
     assert_eq!(finds("01a1", "ann").await.len(), 3);
     assert_eq!(finds("last", "ann").await, ["0001f00d"]);
     assert_eq!(finds("last", "nobody").await, nothing);
+}
+
+/// However many others begin alike: theirs are not counted.
+pub(super) async fn own_parts_are_found_among_many<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for n in 0..25 {
+        let other = Receive {
+            sender: "ben".to_owned(),
+            ..text("b", &format!("01a1aaaa-{n:02}-beef"))
+        };
+        world.does(other).await;
+    }
+    world.does(text("a", "01a1aaaa-99-beef")).await;
+    let finds = |part: &'static str, sender: &'static str| {
+        world.reads(move |rows| find(rows, part, Vec::new(), sender, Scan::Own))
+    };
+    let own = Found::Message(message("01a1aaaa-99-beef"));
+    assert_eq!(finds("01a1", "ann").await, [own.clone()]);
+    assert_eq!(finds("beef", "ann").await, [own]);
+    assert_eq!(finds("beef", "ben").await.len(), 20);
+    assert_eq!(finds("eef", "ann").await, []);
+    assert_eq!(finds("beef", "nobody").await, []);
 }
 
 pub(super) async fn what_changed_lately_is_found<F: Fixture>() {
