@@ -1,6 +1,7 @@
 //! The ledger's faults seen from outside: a full disk, a lock that others hold, damage at start and later; and the
 //! commands that mend it. The store's own part of these rows is in `crates/store/tests/faults`.
 
+use crate::tasks::{call, get};
 use crate::world::{World, within};
 use rusqlite::Connection;
 use std::io::Write;
@@ -267,6 +268,35 @@ async fn s10_slow_ledger_applies_backpressure() {
     assert_eq!(world.ask("a", "echo:after").await, "after");
     assert_eq!(world.times_asked("echo:patient"), 1);
     assert_eq!(world.times_asked("echo:refused"), 0);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// Lists leave it out, whoever names it learns which row it is, and a start takes up everything else.
+#[tokio::test]
+async fn lists_leave_out_unreadable_rows() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    for key in ["a", "b"] {
+        assert_eq!(world.ask(key, "echo:fine").await, "fine");
+    }
+    let newest = get(&world, "/v1/messages").await;
+    let messages = newest["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 2, "{newest:#}");
+    let damaged = messages[0]["message_id"].as_str().unwrap().to_owned();
+    let other = Connection::open(ledger(&world)).unwrap();
+    other
+        .execute_batch("UPDATE conversation SET sandbox = 'nonsense' WHERE external_key = 'b'")
+        .unwrap();
+    let listed = get(&world, "/v1/messages").await;
+    assert_eq!(listed["messages"].as_array().unwrap().len(), 1);
+    let (status, told) = call(&world, &format!("GET /v1/messages/{damaged}"), None).await;
+    assert_eq!(status, 500, "{told:#}");
+    let why = told["detail"].as_str().unwrap();
+    assert!(why.starts_with("read conversation "), "{why}");
+    assert!(why.contains("`codex-bridge doctor`"), "{why}");
+    assert_eq!(daemon.stop().await, Some(0));
+    let daemon = world.daemon().await;
+    assert_eq!(world.ask("a", "echo:again").await, "again");
     assert_eq!(daemon.stop().await, Some(0));
 }
 

@@ -73,10 +73,7 @@ pub enum Change {
         at: Timestamp,
     },
     /// Something happened in a conversation, if nothing has since.
-    Active {
-        conversation_id: ConversationId,
-        at: Timestamp,
-    },
+    Active(ConversationId, Timestamp),
     /// Inserts a message. Its conversation is active now, unless it was taken over: then [`Change::Active`] says when.
     NewMessage(Message),
     /// Rewrites a message's life, expecting its present state.

@@ -29,10 +29,7 @@ impl Rows for SqliteRows<'_> {
                 from,
                 to,
             } => conversation::bind(conn, conversation_id, from.as_ref(), to.as_ref()),
-            Change::Active {
-                conversation_id,
-                at,
-            } => conversation::touch(conn, conversation_id.as_str(), *at),
+            Change::Active(id, at) => conversation::touch(conn, id.as_str(), *at),
             Change::LastTurn {
                 conversation_id,
                 turn_id,

@@ -29,10 +29,7 @@ impl Rows for MemoryRows {
                 from,
                 to,
             } => self.bind(conversation_id, from.as_ref(), to.as_ref())?,
-            Change::Active {
-                conversation_id,
-                at,
-            } => self.touch(conversation_id, *at),
+            Change::Active(id, at) => self.touch(id, *at),
             Change::LastTurn {
                 conversation_id,
                 turn_id,

@@ -158,10 +158,7 @@ fn write(
     }))?;
     let message = message_of(old, conversation_id.clone(), message_id.clone(), now);
     tx.change(Change::NewMessage(message.clone()))?;
-    tx.change(Change::Active {
-        conversation_id: conversation_id.clone(),
-        at: ended_at,
-    })?;
+    tx.change(Change::Active(conversation_id.clone(), ended_at))?;
     if let (MessageState::Done, Some(text)) = (&message.life.state, &old.final_summary) {
         tx.change(Change::NewAnswer(Answer {
             message_id: message_id.clone(),

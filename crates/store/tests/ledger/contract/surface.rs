@@ -237,9 +237,9 @@ pub(super) async fn own_parts_are_found_among_many<F: Fixture>() {
     let finds = |part: &'static str, sender: &'static str| {
         world.reads(move |rows| find(rows, part, Vec::new(), sender, Scan::Own))
     };
-    let own = Found::Message(message("01a1aaaa-99-beef"));
-    assert_eq!(finds("01a1", "ann").await, [own.clone()]);
-    assert_eq!(finds("beef", "ann").await, [own]);
+    let own = [Found::Message(message("01a1aaaa-99-beef"))];
+    assert_eq!(finds("01a1", "ann").await, own);
+    assert_eq!(finds("beef", "ann").await, own);
     assert_eq!(finds("beef", "ben").await.len(), 20);
     assert_eq!(finds("eef", "ann").await, []);
     assert_eq!(finds("beef", "nobody").await, []);
