@@ -150,17 +150,15 @@ impl Served {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Waits until each row has a visible answer, and looks whether it is the right one. Gives when the last was seen.
+    /// Waits until each row has a reply that ends its wait, and compares the text: the platform knows the answers of
+    /// echoes alone and takes a stream for a refusal. Gives when the last was seen.
     pub(crate) async fn answered(&self, rows: &[RowId], answer: &str) -> anyhow::Result<Instant> {
         let mut left: BTreeSet<RowId> = rows.iter().copied().collect();
         let mut read = 0;
         let until = |events: &[bridge_sim::history::Event]| {
             for event in events.get(read..).unwrap_or_default() {
-                if let Fact::Visible {
-                    row,
-                    word: Word::Answer,
-                    ..
-                } = &event.fact
+                if let Fact::Visible { row, word, .. } = &event.fact
+                    && *word != Word::Waits
                 {
                     left.remove(row);
                 }
