@@ -161,6 +161,10 @@ fn room(kept: Option<Kept>) -> (String, String) {
             "it waits: Codex died while it worked on it, and another message like that is being tried",
             "the scheduler claims it when that one has ended: they are tried one at a time, so that the cause is found",
         ),
+        Some(Kept::NodeGone) => (
+            "it waits: the node that worked on its conversation is gone, and the files that were written there with it (`fleet.on_node_lost`)",
+            "it goes on when that node is back; `codex-bridge move` gives it to another one, without the files",
+        ),
         Some(Kept::Writer) => (
             "it waits: another turn writes in its directory, where they take turns (`one_writer`)",
             "the scheduler claims it when that turn has ended",

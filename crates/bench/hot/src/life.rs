@@ -174,6 +174,7 @@ impl Lives {
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: Arc::default(),
+            leave_written: false,
             now: self.now(),
         };
         Ok(match self.commit(claim).await? {

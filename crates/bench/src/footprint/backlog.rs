@@ -126,6 +126,7 @@ async fn begin(ledger: &SqliteLedger, at: Timestamp) -> anyhow::Result<MessageId
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
+        leave_written: false,
         now: at,
     };
     let claimed = ledger.transact(claim, at).await?.outcome;

@@ -68,6 +68,7 @@ async fn answer(ledger: &SqliteLedger) {
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
+        leave_written: false,
         now: NOW,
     };
     let claimed = ledger.transact(claim, NOW).await.unwrap().outcome;

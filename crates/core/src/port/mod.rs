@@ -17,8 +17,8 @@ pub use agent::{
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
-    Standing, StateCount, TaskQuery, Workplace, readable,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, NodeFilter, Read, Rows,
+    RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -7,10 +7,11 @@ use super::change::Change;
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, ItemId, Message, MessageId, Reply, Request, RequestId, RequestState,
-    Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Tier,
-    Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Home,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Node, NodeId, Reply,
+    Request, RequestId, RequestState, Round, Sandbox, Segment, SenderKind, Seq, StateName,
+    Subscription, Task, TaskId, TaskInput, ThreadFile, ThreadId, Tier, Timestamp, Token, Turn,
+    Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -86,6 +87,8 @@ pub struct Flight {
     pub suspects: u32,
     /// Where it works, if that is one of the directories that were asked about.
     pub at: Option<Workplace>,
+    /// The node they run on, in a fleet.
+    pub node: Option<NodeId>,
 }
 
 impl Flight {
@@ -103,9 +106,10 @@ impl Flight {
                 sender,
                 tier,
                 kind,
+                node,
                 ..
             } = flight.clone();
-            match together.entry((channel, sender, tier.as_str(), kind)) {
+            match together.entry((channel, sender, tier.as_str(), kind, node)) {
                 Entry::Occupied(mut sum) => {
                     let sum: &mut Flight = sum.get_mut();
                     sum.turns = sum.turns.saturating_add(flight.turns);
@@ -149,6 +153,16 @@ pub struct HeadFilter {
     pub busy_workdirs: Vec<String>,
     /// Tiers that only read and so may work beside a writer; a task goes by what it was given.
     pub readers: Vec<Tier>,
+    /// In a fleet: only conversations of this node, and those that no living node has.
+    pub node: Option<NodeFilter>,
+}
+
+/// Which conversations a node may take messages of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFilter {
+    pub node_id: NodeId,
+    /// A conversation that wrote files on a node that is gone stays there: its directory is there alone.
+    pub leave_written: bool,
 }
 
 /// Whether the owner waits for the answer. Programs with a token and people whom a channel does not call the owner have
@@ -192,11 +206,14 @@ pub enum Kept {
     Suspect,
     /// Another turn writes in its directory, where writing turns take turns.
     Writer,
+    /// The node that has its conversation is gone, and so are the files that it wrote there.
+    NodeGone,
 }
 
 impl Kept {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
+        Self::NodeGone,
         Self::Slots,
         Self::Reserved,
         Self::Channel,
@@ -611,6 +628,31 @@ pub trait Read {
     ) -> Result<Vec<Subscription>, RowsError>;
     /// How many push configurations of this agent's tasks are neither closed nor dead.
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
+    /// The node that this transaction runs on; absent where one daemon has the ledger for itself.
+    fn this_node(&self) -> Option<NodeId>;
+    /// All nodes that ever joined, by id.
+    fn nodes(&self) -> Result<Vec<Node>, RowsError>;
+    /// One of them.
+    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError>;
+    /// Which node has a conversation; absent when none ever had it.
+    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError>;
+    /// Conversations of this node, in id order after `after`, at most `limit`.
+    fn homes_of(
+        &self,
+        node_id: &NodeId,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Home>, RowsError>;
+    /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that never had one, in id
+    /// order, at most `limit`.
+    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;
+    /// Whether a turn of a conversation wrote, or may have written, files.
+    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
+    /// What is stored of a thread's file, without its bytes.
+    fn thread_file(&self, thread: &ThreadId) -> Result<Option<ThreadFile>, RowsError>;
+    /// The stored segments of a thread from an offset on, in order, at most `limit`.
+    fn segments(&self, thread: &ThreadId, from: u64, limit: u32)
+    -> Result<Vec<Segment>, RowsError>;
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.

@@ -4,6 +4,7 @@
 //! [`Tx`]. It never acts. An action is a hint that may be lost: [`regenerate`] gives it again from rows after a crash.
 
 mod approval;
+mod fleet;
 mod intake;
 mod operator;
 mod regenerate;
@@ -18,6 +19,10 @@ mod tx;
 pub use approval::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, Decide, DecideOutcome,
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
+};
+pub use fleet::{
+    MoveConversation, MoveOutcome, Release, Released, SetNodeState, StoreSegments, TakeOver,
+    TakenOver,
 };
 pub use intake::{
     Adopted, Extras, Import, ImportTasks, Imported, LoopLimits, MidTurn, NOTHING_TO_DO, OldEvent,

@@ -202,7 +202,7 @@ pub enum SendOutcome {
     },
     /// The next one waits until this time.
     Later(Timestamp),
-    /// Nothing is left.
+    /// Nothing is left, or another node has the conversation.
     Empty,
 }
 
@@ -223,6 +223,9 @@ impl Transition for Send {
             && at > now
         {
             return Ok(SendOutcome::Later(at));
+        }
+        if !tx.come_home(&self.conversation_id, now)? {
+            return Ok(SendOutcome::Empty);
         }
         let again = matches!(reply.state, ReplyState::Sending);
         let from = reply.state.name();

@@ -2,14 +2,15 @@
 //! first, within the caps. The attempt is counted here, so that a message that kills the daemon each time is buried.
 
 use super::turn::{AttemptCost, Retry, given_up};
-use super::{Action, RunError, Transition, Tx, reply};
+use super::{Action, RunError, Transition, Tx, fleet, reply};
 use crate::budget::{self, Budgets, DayBudget};
 use crate::limits::{self, CLAIMS_AT_ONCE_MAX};
 use crate::port::{
-    Change, Flight, Head, HeadFilter, Kept, RowsError, from_owner, is_among, only_reads,
+    Change, Flight, Head, HeadFilter, Kept, NodeFilter, RowsError, from_owner, is_among, only_reads,
 };
 use crate::value::{
-    ChannelId, Class, Conversation, Failure, Message, MessageState, Sandbox, Tier, Timestamp,
+    ChannelId, Class, Conversation, Failure, Message, MessageState, NodeId, Sandbox, Tier,
+    Timestamp,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Claim {
     pub readers: Vec<Tier>,
     /// What senders may use within a day; who has used it up waits.
     pub budgets: Arc<Budgets>,
+    /// In a fleet: conversations that wrote files wait for a node that is gone, because their directories are there alone.
+    pub leave_written: bool,
     /// The time that due times are compared with: the same `now` the decision gets.
     pub now: Timestamp,
 }
@@ -112,22 +115,24 @@ impl Claim {
     pub fn keeps(
         &self,
         flight: &[Flight],
+        node: Option<&NodeId>,
         message: &Message,
         conversation: &Conversation,
         given: Option<Sandbox>,
     ) -> Option<Kept> {
-        match self.filter(flight) {
+        match self.filter(flight, node) {
             Some(filter) => filter.keeps(message, conversation, given),
             None => Some(Kept::Slots),
         }
     }
 
-    /// What the turns at work leave room for; nothing when there is no room at all.
+    /// What the turns at work leave room for; nothing when there is no room at all. The places are those of this node,
+    /// the limits of channels and senders are those of the fleet.
     ///
     /// Others than the owner never take more than `turns_max - turns_reserved` places, and the owner's may begin while
     /// fewer than `turns_reserved` of theirs work, whatever else runs: turns that waited for a person and go on all at
     /// once may fill more places than there are.
-    fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
+    fn filter(&self, flight: &[Flight], node: Option<&NodeId>) -> Option<HeadFilter> {
         let (mut all, mut owner, mut others) =
             (Places::default(), Places::default(), Places::default());
         let mut channels: BTreeMap<&ChannelId, Places> = BTreeMap::new();
@@ -136,14 +141,20 @@ impl Claim {
             no_suspects: flight.iter().any(|flight| flight.suspects > 0),
             readers: self.readers.clone(),
             owners: self.per_sender.owners.clone(),
+            node: node.map(|node_id| NodeFilter {
+                node_id: node_id.clone(),
+                leave_written: self.leave_written,
+            }),
             ..HeadFilter::default()
         };
         for flight in flight {
-            all.add(flight);
-            if self.is_of_owner(flight) {
-                owner.add(flight)
-            } else {
-                others.add(flight)
+            if flight.node.as_ref() == node {
+                all.add(flight);
+                if self.is_of_owner(flight) {
+                    owner.add(flight)
+                } else {
+                    others.add(flight)
+                }
             }
             channels.entry(&flight.channel).or_default().add(flight);
             if self.per_sender.limits(flight) {
@@ -195,7 +206,8 @@ impl Transition for Claim {
     const NAME: &'static str = "claim";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ClaimOutcome, RunError> {
-        let filter = self.filter(&tx.flight(&self.one_writer)?);
+        let node = tx.this_node();
+        let filter = self.filter(&tx.flight(&self.one_writer)?, node.as_ref());
         if let Some(message) = tx.overdue(self.now)? {
             return give_up_parked(tx, &message, now);
         }
@@ -203,6 +215,9 @@ impl Transition for Claim {
             let next_due = tx.next_due(self.now)?;
             return Ok(ClaimOutcome::Full { next_due });
         };
+        if node.is_some() && !fleet::takes_work(tx)? {
+            return Ok(ClaimOutcome::Idle { next_due: None });
+        }
         let Some(head) = tx.heads(self.now, &filter, 1)?.into_iter().next() else {
             let next_due = tx.next_due(self.now)?;
             return Ok(ClaimOutcome::Idle { next_due });
@@ -218,6 +233,7 @@ impl Transition for Claim {
         if let Some(hold) = self.budget_hold(tx, &message)? {
             return hold.write(tx, &message, now);
         }
+        tx.come_home(&message.conversation_id, now)?;
         let round = tx.round()?;
         let mut life = message.life.moved(MessageState::Claimed, now);
         life.attempt = life.attempt.saturating_add(1);

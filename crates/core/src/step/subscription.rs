@@ -156,6 +156,9 @@ impl Transition for NotifyBegin {
         if subscription.is_local() && !asked {
             return Ok(NotifyStep::Nothing);
         }
+        if !tx.come_home(&timeline.view.task.conversation_id, now)? {
+            return Ok(NotifyStep::Nothing);
+        }
         let next = next_event(&subscription, &timeline);
         let again = subscription.state == SubscriptionState::Sending;
         let (task_event, first_try_at) = match (subscription.state, next) {

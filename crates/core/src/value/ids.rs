@@ -55,6 +55,8 @@ text_id! {
     IncarnationId;
     /// One boot of this machine: Codex does not fsync, so a reboot changes what its history proves.
     BootId;
+    /// A daemon of a fleet.
+    NodeId;
     /// Known to the outside for one approval request of Codex; unguessable.
     RequestId;
     /// A task; `codex-` and twelve digits for one that was started here, a UUIDv7 for one of another agent.

@@ -14,6 +14,7 @@ mod conversation;
 mod ids;
 mod incarnation;
 mod message;
+mod node;
 mod reply;
 mod request;
 mod subscription;
@@ -30,12 +31,13 @@ pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
+    MessageId, NodeId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{
     Attachment, Hold, Life, Message, MessageState, NextInput, SenderKind, StateName,
 };
+pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile};
 pub use reply::{
     Answer, AnswerSource, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };

@@ -3,7 +3,7 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Message, MessageId, MessageState, Reply, Request, Subscription, SubscriptionState, Turn,
+    Message, MessageId, MessageState, NodeId, Reply, Request, Subscription, SubscriptionState, Turn,
 };
 
 /// Everything that `why` looks at.
@@ -98,15 +98,43 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
         Some(conversation) => {
             let task = rows.started_task(&conversation.conversation_id)?;
             let given = task.and_then(|task| Some(task.terms()?.sandbox));
-            Ok(claim.keeps(
-                &rows.flight(&claim.one_writer)?,
-                message,
-                &conversation,
-                given,
-            ))
+            let node = match whose(rows, message, claim)? {
+                Whose::Node(node) => node,
+                Whose::Nobodys => return Ok(Some(Kept::NodeGone)),
+            };
+            let flight = rows.flight(&claim.one_writer)?;
+            Ok(claim.keeps(&flight, node.as_ref(), message, &conversation, given))
         }
         None => Ok(None),
     }
+}
+
+/// Whose scheduler claims a message.
+enum Whose {
+    /// That of this node; absent where there is one daemon.
+    Node(Option<NodeId>),
+    /// Its node is gone, and it waits for that one.
+    Nobodys,
+}
+
+fn whose(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Whose, RowsError> {
+    let this = rows.this_node();
+    let home = match &this {
+        Some(_) => rows.home(&message.conversation_id)?,
+        None => None,
+    };
+    let Some(holder) = home.and_then(|home| home.node_id) else {
+        return Ok(Whose::Node(this));
+    };
+    if rows.node(&holder)?.is_some_and(|node| node.keeps()) {
+        return Ok(Whose::Node(Some(holder)));
+    }
+    let left = claim.leave_written && rows.wrote_files(&message.conversation_id)?;
+    Ok(if left {
+        Whose::Nobodys
+    } else {
+        Whose::Node(this)
+    })
 }
 
 fn lane(

@@ -179,6 +179,7 @@ fn claim_at(nexts: &mut Nexts<'_>, message: u8, now: Timestamp) {
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
+        leave_written: false,
         now,
     };
     let what = match commit(&mut world, claim, now) {

@@ -241,6 +241,7 @@ fn schedule(world: &mut World, number: u64) {
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: std::sync::Arc::default(),
+            leave_written: false,
             now: world.clock(),
         };
         match commit(world, claim) {

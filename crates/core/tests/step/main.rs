@@ -11,6 +11,8 @@ mod fail;
 #[path = "../../src/fixture.rs"]
 mod fixture;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod name;
 #[cfg(test)]
 mod reconcile;

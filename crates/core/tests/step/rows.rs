@@ -19,21 +19,19 @@ impl Given {
     }
 
     pub(crate) fn message_on(thread: &str, message: Message) -> Self {
-        let conversation = Conversation {
-            conversation_id: ConversationId::new("c"),
-            channel: ChannelId::new("local"),
-            external_key: "main".to_owned(),
-            context: None,
-            thread: Some(ThreadId::new(thread)),
-            last_turn: None,
-            workdir: "/w".to_owned(),
-            model: None,
-            sandbox: None,
-            created_at: Timestamp(0),
-        };
         Self::default()
-            .with(Change::NewConversation(conversation))
+            .with(Change::NewConversation(conversation("c", thread)))
             .with(Change::NewMessage(message))
+    }
+
+    /// A message of another conversation.
+    pub(crate) fn beside(self, id: &str, message: Message) -> Self {
+        self.with(Change::NewConversation(conversation(id, id)))
+            .with(Change::NewMessage(message))
+    }
+
+    pub(crate) fn rows(self) -> MemoryRows {
+        self.0
     }
 
     pub(crate) fn turn(self, turn: Turn) -> Self {
@@ -56,6 +54,21 @@ impl Given {
         now: i64,
     ) -> Result<Applied<T::Outcome>, RunError> {
         transition.run(&mut self.0, Timestamp(now))
+    }
+}
+
+fn conversation(id: &str, thread: &str) -> Conversation {
+    Conversation {
+        conversation_id: ConversationId::new(id),
+        channel: ChannelId::new("local"),
+        external_key: id.to_owned(),
+        context: None,
+        thread: Some(ThreadId::new(thread)),
+        last_turn: None,
+        workdir: "/w".to_owned(),
+        model: None,
+        sandbox: None,
+        created_at: Timestamp(0),
     }
 }
 

@@ -167,6 +167,7 @@ impl Settings {
             one_writer: self.one_writer(),
             readers: self.readers(),
             budgets: Arc::clone(&self.budgets),
+            leave_written: false,
             now,
         }
     }

@@ -104,6 +104,7 @@ impl BridgeService for EmptyService {
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: std::sync::Arc::default(),
+            leave_written: false,
             now: Timestamp(0),
         }
     }

@@ -246,6 +246,7 @@ impl BridgeService for TestService {
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: std::sync::Arc::default(),
+            leave_written: false,
             now: self.now(),
         }
     }

@@ -324,6 +324,7 @@ impl Pair {
             one_writer: self.dice.choose(&[Vec::new(), vec!["/work".to_owned()]]),
             readers: vec![Tier::Peer],
             budgets: self.budgets(),
+            leave_written: false,
             ..claim(self.dice.choose(&[1, 2, 9]), self.now)
         };
         self.both(claim).await;

@@ -84,6 +84,7 @@ pub(crate) fn claim(turns_max: u32, now: Timestamp) -> Claim {
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
+        leave_written: false,
         now,
     }
 }

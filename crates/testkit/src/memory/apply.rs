@@ -96,6 +96,9 @@ impl Rows for MemoryRows {
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)?;
             }
+            Change::Home { from, to } => self.move_home(from.as_ref(), to)?,
+            Change::NodeState { node_id, from, to } => self.node_state(node_id, *from, *to)?,
+            Change::NewSegment(segment) => self.new_segment(segment)?,
         }
         Ok(())
     }

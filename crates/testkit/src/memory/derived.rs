@@ -100,6 +100,10 @@ impl MemoryRows {
                     waiting: self.is_asked(&message.message_id).into(),
                     suspects: message.life.suspect.into(),
                     at,
+                    node: self.this_node.as_ref().and_then(|_| {
+                        let home = self.homes.get(&message.conversation_id)?;
+                        home.node_id.clone()
+                    }),
                 })
             });
         Flight::gather(each)

@@ -5,6 +5,7 @@
 
 mod apply;
 mod derived;
+mod fleet;
 mod forget;
 mod read;
 mod request;
@@ -18,7 +19,7 @@ pub use rows::MemoryRows;
 
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{RunError, Transition};
-use bridge_core::value::{Epoch, Timestamp};
+use bridge_core::value::{Epoch, NodeId, NodeInfo, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A ledger that lives as long as its handles.
@@ -26,6 +27,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct MemoryLedger {
     shared: Arc<Mutex<MemoryState>>,
     epoch: Epoch,
+    node: Option<JoinedNode>,
+}
+
+/// The node that a handle writes for.
+#[derive(Clone, Debug)]
+struct JoinedNode {
+    node_id: NodeId,
+    lease_ms: i64,
 }
 
 #[derive(Debug)]
@@ -48,6 +57,7 @@ impl MemoryLedger {
         Self {
             shared: Arc::new(Mutex::new(MemoryState { rows, epoch })),
             epoch,
+            node: None,
         }
     }
 
@@ -58,12 +68,58 @@ impl MemoryLedger {
         Ok(Self {
             shared: Arc::clone(&self.shared),
             epoch: shared.epoch,
+            node: None,
         })
+    }
+
+    /// A handle for a node of a fleet; an older handle of the same node is fenced off.
+    pub fn join(
+        &self,
+        node_id: &NodeId,
+        about: NodeInfo,
+        lease_ms: i64,
+    ) -> Result<Self, LedgerError> {
+        let mut shared = self.lock()?;
+        shared.epoch = Epoch(shared.epoch.0.saturating_add(1));
+        let epoch = shared.epoch;
+        shared.rows.join(node_id, epoch, about, lease_ms);
+        Ok(Self {
+            shared: Arc::clone(&self.shared),
+            epoch,
+            node: Some(JoinedNode {
+                node_id: node_id.clone(),
+                lease_ms,
+            }),
+        })
+    }
+
+    /// Moves the clock that leases are compared with.
+    pub fn set_clock(&self, clock: Timestamp) -> Result<(), LedgerError> {
+        self.lock()?.rows.set_clock(clock);
+        Ok(())
     }
 
     /// The rows as they are now: a cheap copy that shares what nobody changes.
     pub fn snapshot(&self) -> Result<MemoryRows, LedgerError> {
         Ok(self.lock()?.rows.clone())
+    }
+
+    /// Whether this handle may still write; in a fleet that makes its lease longer.
+    fn check_fence(&self, shared: &mut MemoryState) -> Result<(), LedgerError> {
+        let fenced = match &self.node {
+            Some(JoinedNode { node_id, lease_ms }) => {
+                shared.rows.set_node(Some(node_id.clone()));
+                !shared.rows.renew(node_id, self.epoch, *lease_ms)
+            }
+            None => shared.epoch != self.epoch,
+        };
+        if fenced {
+            return Err(LedgerError::Fenced {
+                found: shared.epoch.0,
+                ours: self.epoch.0,
+            });
+        }
+        Ok(())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, MemoryState>, LedgerError> {
@@ -86,12 +142,7 @@ impl Ledger for MemoryLedger {
         now: Timestamp,
     ) -> Result<Committed<T::Outcome>, LedgerError> {
         let mut shared = self.lock()?;
-        if shared.epoch != self.epoch {
-            return Err(LedgerError::Fenced {
-                found: shared.epoch.0,
-                ours: self.epoch.0,
-            });
-        }
+        self.check_fence(&mut shared)?;
         shared
             .rows
             .transact(transition, now)
@@ -106,7 +157,8 @@ impl Ledger for MemoryLedger {
         V: Send + 'static,
         F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static,
     {
-        let rows = self.snapshot()?;
+        let mut rows = self.snapshot()?;
+        rows.set_node(self.node.as_ref().map(|node| node.node_id.clone()));
         Ok(query(&rows)?)
     }
 

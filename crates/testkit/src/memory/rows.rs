@@ -7,9 +7,10 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
-    Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Home, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Node, NodeId, Reply, ReplyKey, Request,
+    RequestId, Round, Segment, Seq, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp,
+    Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -60,6 +61,14 @@ pub struct MemoryRows {
     pub(super) subscriptions: Table<(TaskId, String), Subscription>,
     /// Bytes by channel, sender and hour.
     pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
+    pub(super) nodes: Table<NodeId, Node>,
+    pub(super) homes: Table<ConversationId, Home>,
+    /// By thread and offset.
+    pub(super) segments: Table<(ThreadId, u64), Segment>,
+    /// The database's clock, with which leases are compared.
+    pub(super) clock_ms: i64,
+    /// The node whose transaction this is.
+    pub(super) this_node: Option<NodeId>,
 }
 
 impl MemoryRows {
@@ -117,8 +126,13 @@ impl MemoryRows {
             input_of,
             subscriptions,
             stored,
+            nodes,
+            homes,
+            segments,
+            clock_ms: _,
+            this_node: _,
         } = self;
-        let tables: [&mut dyn Transactional; 27] = [
+        let tables: [&mut dyn Transactional; 30] = [
             conversations,
             active,
             conversation_keys,
@@ -146,6 +160,9 @@ impl MemoryRows {
             input_of,
             subscriptions,
             stored,
+            nodes,
+            homes,
+            segments,
         ];
         for table in tables {
             act(table);

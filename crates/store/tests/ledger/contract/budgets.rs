@@ -37,6 +37,7 @@ fn by(sender: &str, id: &str) -> Receive {
 async fn claims<L: Ledger>(world: &World<L>, budgets: &Budgets) -> ClaimOutcome {
     let claim = Claim {
         budgets: Arc::new(budgets.clone()),
+        leave_written: false,
         ..claim(99, world.now)
     };
     world.does(claim).await.outcome

@@ -1,0 +1,100 @@
+//! Daemons that share one ledger, and which of them has a conversation.
+
+use super::{ConversationId, Epoch, NodeId, ThreadId, Timestamp};
+
+/// A daemon of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub node_id: NodeId,
+    /// The opening of the ledger that may write for it.
+    pub epoch: Epoch,
+    pub state: NodeState,
+    /// Its lease has not ended, by the database's clock: clocks of machines do not matter.
+    pub alive: bool,
+    /// When its lease ends, by the database's clock.
+    pub lease_until: Timestamp,
+    pub started_at: Timestamp,
+    pub about: NodeInfo,
+}
+
+/// What a node says about itself when it joins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Where the other nodes reach it; empty when they can't.
+    pub address: String,
+    /// The fingerprint of the key it proves itself with.
+    pub public_key: String,
+    pub version: String,
+    pub codex_version: String,
+    /// Turns that it may run at the same time.
+    pub capacity: u32,
+}
+
+/// What a node does with new work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// Takes it.
+    Active,
+    /// Takes none, finishes what runs, and hands the rest over.
+    Draining,
+    /// Is gone for good: it joins again as a new opening.
+    Left,
+}
+
+words!(NodeState {
+    Active => "active",
+    Draining => "draining",
+    Left => "left",
+});
+
+impl Node {
+    /// Whether conversations may stay with it.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.alive && self.state != NodeState::Left
+    }
+}
+
+/// Which node has a conversation: its thread, its turns and its replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    pub conversation_id: ConversationId,
+    /// Absent when any node may take it.
+    pub node_id: Option<NodeId>,
+    /// Counts the nodes that had it, one after the other: a node that meets a higher one than it knows has an old branch
+    /// of the thread.
+    pub generation: u32,
+    pub since: Timestamp,
+}
+
+/// Bytes of a thread's file, stored so that another node can go on with the thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub thread: ThreadId,
+    /// The file's path in its CODEX_HOME.
+    pub path: String,
+    /// The generation of the conversation's home that wrote it.
+    pub generation: u32,
+    /// Where it begins in the file; 0 replaces all that is stored of the thread.
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Segment {
+    /// Where the next one begins.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        let length = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
+        self.offset.saturating_add(length)
+    }
+}
+
+/// What is stored of a thread's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadFile {
+    /// Its path in its CODEX_HOME.
+    pub path: String,
+    /// The generation of its newest bytes.
+    pub generation: u32,
+    pub length: u64,
+}

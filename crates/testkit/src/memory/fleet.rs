@@ -1,0 +1,178 @@
+//! Several daemons over the rows in memory: nodes, their leases by one clock, homes of conversations, and threads' bytes.
+
+use super::MemoryRows;
+use super::apply::{found, guard};
+use super::derived::page;
+use bridge_core::port::{NodeFilter, RowsError};
+use bridge_core::value::{
+    ConversationId, Epoch, Home, Message, Node, NodeId, NodeInfo, NodeState, Segment, StateName,
+    ThreadId, Timestamp,
+};
+
+impl MemoryRows {
+    /// What the database's clock says from now on.
+    pub fn set_clock(&mut self, clock: Timestamp) {
+        self.clock_ms = clock.0;
+    }
+
+    fn clock(&self) -> Timestamp {
+        Timestamp(self.clock_ms)
+    }
+
+    /// The node whose transactions follow.
+    pub fn set_node(&mut self, node_id: Option<NodeId>) {
+        self.this_node = node_id;
+    }
+
+    /// A node joins, or the same one again with a newer opening.
+    pub fn join(&mut self, node_id: &NodeId, epoch: Epoch, about: NodeInfo, lease_ms: i64) {
+        let node = Node {
+            node_id: node_id.clone(),
+            epoch,
+            state: NodeState::Active,
+            alive: true,
+            lease_until: self.clock().plus_ms(lease_ms),
+            started_at: self.clock(),
+            about,
+        };
+        self.nodes.put(node_id.clone(), node);
+    }
+
+    /// Makes the lease of a node longer; false when it has ended, or another opening has the node.
+    pub fn renew(&mut self, node_id: &NodeId, epoch: Epoch, lease_ms: i64) -> bool {
+        let node = self.node_now(node_id);
+        let Some(node) = node.filter(|node| node.epoch == epoch && node.keeps()) else {
+            return false;
+        };
+        let lease_until = self.clock().plus_ms(lease_ms);
+        self.nodes.put(
+            node_id.clone(),
+            Node {
+                lease_until,
+                ..node
+            },
+        );
+        true
+    }
+
+    pub(super) fn node_now(&self, node_id: &NodeId) -> Option<Node> {
+        let node = self.nodes.get(node_id)?.clone();
+        Some(Node {
+            alive: node.lease_until > self.clock(),
+            ..node
+        })
+    }
+
+    pub(super) fn all_nodes(&self) -> Vec<Node> {
+        let ids = self.nodes.iter().map(|(id, _)| id);
+        ids.filter_map(|id| self.node_now(id)).collect()
+    }
+
+    pub(super) fn all_homes_of(
+        &self,
+        node_id: &NodeId,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Vec<Home> {
+        let homes = self.homes.iter().map(|(_, home)| home);
+        let ours = homes.filter(|home| home.node_id.as_ref() == Some(node_id));
+        let behind = ours.filter(|home| after.is_none_or(|after| home.conversation_id > *after));
+        behind.take(page(limit)).cloned().collect()
+    }
+
+    /// Whether no living node has a conversation.
+    fn is_nobodys(&self, id: &ConversationId) -> bool {
+        let holder = self.homes.get(id).and_then(|home| home.node_id.as_ref());
+        let node = holder.and_then(|holder| self.node_now(holder));
+        !node.is_some_and(|node| node.keeps())
+    }
+
+    pub(super) fn all_stranded(&self, limit: u32) -> Vec<ConversationId> {
+        let at_work = |message: &&Message| {
+            let name = message.life.state.name();
+            name.awaits_answer() && name != StateName::Received
+        };
+        let working = self.open_messages().filter(at_work);
+        let working = working.map(|message| message.conversation_id.clone());
+        let sending = self.lanes.iter().map(|((id, _, _), _)| id.clone());
+        let mut ids: Vec<_> = working.chain(sending).collect();
+        ids.sort();
+        ids.dedup();
+        ids.retain(|id| self.is_nobodys(id));
+        ids.truncate(page(limit));
+        ids
+    }
+
+    pub(super) fn has_written(&self, id: &ConversationId) -> bool {
+        let turns = self.turns.iter().map(|(_, turn)| turn);
+        turns
+            .filter(|turn| turn.touched && turn.sandbox.can_write())
+            .filter_map(|turn| self.messages.get(&turn.message_id))
+            .any(|message| message.conversation_id == *id)
+    }
+
+    /// Whether a node may take messages of a conversation.
+    pub(super) fn lets_node(&self, filter: Option<&NodeFilter>, id: &ConversationId) -> bool {
+        let Some(filter) = filter else {
+            return true;
+        };
+        let holder = self.homes.get(id).and_then(|home| home.node_id.as_ref());
+        match holder {
+            Some(holder) if *holder == filter.node_id => true,
+            Some(_) if filter.leave_written && self.has_written(id) => false,
+            Some(_) => self.is_nobodys(id),
+            None => true,
+        }
+    }
+
+    pub(super) fn move_home(&mut self, from: Option<&NodeId>, to: &Home) -> Result<(), RowsError> {
+        let id = &to.conversation_id;
+        let holder = self.homes.get(id).and_then(|home| home.node_id.as_ref());
+        guard(holder == from && self.conversations.contains(id), || {
+            format!("home of conversation {id}")
+        })?;
+        self.homes.put(id.clone(), to.clone());
+        Ok(())
+    }
+
+    pub(super) fn node_state(
+        &mut self,
+        node_id: &NodeId,
+        from: NodeState,
+        to: NodeState,
+    ) -> Result<(), RowsError> {
+        let node = self.nodes.get(node_id).filter(|node| node.state == from);
+        let node = found(node, || format!("state of node {node_id}"))?.clone();
+        self.nodes.put(node_id.clone(), Node { state: to, ..node });
+        Ok(())
+    }
+
+    pub(super) fn new_segment(&mut self, segment: &Segment) -> Result<(), RowsError> {
+        let thread = &segment.thread;
+        if segment.offset == 0 {
+            for old in self.segments_from(thread, 0, u32::MAX) {
+                self.segments.remove(&(thread.clone(), old.offset));
+            }
+        }
+        let end = self.newest_segment(thread).map_or(0, |last| last.end());
+        guard(segment.offset == end, || {
+            format!("segment of thread {thread}")
+        })?;
+        self.segments
+            .put((thread.clone(), segment.offset), segment.clone());
+        Ok(())
+    }
+
+    pub(super) fn newest_segment(&self, thread: &ThreadId) -> Option<Segment> {
+        let all = (thread.clone(), 0)..=(thread.clone(), u64::MAX);
+        let last = self.segments.range(all).next_back();
+        last.map(|(_, segment)| segment.clone())
+    }
+
+    pub(super) fn segments_from(&self, thread: &ThreadId, from: u64, limit: u32) -> Vec<Segment> {
+        let all = (thread.clone(), from)..=(thread.clone(), u64::MAX);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let segments = self.segments.range(all).take(limit);
+        segments.map(|(_, segment)| segment.clone()).collect()
+    }
+}
