@@ -570,7 +570,7 @@ pub trait Read {
     ) -> Result<Vec<Request>, RowsError>;
     /// When the first open request after `asked_by` of which nobody was reminded was asked.
     fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError>;
-    /// Codex processes that are not known to have ended.
+    /// Codex processes of this node that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
     /// A task by its id.
     fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError>;

@@ -101,6 +101,7 @@ impl Run {
             boot_id: process::boot_id()?,
             started_at: wall_now(),
             ended_at: None,
+            node_id: None,
         };
         Ok(Self {
             turn: turn.clone(),

@@ -175,6 +175,7 @@ pub(crate) async fn launch(
         boot_id: process::boot_id()?,
         started_at: now,
         ended_at: None,
+        node_id: None,
     };
     let connected = match transport {
         Transport::Socket => attach_new(&mut child, &directory).await,

@@ -2,8 +2,8 @@
 
 use super::rows::SqliteRows;
 use super::{
-    audit, budget, conversation, incarnation, message, queue, reply, request, subscription, task,
-    token, turn,
+    audit, budget, conversation, fleet, incarnation, message, queue, reply, request, subscription,
+    task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::port::{Change, OldRecords, Rows, RowsError};
@@ -98,6 +98,9 @@ impl Rows for SqliteRows<'_> {
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
             }
+            Change::Home { from, to } => fleet::set_home(conn, from.as_ref(), to),
+            Change::NodeState { node_id, from, to } => fleet::set_state(conn, node_id, *from, *to),
+            Change::NewSegment(segment) => fleet::add_segment(conn, segment),
         }
     }
 }

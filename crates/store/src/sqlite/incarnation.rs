@@ -5,7 +5,7 @@
 use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
-use bridge_core::value::{BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp};
+use bridge_core::value::{BootId, Incarnation, IncarnationId, NodeId, ProcessStamp, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
@@ -23,22 +23,27 @@ fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
         boot_id: fields.id(BootId::new)?,
         started_at: fields.time()?,
         ended_at: fields.maybe_time()?,
+        node_id: fields.maybe_id(NodeId::new)?,
     })
 }
 
-pub(super) fn live(conn: &Connection) -> Result<Vec<Incarnation>, RowsError> {
+pub(super) fn live(
+    conn: &Connection,
+    node_id: Option<&NodeId>,
+) -> Result<Vec<Incarnation>, RowsError> {
     let query = "SELECT incarnation_id, transport, pid, start_ticks, directory, codex_version, \
-         codex_home, boot_id, started_at, ended_at FROM incarnation WHERE ended_at IS NULL \
+         codex_home, boot_id, started_at, ended_at, node_id FROM incarnation \
+         WHERE ended_at IS NULL AND node_id IS NOT DISTINCT FROM ?1 \
          ORDER BY started_at, incarnation_id";
-    sql::many(conn, query, [], read)
+    sql::many(conn, query, [node_id.map(NodeId::as_str)], read)
 }
 
 pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO incarnation (incarnation_id, transport, pid, start_ticks, directory, \
-         codex_version, codex_home, boot_id, started_at, ended_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         codex_version, codex_home, boot_id, started_at, ended_at, node_id) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             incarnation.incarnation_id.as_str(),
             incarnation.transport.as_str(),
@@ -50,6 +55,7 @@ pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(),
             incarnation.boot_id.as_str(),
             incarnation.started_at.0,
             incarnation.ended_at.map(|at| at.0),
+            incarnation.node_id.as_ref().map(NodeId::as_str),
         ],
         || format!("new incarnation {}", incarnation.incarnation_id),
     )

@@ -13,6 +13,7 @@ mod check;
 mod conversation;
 mod fields;
 mod files;
+mod fleet;
 mod gauge;
 mod incarnation;
 mod job;

@@ -12,7 +12,7 @@ use bridge_core::port::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, RowsError, StateCount, Workplace,
 };
 use bridge_core::value::{
-    ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Timestamp,
+    ChannelId, ConversationId, Message, MessageId, NodeId, Round, Seq, StateName, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -39,6 +39,12 @@ pub(super) const READY_FILTERED: &str = select_message!(
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
+     AND (?10 IS NULL OR NOT EXISTS (SELECT 1 FROM home JOIN node USING (node_id) \
+         WHERE home.conversation_id = message.conversation_id AND home.node_id <> ?10 \
+         AND (node.state <> 'left' AND node.lease_until > ?11 OR ?12 = 1 AND EXISTS (\
+         SELECT 1 FROM message AS its JOIN turn ON turn.message_id = its.message_id \
+         WHERE its.conversation_id = message.conversation_id \
+         AND turn.touched = 1 AND turn.sandbox <> 'read-only')))) \
      AND ?2 IS NOT NULL ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
@@ -54,6 +60,12 @@ pub(super) const HELD_FILTERED: &str = select_message!(
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
+     AND (?10 IS NULL OR NOT EXISTS (SELECT 1 FROM home JOIN node USING (node_id) \
+         WHERE home.conversation_id = message.conversation_id AND home.node_id <> ?10 \
+         AND (node.state <> 'left' AND node.lease_until > ?11 OR ?12 = 1 AND EXISTS (\
+         SELECT 1 FROM message AS its JOIN turn ON turn.message_id = its.message_id \
+         WHERE its.conversation_id = message.conversation_id \
+         AND turn.touched = 1 AND turn.sandbox <> 'read-only')))) \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
@@ -91,7 +103,8 @@ pub(super) const FLIGHT_AT: &str = concat!(
     is_asked!(),
     ", suspect, workdir, tier, \
      coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
-     conversation.sandbox) FROM message INDEXED BY message_queue JOIN conversation USING (conversation_id) \
+     conversation.sandbox), \
+     (SELECT node_id FROM home WHERE home.conversation_id = message.conversation_id) FROM message INDEXED BY message_queue JOIN conversation USING (conversation_id) \
      WHERE queue = 'in_flight'"
 );
 
@@ -259,11 +272,20 @@ const OPERATOR: &str = "SELECT count(*) FROM message INDEXED BY message_open \
 const RETRIED: &str = "SELECT count(*) FROM reply INDEXED BY reply_lane \
      WHERE state IN ('queued', 'sending') AND tries > (CASE state WHEN 'sending' THEN 1 ELSE 0 END)";
 
+/// What the scheduler's times are compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueTime {
+    /// For due times: the daemon's.
+    pub(super) due: Timestamp,
+    /// For leases: the database's.
+    pub(super) clock: Timestamp,
+}
+
 /// One that can't be read is gone past: it stays the first of its conversation, so nothing behind it is claimed before it,
 /// and the other conversations go on.
 pub(super) fn heads(
     conn: &Connection,
-    now: Timestamp,
+    now: QueueTime,
     filter: &HeadFilter,
     limit: u32,
 ) -> Result<Vec<Head>, RowsError> {
@@ -301,11 +323,11 @@ fn head(conn: &Connection, message: Message) -> Result<Option<Head>, RowsError> 
 /// Held messages are looked at only when one of them is due.
 fn due(
     conn: &Connection,
-    now: Timestamp,
+    now: QueueTime,
     filter: &HeadFilter,
     limit: u32,
 ) -> Result<Vec<Message>, RowsError> {
-    let late = next_held(conn, Timestamp(i64::MIN))?.is_some_and(|due| due <= now);
+    let late = next_held(conn, Timestamp(i64::MIN))?.is_some_and(|due| due <= now.due);
     let mut due = if stops_nothing(filter) {
         sql::many_readable(conn, READY, [sql::reach(limit)], limit, read)?
     } else {
@@ -313,7 +335,7 @@ fn due(
     };
     if late {
         due.extend(if stops_nothing(filter) {
-            sql::many_readable(conn, HELD, (sql::reach(limit), now.0), limit, read)?
+            sql::many_readable(conn, HELD, (sql::reach(limit), now.due.0), limit, read)?
         } else {
             filtered(conn, HELD_FILTERED, now, filter, limit)?
         });
@@ -334,12 +356,13 @@ fn stops_nothing(filter: &HeadFilter) -> bool {
         && !filter.owner_only
         && !filter.no_suspects
         && filter.busy_workdirs.is_empty()
+        && filter.node.is_none()
 }
 
 fn filtered(
     conn: &Connection,
     query: &str,
-    now: Timestamp,
+    now: QueueTime,
     filter: &HeadFilter,
     limit: u32,
 ) -> Result<Vec<Message>, RowsError> {
@@ -348,7 +371,7 @@ fn filtered(
     let readers = json(filter.readers.iter().map(|tier| tier.as_str()));
     let params = params![
         sql::reach(limit),
-        now.0,
+        now.due.0,
         filter.no_suspects,
         channels,
         workdirs,
@@ -356,6 +379,9 @@ fn filtered(
         json_of_senders(&filter.full_senders),
         filter.owner_only,
         json_of_senders(&filter.owners),
+        filter.node.as_ref().map(|node| node.node_id.as_str()),
+        now.clock.0,
+        filter.node.as_ref().is_some_and(|node| node.leave_written),
     ];
     sql::many_readable(conn, query, params, limit, read)
 }
@@ -380,8 +406,13 @@ pub(super) fn next_held(
     Ok(sql::number(conn, NEXT_HELD, [after.0])?.map(Timestamp))
 }
 
-pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
-    if workdirs.is_empty() {
+/// In a fleet with the node of each.
+pub(super) fn flight(
+    conn: &Connection,
+    workdirs: &[String],
+    in_fleet: bool,
+) -> Result<Vec<Flight>, RowsError> {
+    if workdirs.is_empty() && !in_fleet {
         return sql::many(conn, FLIGHT, [], |row| {
             read_flight(&mut Fields::of("message on channel", row))
         });
@@ -396,6 +427,7 @@ pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Fligh
         };
         Ok(Flight {
             at: Some(at),
+            node: fields.maybe_id(NodeId::new)?,
             ..flight
         })
     })?;
@@ -415,6 +447,7 @@ fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
         waiting: fields.next()?,
         suspects: fields.next()?,
         at: None,
+        node: None,
     })
 }
 

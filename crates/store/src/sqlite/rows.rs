@@ -5,7 +5,7 @@
 
 use super::fields::Fields;
 use super::{
-    attached, audit, budget, conversation, incarnation, message, queue, reply, request, sql,
+    attached, audit, budget, conversation, fleet, incarnation, message, queue, reply, request, sql,
     subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
@@ -18,9 +18,10 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
-    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Home, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Node, NodeId, Reply, Request, RequestId, Round,
+    Segment, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, ThreadFile,
+    ThreadId, Timestamp, Token, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -58,6 +59,11 @@ impl<'c> SqliteRows<'c> {
     pub(super) fn execute_batch(&mut self, statements: &str) -> Result<(), RowsError> {
         self.writes()?;
         self.conn.execute_batch(statements).map_err(sql::failed)
+    }
+
+    /// The database's time, which leases are compared with; nobody has one here.
+    fn clock(&self) -> Timestamp {
+        Timestamp(0)
     }
 
     /// Before every write.
@@ -400,6 +406,10 @@ impl Read for SqliteRows<'_> {
         filter: &HeadFilter,
         limit: u32,
     ) -> Result<Vec<Head>, RowsError> {
+        let now = queue::QueueTime {
+            due: now,
+            clock: self.clock(),
+        };
         queue::heads(self.conn, now, filter, limit)
     }
 
@@ -419,7 +429,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
-        queue::flight(self.conn, workdirs)
+        queue::flight(self.conn, workdirs, self.this_node().is_some())
     }
 
     fn forgettable(
@@ -560,7 +570,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {
-        incarnation::live(self.conn)
+        incarnation::live(self.conn, self.this_node().as_ref())
     }
 
     fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
@@ -658,5 +668,51 @@ impl Read for SqliteRows<'_> {
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
         sql::count(self.conn, subscription::HELD, [owner])
+    }
+
+    fn this_node(&self) -> Option<NodeId> {
+        None
+    }
+
+    fn nodes(&self) -> Result<Vec<Node>, RowsError> {
+        fleet::nodes(self.conn, self.clock())
+    }
+
+    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError> {
+        fleet::node(self.conn, self.clock(), node_id)
+    }
+
+    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError> {
+        fleet::home(self.conn, id)
+    }
+
+    fn homes_of(
+        &self,
+        node_id: &NodeId,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Home>, RowsError> {
+        fleet::homes_of(self.conn, node_id, after, limit)
+    }
+
+    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
+        fleet::stranded(self.conn, self.clock(), limit)
+    }
+
+    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {
+        fleet::wrote_files(self.conn, id)
+    }
+
+    fn thread_file(&self, thread: &ThreadId) -> Result<Option<ThreadFile>, RowsError> {
+        fleet::thread_file(self.conn, thread)
+    }
+
+    fn segments(
+        &self,
+        thread: &ThreadId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Segment>, RowsError> {
+        fleet::segments(self.conn, thread, from, limit)
     }
 }
