@@ -427,5 +427,6 @@ CREATE TABLE segment (
     generation INTEGER NOT NULL,
     path       TEXT NOT NULL,
     body       BLOB NOT NULL,
+    digest     BLOB NOT NULL,
     PRIMARY KEY (thread, start)
 ) STRICT, WITHOUT ROWID;

@@ -7,6 +7,7 @@ use crate::port::{Change, Read, RowsError};
 use crate::step::{Action, Refused, Transition};
 use crate::value::{Class, Epoch, Timestamp};
 use std::future::Future;
+use std::time::Duration;
 
 /// The durable record of everything.
 pub trait Ledger: Clone + Send + Sync + 'static {
@@ -25,6 +26,12 @@ pub trait Ledger: Clone + Send + Sync + 'static {
 
     /// The boot number of this opening of the ledger.
     fn epoch(&self) -> Epoch;
+
+    /// Makes the lease of this node longer and says how long it is from now on; absent where one daemon has the ledger for
+    /// itself.
+    fn renew(&self) -> impl Future<Output = Result<Option<Duration>, LedgerError>> + Send {
+        core::future::ready(Ok(None))
+    }
 }
 
 /// What a committed transition leaves to do.

@@ -34,6 +34,15 @@ impl Tx<'_> {
         Ok(true)
     }
 
+    /// Whether a turn of a conversation runs here, if one does.
+    pub(super) fn is_at_home(&self, id: &ConversationId) -> Result<bool, RowsError> {
+        let Some(this) = self.this_node() else {
+            return Ok(true);
+        };
+        let home = self.home(id)?;
+        Ok(home.and_then(|home| home.node_id) == Some(this))
+    }
+
     /// A node that comes to a conversation begins a new generation of its thread.
     fn set_home(
         &mut self,
@@ -291,7 +300,7 @@ impl Transition for StoreSegments {
             home.as_ref()
                 .is_some_and(|home| home.generation == segment.generation)
         };
-        if !self.segments.iter().all(ours) || !is_here(tx, home.as_ref()) {
+        if !self.segments.iter().all(ours) || !tx.is_at_home(&message.conversation_id)? {
             return Err(Refused::new(Self::NAME, &self.message_id, Some(&message)).into());
         }
         for segment in self.segments {
@@ -299,8 +308,4 @@ impl Transition for StoreSegments {
         }
         Ok(())
     }
-}
-
-fn is_here(tx: &Tx<'_>, home: Option<&Home>) -> bool {
-    home.and_then(|home| home.node_id.as_ref()) == tx.this_node().as_ref()
 }

@@ -78,6 +78,8 @@ pub struct Segment {
     /// Where it begins in the file; 0 replaces all that is stored of the thread.
     pub offset: u64,
     pub bytes: Vec<u8>,
+    /// SHA-256 of the file up to the end of these bytes.
+    pub digest: [u8; 32],
 }
 
 impl Segment {
@@ -97,4 +99,6 @@ pub struct ThreadFile {
     /// The generation of its newest bytes.
     pub generation: u32,
     pub length: u64,
+    /// SHA-256 of all of it.
+    pub digest: [u8; 32],
 }

@@ -318,6 +318,7 @@ fn segments_need_the_present_generation() {
             generation,
             offset,
             bytes: bytes.to_vec(),
+            digest: [0; 32],
         }],
     };
     let fleet = Fleet::running(false);

@@ -233,6 +233,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some((request, verdict)) = self.decided(&request_id).await else {
             return;
         };
+        // The node whose turn asks is woken by the same commit.
+        if !self.asks_here(&request).await {
+            return;
+        }
         let to = named(&request);
         let because = match self.agent.respond(&to, &verdict).await {
             Ok(Responded::Delivered) => None,
@@ -263,6 +267,25 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             self.not_delivered(attempt, because).await;
         }
         self.look_at_open(&request.message_id).await;
+    }
+
+    /// Whether the turn that asks runs on this node.
+    async fn asks_here(&self, request: &Request) -> bool {
+        if self.settings().start.node.is_none() {
+            return true;
+        }
+        let message_id = request.message_id.clone();
+        let message = self.ledger.read(move |rows| rows.message(&message_id));
+        let here = match message.await {
+            Ok(Some(message)) => self.is_at_home(&message.conversation_id).await,
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        here.unwrap_or_else(|error| {
+            tracing::error!(%error, "where a question of codex belongs can't be read");
+            self.turns.recheck();
+            false
+        })
     }
 
     async fn decided(&self, request_id: &RequestId) -> Option<(Request, RequestVerdict)> {

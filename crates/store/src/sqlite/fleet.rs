@@ -189,8 +189,8 @@ pub(super) fn add_segment(conn: &Connection, segment: &Segment) -> Result<(), Ro
     let length = segment.end().saturating_sub(segment.offset);
     sql::write(
         conn,
-        "INSERT INTO segment (thread, start, length, generation, path, body) \
-         SELECT ?1, ?2, ?3, ?4, ?5, ?6 \
+        "INSERT INTO segment (thread, start, length, generation, path, body, digest) \
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 \
          WHERE ?2 = coalesce((SELECT max(start + length) FROM segment WHERE thread = ?1), 0)",
         params![
             thread,
@@ -199,6 +199,7 @@ pub(super) fn add_segment(conn: &Connection, segment: &Segment) -> Result<(), Ro
             segment.generation,
             segment.path,
             segment.bytes,
+            segment.digest.as_slice(),
         ],
         || format!("segment of thread {thread}"),
     )
@@ -208,7 +209,7 @@ pub(super) fn thread_file(
     conn: &Connection,
     thread: &ThreadId,
 ) -> Result<Option<ThreadFile>, RowsError> {
-    let query = "SELECT thread, path, generation, start + length FROM segment WHERE thread = ?1 \
+    let query = "SELECT thread, path, generation, start + length, digest FROM segment WHERE thread = ?1 \
          ORDER BY start DESC LIMIT 1";
     sql::one(conn, query, [thread.as_str()], |row| {
         let mut fields = Fields::of("segment of thread", row);
@@ -217,6 +218,7 @@ pub(super) fn thread_file(
             path: fields.next()?,
             generation: fields.next()?,
             length: fields.next::<i64>()?.unsigned_abs(),
+            digest: digest(&mut fields)?,
         })
     })
 }
@@ -227,7 +229,7 @@ pub(super) fn segments(
     from: u64,
     limit: u32,
 ) -> Result<Vec<Segment>, RowsError> {
-    let query = "SELECT thread, path, generation, start, body FROM segment \
+    let query = "SELECT thread, path, generation, start, body, digest FROM segment \
          WHERE thread = ?1 AND start >= ?2 ORDER BY start LIMIT ?3";
     let from = i64::try_from(from).unwrap_or(i64::MAX);
     sql::many(conn, query, (thread.as_str(), from, page(limit)), |row| {
@@ -238,6 +240,12 @@ pub(super) fn segments(
             generation: fields.next()?,
             offset: fields.next::<i64>()?.unsigned_abs(),
             bytes: fields.next()?,
+            digest: digest(&mut fields)?,
         })
     })
+}
+
+fn digest(fields: &mut Fields<'_, '_>) -> Result<[u8; 32], RowsError> {
+    let digest: Vec<u8> = fields.next()?;
+    fields.required("its digest is cut", digest.try_into().ok())
 }

@@ -732,6 +732,7 @@ impl Read for MemoryRows {
         let newest = self.newest_segment(thread);
         Ok(newest.map(|newest| ThreadFile {
             length: newest.end(),
+            digest: newest.digest,
             path: newest.path,
             generation: newest.generation,
         }))
