@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn f2_lease_over_is_not_renewed() {
+    fn lease_over_is_not_renewed() {
         let lease = Lease::begin(BootInstant::now()).unwrap();
         lease.wait();
         assert!(!lease.renew(ahead(60)));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn f2_lease_only_grows() {
+    fn lease_only_grows() {
         let lease = Lease::begin(ahead(60)).unwrap();
         let later = ahead(120);
         assert!(lease.renew(later));
