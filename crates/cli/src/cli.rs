@@ -630,6 +630,8 @@ pub(crate) struct KeeperArgs {
     #[arg(long)]
     pub(crate) linger_ms: u64,
     #[arg(long)]
+    pub(crate) lease_until_ms: Option<u64>,
+    #[arg(long)]
     pub(crate) prompt_bytes: Option<u64>,
     #[arg(last = true, required = true)]
     pub(crate) codex: Vec<String>,

@@ -517,6 +517,7 @@ fn host_options(
             env: options.codex_env.clone(),
             hidden_from_commands: config.hidden_from_commands(),
             linger: Duration::from_secs(config.codex.linger_secs),
+            lease: None,
         },
         transport: config.transport_choice(),
         new_threads: config.new_threads(),

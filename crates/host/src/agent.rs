@@ -5,6 +5,8 @@ use crate::app_server::homes::Homes;
 use crate::app_server::{CodexHealth, Host, HostOptions, wall_now};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
+use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
+use crate::thread::arrive::{self, ThreadArrivalError};
 use crate::thread::history::settled_history;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
@@ -69,6 +71,21 @@ impl<L: Ledger> CodexAgent<L> {
     /// Warnings of the default Codex about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
         self.homes.usual().config_warnings().await
+    }
+
+    /// The files of a CODEX_HOME, as the configuration names it.
+    pub fn rollouts(&self, home: Option<&str>) -> Result<CodexHome, ThreadArrivalError> {
+        arrive::home(self.homes.of(home)?.as_ref())
+    }
+
+    /// Brings stored files into a home, and makes its Codex forget what it knows of their threads where they change. No
+    /// turn may run on them; the threads that they were forked from are not used here meanwhile.
+    pub async fn restore_thread(
+        &self,
+        home: Option<&str>,
+        restore: RolloutRestore,
+    ) -> Result<Vec<RestoreOutcome>, ThreadArrivalError> {
+        arrive::restore(self.homes.of(home)?.as_ref(), restore).await
     }
 
     /// Ends Codex in all homes and everything it started.

@@ -80,6 +80,7 @@ pub(super) async fn check(
             env,
             hidden_from_commands: loaded.config.hidden_from_commands(),
             linger: Duration::ZERO,
+            lease: None,
         },
         transport: TransportChoice::Only(Transport::Stdio),
         new_threads: loaded.config.new_threads(),

@@ -42,6 +42,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
         env: env.map(|(name, value)| (name.into(), value)).to_vec(),
         hidden_from_commands: Vec::new(),
         linger: Duration::from_secs(60),
+        lease: None,
     };
     HostOptions {
         launch,

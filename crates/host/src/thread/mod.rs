@@ -1,5 +1,6 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
+pub(crate) mod arrive;
 pub(crate) mod history;
 pub(crate) mod operator_config;
 pub(crate) mod permissions;
