@@ -323,6 +323,7 @@ async fn start(
         notify,
         exec_channels,
         hidden: hidden.collect(),
+        node: None,
     };
     let settings = Settings::new(&options.config, Arc::new(start));
     let agent = RedactingAgent::new(agent, secret_registry);

@@ -419,14 +419,15 @@ CREATE TABLE home (
 
 CREATE INDEX home_node ON home (node_id, conversation_id) WHERE node_id IS NOT NULL;
 
--- Threads' files, in pieces: the file of a thread is their bodies one behind the other. Encrypted and compressed.
+-- Threads' files, in pieces: a file is the bodies of its path one behind the other. `body` is compressed and encrypted,
+-- `digest` is SHA-256 of the file up to the end of the piece.
 CREATE TABLE segment (
     thread     TEXT NOT NULL,
+    path       TEXT NOT NULL,
     start      INTEGER NOT NULL,
     length     INTEGER NOT NULL CHECK (length > 0),
     generation INTEGER NOT NULL,
-    path       TEXT NOT NULL,
     body       BLOB NOT NULL,
     digest     BLOB NOT NULL,
-    PRIMARY KEY (thread, start)
+    PRIMARY KEY (thread, path, start)
 ) STRICT, WITHOUT ROWID;

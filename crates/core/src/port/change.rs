@@ -197,6 +197,8 @@ pub enum Change {
         from: NodeState,
         to: NodeState,
     },
-    /// Stores bytes of a thread's file behind those that are stored, or in their place.
+    /// Stores bytes of a thread's file behind those that are stored of it.
     NewSegment(Segment),
+    /// Removes all that is stored of a thread.
+    DropSegments(ThreadId),
 }

@@ -648,11 +648,15 @@ pub trait Read {
     fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;
     /// Whether a turn of a conversation wrote, or may have written, files.
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
-    /// What is stored of a thread's file, without its bytes.
-    fn thread_file(&self, thread: &ThreadId) -> Result<Option<ThreadFile>, RowsError>;
-    /// The stored segments of a thread from an offset on, in order, at most `limit`.
-    fn segments(&self, thread: &ThreadId, from: u64, limit: u32)
-    -> Result<Vec<Segment>, RowsError>;
+    /// What is stored of a thread's files, without their bytes, by path: the oldest first, its own last.
+    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError>;
+    /// The stored segment of a thread's file that begins at an offset.
+    fn segment(
+        &self,
+        thread: &ThreadId,
+        path: &str,
+        offset: u64,
+    ) -> Result<Option<Segment>, RowsError>;
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.

@@ -6,7 +6,9 @@
 use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, RequestsOf, RowsError};
-use crate::value::{ConversationId, Home, MessageId, Node, NodeId, NodeState, Segment, Timestamp};
+use crate::value::{
+    ConversationId, Home, MessageId, Node, NodeId, NodeState, Segment, ThreadId, Timestamp,
+};
 
 impl Tx<'_> {
     /// Makes this node the home of a conversation that no living node has. False: another node has it.
@@ -286,6 +288,8 @@ impl Transition for SetNodeState {
 pub struct StoreSegments {
     /// The message whose turn wrote them.
     pub message_id: MessageId,
+    /// Set when a file does not begin any more with what is stored of it: everything of this thread is stored anew.
+    pub anew: Option<ThreadId>,
     pub segments: Vec<Segment>,
 }
 
@@ -302,6 +306,9 @@ impl Transition for StoreSegments {
         };
         if !self.segments.iter().all(ours) || !tx.is_at_home(&message.conversation_id)? {
             return Err(Refused::new(Self::NAME, &self.message_id, Some(&message)).into());
+        }
+        if let Some(thread) = self.anew {
+            tx.change(Change::DropSegments(thread))?;
         }
         for segment in self.segments {
             tx.change(Change::NewSegment(segment))?;

@@ -2,7 +2,7 @@
 
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
-use bridge_host::{BootInstant, KeeperLease};
+use bridge_host::keeper::{BootInstant, KeeperLease};
 use std::sync::Arc;
 use std::time::Duration;
 

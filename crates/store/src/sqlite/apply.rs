@@ -101,6 +101,7 @@ impl Rows for SqliteRows<'_> {
             Change::Home { from, to } => fleet::set_home(conn, from.as_ref(), to),
             Change::NodeState { node_id, from, to } => fleet::set_state(conn, node_id, *from, *to),
             Change::NewSegment(segment) => fleet::add_segment(conn, segment),
+            Change::DropSegments(thread) => fleet::drop_segments(conn, thread),
         }
     }
 }

@@ -179,25 +179,21 @@ pub(super) fn wrote_files(conn: &Connection, id: &ConversationId) -> Result<bool
     Ok(sql::number(conn, query, [id.as_str()])?.unwrap_or(0) == 1)
 }
 
-/// Stores a segment behind those of its thread, or in their place.
+/// Stores a segment behind those of its file.
 pub(super) fn add_segment(conn: &Connection, segment: &Segment) -> Result<(), RowsError> {
     let thread = segment.thread.as_str();
-    if segment.offset == 0 {
-        sql::run(conn, "DELETE FROM segment WHERE thread = ?1", [thread])?;
-    }
-    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let length = segment.end().saturating_sub(segment.offset);
     sql::write(
         conn,
-        "INSERT INTO segment (thread, start, length, generation, path, body, digest) \
-         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 \
-         WHERE ?2 = coalesce((SELECT max(start + length) FROM segment WHERE thread = ?1), 0)",
+        "INSERT INTO segment (thread, path, start, length, generation, body, digest) \
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE ?3 = \
+         coalesce((SELECT max(start + length) FROM segment WHERE thread = ?1 AND path = ?2), 0)",
         params![
             thread,
+            segment.path,
             number(segment.offset),
             number(length),
             segment.generation,
-            segment.path,
             segment.bytes,
             segment.digest.as_slice(),
         ],
@@ -205,13 +201,23 @@ pub(super) fn add_segment(conn: &Connection, segment: &Segment) -> Result<(), Ro
     )
 }
 
-pub(super) fn thread_file(
+pub(super) fn drop_segments(conn: &Connection, thread: &ThreadId) -> Result<(), RowsError> {
+    let delete = "DELETE FROM segment WHERE thread = ?1";
+    sql::run(conn, delete, [thread.as_str()])
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(super) fn thread_files(
     conn: &Connection,
     thread: &ThreadId,
-) -> Result<Option<ThreadFile>, RowsError> {
-    let query = "SELECT thread, path, generation, start + length, digest FROM segment WHERE thread = ?1 \
-         ORDER BY start DESC LIMIT 1";
-    sql::one(conn, query, [thread.as_str()], |row| {
+) -> Result<Vec<ThreadFile>, RowsError> {
+    let query = "SELECT thread, path, generation, start + length, digest FROM segment AS newest \
+         WHERE thread = ?1 AND start = (SELECT max(start) FROM segment \
+         WHERE thread = ?1 AND path = newest.path) ORDER BY path";
+    sql::many(conn, query, [thread.as_str()], |row| {
         let mut fields = Fields::of("segment of thread", row);
         let _thread: String = fields.next()?;
         Ok(ThreadFile {
@@ -223,26 +229,30 @@ pub(super) fn thread_file(
     })
 }
 
-pub(super) fn segments(
+pub(super) fn segment(
     conn: &Connection,
     thread: &ThreadId,
-    from: u64,
-    limit: u32,
-) -> Result<Vec<Segment>, RowsError> {
+    path: &str,
+    offset: u64,
+) -> Result<Option<Segment>, RowsError> {
     let query = "SELECT thread, path, generation, start, body, digest FROM segment \
-         WHERE thread = ?1 AND start >= ?2 ORDER BY start LIMIT ?3";
-    let from = i64::try_from(from).unwrap_or(i64::MAX);
-    sql::many(conn, query, (thread.as_str(), from, page(limit)), |row| {
-        let mut fields = Fields::of("segment of thread", row);
-        Ok(Segment {
-            thread: fields.id(ThreadId::new)?,
-            path: fields.next()?,
-            generation: fields.next()?,
-            offset: fields.next::<i64>()?.unsigned_abs(),
-            bytes: fields.next()?,
-            digest: digest(&mut fields)?,
-        })
-    })
+         WHERE thread = ?1 AND path = ?2 AND start = ?3";
+    sql::one(
+        conn,
+        query,
+        (thread.as_str(), path, number(offset)),
+        |row| {
+            let mut fields = Fields::of("segment of thread", row);
+            Ok(Segment {
+                thread: fields.id(ThreadId::new)?,
+                path: fields.next()?,
+                generation: fields.next()?,
+                offset: fields.next::<i64>()?.unsigned_abs(),
+                bytes: fields.next()?,
+                digest: digest(&mut fields)?,
+            })
+        },
+    )
 }
 
 fn digest(fields: &mut Fields<'_, '_>) -> Result<[u8; 32], RowsError> {

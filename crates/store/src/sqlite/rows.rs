@@ -703,16 +703,16 @@ impl Read for SqliteRows<'_> {
         fleet::wrote_files(self.conn, id)
     }
 
-    fn thread_file(&self, thread: &ThreadId) -> Result<Option<ThreadFile>, RowsError> {
-        fleet::thread_file(self.conn, thread)
+    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError> {
+        fleet::thread_files(self.conn, thread)
     }
 
-    fn segments(
+    fn segment(
         &self,
         thread: &ThreadId,
-        from: u64,
-        limit: u32,
-    ) -> Result<Vec<Segment>, RowsError> {
-        fleet::segments(self.conn, thread, from, limit)
+        path: &str,
+        offset: u64,
+    ) -> Result<Option<Segment>, RowsError> {
+        fleet::segment(self.conn, thread, path, offset)
     }
 }

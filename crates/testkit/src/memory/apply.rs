@@ -99,6 +99,7 @@ impl Rows for MemoryRows {
             Change::Home { from, to } => self.move_home(from.as_ref(), to)?,
             Change::NodeState { node_id, from, to } => self.node_state(node_id, *from, *to)?,
             Change::NewSegment(segment) => self.new_segment(segment)?,
+            Change::DropSegments(thread) => self.drop_segments(thread),
         }
         Ok(())
     }
