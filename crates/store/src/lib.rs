@@ -8,6 +8,8 @@
 
 pub mod key;
 mod old_tasks;
+pub mod postgres;
+mod sql;
 pub mod sqlite;
 
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};

@@ -1,15 +1,15 @@
 //! Writes one change of a transition to its table. No SQL here: statements are in the tables' files.
 
-use super::rows::SqliteRows;
+use super::rows::SqlRows;
 use super::{
     audit, budget, conversation, incarnation, message, queue, reply, request, subscription, task,
     token, turn,
 };
 use crate::key::LedgerKey;
+use crate::sql::Conn;
 use bridge_core::port::{Change, OldRecords, Rows, RowsError};
-use rusqlite::Connection;
 
-impl Rows for SqliteRows<'_> {
+impl Rows for SqlRows<'_> {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
         let (conn, key) = self.writer()?;
         match change {
@@ -102,7 +102,7 @@ impl Rows for SqliteRows<'_> {
     }
 }
 
-fn forget_records(conn: &Connection, key: &LedgerKey, old: OldRecords) -> Result<(), RowsError> {
+fn forget_records(conn: Conn<'_>, key: &LedgerKey, old: OldRecords) -> Result<(), RowsError> {
     incarnation::forget(conn, old.incarnations)?;
     budget::forget_stored(conn, old.stored)?;
     audit::forget(conn, key, old.audit)

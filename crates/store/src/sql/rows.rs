@@ -5,11 +5,12 @@
 
 use super::fields::Fields;
 use super::{
-    attached, audit, budget, conversation, incarnation, message, queue, reply, request, sql,
+    attached, audit, budget, conversation, incarnation, message, queue, reply, request,
     subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
 use crate::page;
+use crate::sql::{self, Conn};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
@@ -22,11 +23,10 @@ use bridge_core::value::{
     IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
     Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
-use rusqlite::Connection;
 
 /// How a job of a batch is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Undo {
+pub(crate) enum Undo {
     /// With the whole transaction. A savepoint would copy every changed page and is hardly ever needed.
     Transaction,
     /// Alone, by a savepoint.
@@ -35,16 +35,16 @@ pub(super) enum Undo {
 
 /// The rows inside one transaction of one connection, for one job.
 #[derive(Debug)]
-pub(super) struct SqliteRows<'c> {
-    conn: &'c Connection,
+pub(crate) struct SqlRows<'c> {
+    conn: Conn<'c>,
     key: &'c LedgerKey,
     undo: Undo,
     wrote: bool,
 }
 
-impl<'c> SqliteRows<'c> {
+impl<'c> SqlRows<'c> {
     /// Over a connection with an open transaction.
-    pub(super) fn new(conn: &'c Connection, key: &'c LedgerKey, undo: Undo) -> Self {
+    pub(crate) fn new(conn: Conn<'c>, key: &'c LedgerKey, undo: Undo) -> Self {
         Self {
             conn,
             key,
@@ -55,13 +55,15 @@ impl<'c> SqliteRows<'c> {
 
     /// Runs SQL as a change would, to break things in tests.
     #[cfg(test)]
-    pub(super) fn execute_batch(&mut self, statements: &str) -> Result<(), RowsError> {
-        self.writes()?;
-        self.conn.execute_batch(statements).map_err(sql::failed)
+    pub(crate) fn execute_batch(&mut self, statements: &str) -> Result<(), RowsError> {
+        match self.writes()? {
+            Conn::Sqlite(conn) => conn.execute_batch(statements).map_err(sql::failed),
+            Conn::Postgres(session) => session.control(statements),
+        }
     }
 
     /// Before every write.
-    fn writes(&mut self) -> Result<&'c Connection, RowsError> {
+    fn writes(&mut self) -> Result<Conn<'c>, RowsError> {
         if !self.wrote && self.undo == Undo::Savepoint {
             sql::run(self.conn, "SAVEPOINT job", [])?;
         }
@@ -70,12 +72,12 @@ impl<'c> SqliteRows<'c> {
     }
 
     /// The connection for a write, and the key that seals secrets.
-    pub(super) fn writer(&mut self) -> Result<(&'c Connection, &'c LedgerKey), RowsError> {
+    pub(crate) fn writer(&mut self) -> Result<(Conn<'c>, &'c LedgerKey), RowsError> {
         Ok((self.writes()?, self.key))
     }
 
     /// Keeps the writes.
-    pub(super) fn keep(self) -> Result<(), RowsError> {
+    pub(crate) fn keep(self) -> Result<(), RowsError> {
         match (self.wrote, self.undo) {
             (true, Undo::Savepoint) => sql::run(self.conn, "RELEASE job", []),
             (true, Undo::Transaction) | (false, _) => Ok(()),
@@ -83,7 +85,7 @@ impl<'c> SqliteRows<'c> {
     }
 
     /// Undoes the writes of this job alone, or reports that only the whole transaction can be undone.
-    pub(super) fn undo(self) -> Result<Undone, RowsError> {
+    pub(crate) fn undo(self) -> Result<Undone, RowsError> {
         match (self.wrote, self.undo) {
             (false, _) => Ok(Undone::Alone),
             (true, Undo::Savepoint) => {
@@ -98,14 +100,14 @@ impl<'c> SqliteRows<'c> {
 
 /// Whether a failed job's writes are undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Undone {
+pub(crate) enum Undone {
     /// They are gone, and the transaction goes on.
     Alone,
     /// They are in the transaction, which must be rolled back.
     NotYet,
 }
 
-impl Read for SqliteRows<'_> {
+impl Read for SqlRows<'_> {
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError> {
         sql::one(
             self.conn,

@@ -4,13 +4,14 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, QueueMoves, QueueRole};
-use super::{attached, conversation, sql, sums, task};
+use super::{attached, conversation, sums, task};
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
     Round, Seq, StateName, Timestamp, TurnId,
 };
-use rusqlite::{Connection, Row, ToSql, params};
+use rusqlite::ToSql;
 
 /// All columns of a message, in the order [`read`] takes them, `FROM` what follows.
 macro_rules! select_message {
@@ -24,12 +25,12 @@ macro_rules! select_message {
         )
     };
 }
-pub(super) use select_message;
+pub(crate) use select_message;
 
-pub(super) const BY_ID: &str =
+pub(crate) const BY_ID: &str =
     select_message!("JOIN message_text USING (row) WHERE message_id = ?1");
 
-pub(super) const BY_EXTERNAL: &str =
+pub(crate) const BY_EXTERNAL: &str =
     select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
 
 const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
@@ -40,19 +41,19 @@ const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, cha
      ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 /// A life whose place in the queues stays.
-pub(super) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?11, \
+pub(crate) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?11, \
      spent = ?12, continues = ?13, suspect = ?14, input = ?15, stopped_by = ?16, failure_class = ?17, \
      failure_until = ?18, failure_reason = ?19, updated_at = ?20 \
      WHERE message_id = ?1 AND state = ?2";
 
 /// A life whose place in the queues changes.
-pub(super) const LIVE_ELSEWHERE: &str = "UPDATE message SET queue = ?3, state = ?4, turn_id = ?5, reason = ?6, \
+pub(crate) const LIVE_ELSEWHERE: &str = "UPDATE message SET queue = ?3, state = ?4, turn_id = ?5, reason = ?6, \
      leader = ?7, hold_until = ?8, hold_class = ?9, hold_class_until = ?10, hold_reason = ?11, \
      attempt = ?12, spent = ?13, continues = ?14, suspect = ?15, input = ?16, stopped_by = ?17, \
      failure_class = ?18, failure_until = ?19, failure_reason = ?20, updated_at = ?21 \
      WHERE message_id = ?1 AND state = ?2";
 
-pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
+pub(crate) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
     let mut fields = Fields::of("message", row);
     Ok(Message {
         message_id: fields.id(MessageId::new)?,
@@ -83,11 +84,11 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
     })
 }
 
-pub(super) fn read_id(row: &Row<'_>) -> Result<MessageId, RowsError> {
+pub(crate) fn read_id(row: &Row<'_>) -> Result<MessageId, RowsError> {
     Fields::of("message", row).id(MessageId::new)
 }
 
-fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
+fn read_state(fields: &mut Fields<'_>) -> Result<MessageState, RowsError> {
     let name = fields.word()?;
     let turn_id = fields.maybe_id(TurnId::new)?;
     let reason: Option<String> = fields.next()?;
@@ -126,7 +127,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
 }
 
 fn read_hold(
-    fields: &Fields<'_, '_>,
+    fields: &Fields<'_>,
     until: Option<Timestamp>,
     failure: Option<Failure>,
 ) -> Result<Option<Hold>, RowsError> {
@@ -212,8 +213,8 @@ fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSq
     then(&[first, &life].concat())
 }
 
-pub(super) fn by_external(
-    conn: &Connection,
+pub(crate) fn by_external(
+    conn: Conn<'_>,
     channel: &ChannelId,
     external_id: &ExternalId,
 ) -> Result<Option<Message>, RowsError> {
@@ -225,7 +226,7 @@ pub(super) fn by_external(
     )
 }
 
-pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, message: &Message) -> Result<(), RowsError> {
     let what = || format!("new message {}", message.message_id);
     let of = message.conversation_id.as_str();
     let role = QueueRole::of(&message.life.state);
@@ -251,9 +252,8 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
     })?;
     sql::write(
         conn,
-        "INSERT INTO message_text (row, of_message, body, body_sum, files) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO message_text (row, of_message, body, body_sum, files) VALUES (last_insert_rowid(), ?1, ?2, ?3, ?4)",
         params![
-            conn.last_insert_rowid(),
             message.message_id.as_str(),
             message.body,
             sums::sum(&message.body),
@@ -269,8 +269,8 @@ pub(super) fn insert(conn: &Connection, message: &Message) -> Result<(), RowsErr
 
 /// Rewrites a life that must be in `from`. The queues are touched only when its role changes, and the columns
 /// of a state only where one can have them.
-pub(super) fn live(
-    conn: &Connection,
+pub(crate) fn live(
+    conn: Conn<'_>,
     id: &MessageId,
     from: StateName,
     life: &Life,
@@ -299,7 +299,7 @@ pub(super) fn live(
 
 /// What a new role of this message means for its conversation.
 fn moves(
-    conn: &Connection,
+    conn: Conn<'_>,
     id: &MessageId,
     role: QueueRole,
     held: bool,
@@ -318,8 +318,8 @@ fn moves(
 }
 
 /// QueueMoves a finished message to another place of its conversation; the queues know nothing of it.
-pub(super) fn tail(
-    conn: &Connection,
+pub(crate) fn tail(
+    conn: Conn<'_>,
     id: &MessageId,
     seq: Seq,
     at: Timestamp,
@@ -344,7 +344,7 @@ const OF_MESSAGE: [&str; 7] = [
 ];
 
 /// Deletes a finished message; the core decides which one may go.
-pub(super) fn forget(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
+pub(crate) fn forget(conn: Conn<'_>, id: &MessageId, from: StateName) -> Result<(), RowsError> {
     task::forget(conn, id)?;
     for statement in OF_MESSAGE {
         sql::run(conn, statement, [id.as_str()])?;

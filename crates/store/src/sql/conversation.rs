@@ -4,12 +4,11 @@
 //! channel's own text.
 
 use super::fields::Fields;
-use super::sql;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, Conversation, ConversationId, MessageId, Sandbox, ThreadId, Timestamp, TurnId,
 };
-use rusqlite::{Connection, Row, params};
 
 macro_rules! columns {
     () => {
@@ -23,7 +22,10 @@ macro_rules! select {
     };
 }
 
-pub(super) fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
+/// Where a list has the column `active_at`: behind those of a conversation.
+const ACTIVE_AT: usize = 10;
+
+pub(crate) fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
     let mut fields = Fields::of("conversation", row);
     Ok(Conversation {
         conversation_id: fields.id(ConversationId::new)?,
@@ -39,16 +41,16 @@ pub(super) fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
     })
 }
 
-pub(super) fn by_id(
-    conn: &Connection,
+pub(crate) fn by_id(
+    conn: Conn<'_>,
     id: &ConversationId,
 ) -> Result<Option<Conversation>, RowsError> {
     let query = select!("WHERE conversation_id = ?1");
     sql::one(conn, query, [id.as_str()], read)
 }
 
-pub(super) fn by_key(
-    conn: &Connection,
+pub(crate) fn by_key(
+    conn: Conn<'_>,
     channel: &ChannelId,
     external_key: &str,
 ) -> Result<Option<Conversation>, RowsError> {
@@ -57,15 +59,15 @@ pub(super) fn by_key(
 }
 
 /// Walks the index from its end.
-pub(super) const BY_ACTIVITY: &str = concat!(
+pub(crate) const BY_ACTIVITY: &str = concat!(
     "SELECT ",
     columns!(),
     ", active_at FROM conversation INDEXED BY conversation_active \
      WHERE (active_at, conversation_id) < (?1, ?2) ORDER BY active_at DESC, conversation_id DESC LIMIT ?3"
 );
 
-pub(super) fn by_activity(
-    conn: &Connection,
+pub(crate) fn by_activity(
+    conn: Conn<'_>,
     before: Option<(Timestamp, &ConversationId)>,
     limit: u32,
 ) -> Result<Vec<(Conversation, Timestamp)>, RowsError> {
@@ -75,20 +77,20 @@ pub(super) fn by_activity(
 }
 
 fn read_active(row: &Row<'_>) -> Result<(Conversation, Timestamp), RowsError> {
-    let at = row.get("active_at").map_err(sql::failed)?;
+    let at = row.get(ACTIVE_AT).map_err(sql::failed)?;
     Ok((read(row)?, Timestamp(at)))
 }
 
 /// Sorts those of one person, by the index of keys.
-pub(super) const UNDER: &str = concat!(
+pub(crate) const UNDER: &str = concat!(
     "SELECT ",
     columns!(),
     ", active_at FROM conversation WHERE channel = ?4 AND external_key >= ?5 AND external_key < ?6 \
      AND (+active_at, +conversation_id) < (?1, ?2) ORDER BY +active_at DESC, conversation_id DESC LIMIT ?3"
 );
 
-pub(super) fn under(
-    conn: &Connection,
+pub(crate) fn under(
+    conn: Conn<'_>,
     channel: &ChannelId,
     prefix: &str,
     before: Option<(Timestamp, &ConversationId)>,
@@ -101,16 +103,16 @@ pub(super) fn under(
 }
 
 /// Something happened in it.
-pub(super) const TOUCH: &str =
+pub(crate) const TOUCH: &str =
     "UPDATE conversation SET active_at = ?2 WHERE conversation_id = ?1 AND active_at < ?2";
 
-pub(super) fn touch(conn: &Connection, id: &str, at: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn touch(conn: Conn<'_>, id: &str, at: Timestamp) -> Result<(), RowsError> {
     sql::run(conn, TOUCH, params![id, at.0])
 }
 
 /// The same, in the one of this message.
-pub(super) fn touch_by_message(
-    conn: &Connection,
+pub(crate) fn touch_by_message(
+    conn: Conn<'_>,
     id: &MessageId,
     at: Timestamp,
 ) -> Result<(), RowsError> {
@@ -122,8 +124,8 @@ pub(super) fn touch_by_message(
 /// Keys are unique within a channel; there are few channels, and this is asked by people.
 const ALL_BY_KEY: &str = select!("WHERE external_key = ?1 ORDER BY conversation_id DESC LIMIT ?2");
 
-pub(super) fn all_by_key(
-    conn: &Connection,
+pub(crate) fn all_by_key(
+    conn: Conn<'_>,
     key: &str,
     limit: u32,
 ) -> Result<Vec<Conversation>, RowsError> {
@@ -131,7 +133,7 @@ pub(super) fn all_by_key(
     sql::many_readable(conn, ALL_BY_KEY, params, limit, read)
 }
 
-pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, conversation: &Conversation) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO conversation \
@@ -154,8 +156,8 @@ pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(
     )
 }
 
-pub(super) fn rekey(
-    conn: &Connection,
+pub(crate) fn rekey(
+    conn: Conn<'_>,
     id: &ConversationId,
     external_key: &str,
     context: Option<&str>,
@@ -168,16 +170,16 @@ pub(super) fn rekey(
     )
 }
 
-pub(super) fn bind(
-    conn: &Connection,
+pub(crate) fn bind(
+    conn: Conn<'_>,
     id: &ConversationId,
     from: Option<&ThreadId>,
     to: Option<&ThreadId>,
 ) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE conversation SET thread = ?3, last_turn = iif(?2 IS ?3, last_turn, NULL) \
-         WHERE conversation_id = ?1 AND thread IS ?2",
+        "UPDATE conversation SET thread = ?3, last_turn = CASE WHEN ?2 IS NOT DISTINCT FROM ?3 THEN last_turn END \
+         WHERE conversation_id = ?1 AND thread IS NOT DISTINCT FROM ?2",
         params![
             id.as_str(),
             from.map(ThreadId::as_str),
@@ -187,21 +189,22 @@ pub(super) fn bind(
     )
 }
 
-pub(super) fn last_turn(
-    conn: &Connection,
+pub(crate) fn last_turn(
+    conn: Conn<'_>,
     id: &ConversationId,
     turn_id: &TurnId,
     at: Timestamp,
 ) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE conversation SET last_turn = ?2, active_at = max(active_at, ?3) WHERE conversation_id = ?1",
+        "UPDATE conversation SET last_turn = ?2, active_at = CASE WHEN active_at < ?3 THEN ?3 ELSE active_at END \
+         WHERE conversation_id = ?1",
         params![id.as_str(), turn_id.as_str(), at.0],
         || format!("conversation {id}"),
     )
 }
 
-pub(super) fn cursor(conn: &Connection, channel: &ChannelId) -> Result<Option<String>, RowsError> {
+pub(crate) fn cursor(conn: Conn<'_>, channel: &ChannelId) -> Result<Option<String>, RowsError> {
     let query = "SELECT channel, position FROM cursor WHERE channel = ?1";
     sql::one(conn, query, [channel.as_str()], |row| {
         let mut fields = Fields::of("cursor of", row);
@@ -210,8 +213,8 @@ pub(super) fn cursor(conn: &Connection, channel: &ChannelId) -> Result<Option<St
     })
 }
 
-pub(super) fn set_cursor(
-    conn: &Connection,
+pub(crate) fn set_cursor(
+    conn: Conn<'_>,
     channel: &ChannelId,
     position: &str,
     at: Timestamp,

@@ -4,14 +4,15 @@
 //! Column mapping only; a turn is always rewritten whole. How many events are kept is the core's limit.
 
 use super::fields::Fields;
-use super::{sql, sums};
+use super::sums;
 use crate::page;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     Answer, BootId, ClientId, Epoch, IncarnationId, ItemEvent, MessageId, ThreadId, Turn, TurnId,
     Usage,
 };
-use rusqlite::{Connection, Row, ToSql, params};
+use rusqlite::ToSql;
 
 const SELECT: &str = "SELECT message_id, attempt, client_id, epoch, boot_id, incarnation, thread, \
      after_turn, turn_id, sandbox, state, touched, started_at, ended_at, input_tokens, \
@@ -21,7 +22,7 @@ const INSERT: &str = "INSERT INTO turn (message_id, attempt, client_id, epoch, b
      incarnation, thread, after_turn, turn_id, sandbox, state, touched, started_at, ended_at, \
      input_tokens, output_tokens, row_sum, spender) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
-     (SELECT channel || char(10) || sender FROM message WHERE message_id = ?1))";
+     (SELECT channel || '\n' || sender FROM message WHERE message_id = ?1))";
 
 const UPDATE: &str = "UPDATE turn SET client_id = ?3, epoch = ?4, boot_id = ?5, \
      incarnation = ?6, thread = ?7, after_turn = ?8, turn_id = ?9, sandbox = ?10, state = ?11, \
@@ -74,23 +75,23 @@ fn sum(turn: &Turn) -> i64 {
     ))
 }
 
-pub(super) fn of_attempt(
-    conn: &Connection,
+pub(crate) fn of_attempt(
+    conn: Conn<'_>,
     message_id: &MessageId,
     attempt: u32,
 ) -> Result<Option<Turn>, RowsError> {
     sql::one(conn, SELECT, (message_id.as_str(), attempt), read)
 }
 
-pub(super) fn insert(conn: &Connection, turn: &Turn) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, turn: &Turn) -> Result<(), RowsError> {
     write(conn, INSERT, turn, "new turn")
 }
 
-pub(super) fn update(conn: &Connection, turn: &Turn) -> Result<(), RowsError> {
+pub(crate) fn update(conn: Conn<'_>, turn: &Turn) -> Result<(), RowsError> {
     write(conn, UPDATE, turn, "turn")
 }
 
-fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<(), RowsError> {
+fn write(conn: Conn<'_>, statement: &str, turn: &Turn, what: &str) -> Result<(), RowsError> {
     let columns: [&dyn ToSql; 17] = [
         &turn.message_id.as_str(),
         &turn.attempt,
@@ -110,7 +111,7 @@ fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<
         &turn.usage.output_tokens,
         &sum(turn),
     ];
-    sql::write(conn, statement, columns, || {
+    sql::write(conn, statement, columns.as_slice(), || {
         format!("{what} {}.{}", turn.message_id, turn.attempt)
     })
 }
@@ -126,15 +127,12 @@ fn read_answer(row: &Row<'_>) -> Result<Answer, RowsError> {
     })
 }
 
-pub(super) fn answer(
-    conn: &Connection,
-    message_id: &MessageId,
-) -> Result<Option<Answer>, RowsError> {
+pub(crate) fn answer(conn: Conn<'_>, message_id: &MessageId) -> Result<Option<Answer>, RowsError> {
     let query = "SELECT message_id, attempt, source, text, text_sum, created_at FROM answer WHERE message_id = ?1";
     sql::one(conn, query, [message_id.as_str()], read_answer)
 }
 
-pub(super) fn insert_answer(conn: &Connection, answer: &Answer) -> Result<(), RowsError> {
+pub(crate) fn insert_answer(conn: Conn<'_>, answer: &Answer) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO answer (message_id, attempt, source, text, text_sum, created_at) \
@@ -163,8 +161,8 @@ fn read_event(row: &Row<'_>) -> Result<ItemEvent, RowsError> {
     })
 }
 
-pub(super) fn events(
-    conn: &Connection,
+pub(crate) fn events(
+    conn: Conn<'_>,
     message_id: &MessageId,
     after: u32,
     limit: u32,
@@ -179,7 +177,7 @@ pub(super) fn events(
     )
 }
 
-pub(super) fn last_event(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
+pub(crate) fn last_event(conn: Conn<'_>, message_id: &MessageId) -> Result<u32, RowsError> {
     let query = "SELECT max(ordinal) FROM event WHERE message_id = ?1";
     let last = sql::number(conn, query, [message_id.as_str()])?;
     u32::try_from(last.unwrap_or(0)).map_err(|error| RowsError::Unreadable {
@@ -188,7 +186,7 @@ pub(super) fn last_event(conn: &Connection, message_id: &MessageId) -> Result<u3
     })
 }
 
-pub(super) fn insert_event(conn: &Connection, event: &ItemEvent) -> Result<(), RowsError> {
+pub(crate) fn insert_event(conn: Conn<'_>, event: &ItemEvent) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO event (message_id, ordinal, attempt, kind, text, at) \

@@ -4,14 +4,14 @@
 
 use super::fields::Fields;
 use super::seal::{self, SealContext};
-use super::{sql, task};
+use super::task;
 use crate::key::{LedgerKey, Unreadable};
+use crate::sql::{self, Conn, Params, Row, params};
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
     Actor, DecidedBy, EffectDigest, IncarnationId, ItemId, MessageId, Request, RequestId,
     RequestState, RequestStateName, RequestVerdict,
 };
-use rusqlite::{Connection, Params, Row, params};
 
 /// Stands for answers that can't be decrypted. It is no JSON, so that Codex gets nothing and the question is asked
 /// again; without any answers an approval could mean more than was approved.
@@ -38,17 +38,17 @@ macro_rules! live {
     };
 }
 
-pub(super) const BY_ID: &str = select!("WHERE request_id = ?1");
+pub(crate) const BY_ID: &str = select!("WHERE request_id = ?1");
 
-pub(super) const OF_MESSAGE: &str = select!("WHERE message_id = ?1 ORDER BY row");
+pub(crate) const OF_MESSAGE: &str = select!("WHERE message_id = ?1 ORDER BY row");
 
-pub(super) const NAMED: &str =
+pub(crate) const NAMED: &str =
     select!("WHERE message_id = ?1 AND incarnation = ?2 AND rpc_id = ?3 ORDER BY row");
 
-pub(super) const LIVE: &str = select!("WHERE message_id = ?1 AND ", live!(), " ORDER BY row");
+pub(crate) const LIVE: &str = select!("WHERE message_id = ?1 AND ", live!(), " ORDER BY row");
 
 /// Few requests live at a time, so their index is looked through.
-pub(super) const BY_CODE: &str = select!(
+pub(crate) const BY_CODE: &str = select!(
     "INDEXED BY request_waiting WHERE ",
     live!(),
     " AND state <> 'granted' AND substr(request_id, 1, length(?2)) = ?2 \
@@ -56,44 +56,44 @@ pub(super) const BY_CODE: &str = select!(
      ORDER BY row"
 );
 
-pub(super) const NEWEST_WAITING: &str = select!(
+pub(crate) const NEWEST_WAITING: &str = select!(
     "INDEXED BY request_waiting WHERE ",
     live!(),
     " AND state <> 'granted' AND (?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1)) \
      ORDER BY row DESC LIMIT ?2"
 );
 
-pub(super) const NEWEST: &str = select!(
+pub(crate) const NEWEST: &str = select!(
     "WHERE ?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1) \
      ORDER BY row DESC LIMIT ?2"
 );
 
-pub(super) const OVERDUE: &str = select!(
+pub(crate) const OVERDUE: &str = select!(
     "INDEXED BY request_waiting WHERE ",
     live!(),
     " AND deadline <= ?1 ORDER BY deadline, request_id LIMIT ?2"
 );
 
-pub(super) const NEXT_DEADLINE: &str = concat!(
+pub(crate) const NEXT_DEADLINE: &str = concat!(
     "SELECT min(deadline) FROM request INDEXED BY request_waiting WHERE ",
     live!(),
     " AND deadline > ?1"
 );
 
-pub(super) const UNREMINDED: &str = select!(
+pub(crate) const UNREMINDED: &str = select!(
     "INDEXED BY request_waiting WHERE ",
     live!(),
     " AND state = 'open' AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT ?2"
 );
 
-pub(super) const NEXT_UNREMINDED: &str = concat!(
+pub(crate) const NEXT_UNREMINDED: &str = concat!(
     "SELECT min(created_at) FROM request INDEXED BY request_waiting WHERE ",
     live!(),
     " AND state = 'open' AND reminded = 0 AND created_at > ?1"
 );
 
 /// Requests that wait for a decision.
-pub(super) const WAITING: &str = concat!(
+pub(crate) const WAITING: &str = concat!(
     "SELECT count(*) FROM request INDEXED BY request_waiting WHERE ",
     live!(),
     " AND state <> 'granted'"
@@ -125,7 +125,7 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
     })
 }
 
-fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
+fn read_state(fields: &mut Fields<'_>) -> Result<RequestState, RowsError> {
     let state: String = fields.next()?;
     let decision: Option<String> = fields.next()?;
     let answers: Option<String> = fields.next()?;
@@ -133,7 +133,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
     let via: Option<String> = fields.next()?;
     let at = fields.maybe_time()?;
     let why: Option<String> = fields.next()?;
-    let verdict = |fields: &mut Fields<'_, '_>| {
+    let verdict = |fields: &mut Fields<'_>| {
         let decision = decision.and_then(|word| word.parse().ok());
         Ok(RequestVerdict {
             decision: fields.required("its decision can't be read", decision)?,
@@ -173,8 +173,8 @@ fn opened(key: &LedgerKey, id: &RequestId, state: RequestState) -> RequestState 
     }
 }
 
-pub(super) fn many(
-    conn: &Connection,
+pub(crate) fn many(
+    conn: Conn<'_>,
     key: &LedgerKey,
     query: &str,
     params: impl Params,
@@ -182,8 +182,8 @@ pub(super) fn many(
     Ok(all_opened(key, sql::many(conn, query, params, read)?))
 }
 
-pub(super) fn list(
-    conn: &Connection,
+pub(crate) fn list(
+    conn: Conn<'_>,
     key: &LedgerKey,
     query: &str,
     params: impl Params,
@@ -202,8 +202,8 @@ fn all_opened(key: &LedgerKey, stored: Vec<Request>) -> Vec<Request> {
 }
 
 /// Of a query that gives one at most.
-pub(super) fn one(
-    conn: &Connection,
+pub(crate) fn one(
+    conn: Conn<'_>,
     key: &LedgerKey,
     query: &str,
     params: impl Params,
@@ -276,8 +276,8 @@ impl<'s> RequestColumns<'s> {
     }
 }
 
-pub(super) fn standings(
-    conn: &Connection,
+pub(crate) fn standings(
+    conn: Conn<'_>,
     key: &LedgerKey,
     message_id: &MessageId,
 ) -> Result<Vec<Standing>, RowsError> {
@@ -303,11 +303,7 @@ pub(super) fn standings(
     Ok(stored.into_iter().map(open).collect())
 }
 
-pub(super) fn insert(
-    conn: &Connection,
-    key: &LedgerKey,
-    request: &Request,
-) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, key: &LedgerKey, request: &Request) -> Result<(), RowsError> {
     let state = RequestColumns::of(key, &request.request_id, &request.state)?;
     sql::write(
         conn,
@@ -349,14 +345,14 @@ pub(super) fn insert(
     task::touch(conn, &request.message_id, request.created_at)
 }
 
-pub(super) fn asked(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
+pub(crate) fn asked(conn: Conn<'_>, message_id: &MessageId) -> Result<u32, RowsError> {
     let query = "SELECT count(*) FROM request WHERE message_id = ?1";
     let count = sql::count(conn, query, [message_id.as_str()])?;
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-pub(super) fn moved(
-    conn: &Connection,
+pub(crate) fn moved(
+    conn: Conn<'_>,
     key: &LedgerKey,
     id: &RequestId,
     from: RequestStateName,
@@ -386,7 +382,7 @@ pub(super) fn moved(
     }
 }
 
-pub(super) fn resends(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
+pub(crate) fn resends(conn: Conn<'_>, id: &RequestId) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE request SET redelivered = redelivered + 1 WHERE request_id = ?1 AND state = 'decided'",
@@ -395,7 +391,7 @@ pub(super) fn resends(conn: &Connection, id: &RequestId) -> Result<(), RowsError
     )
 }
 
-pub(super) fn reminded(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
+pub(crate) fn reminded(conn: Conn<'_>, id: &RequestId) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE request SET reminded = 1 WHERE request_id = ?1 AND state = 'open'",
@@ -404,7 +400,7 @@ pub(super) fn reminded(conn: &Connection, id: &RequestId) -> Result<(), RowsErro
     )
 }
 
-pub(super) fn orphan(conn: &Connection, of: &RequestsOf) -> Result<(), RowsError> {
+pub(crate) fn orphan(conn: Conn<'_>, of: &RequestsOf) -> Result<(), RowsError> {
     match of {
         RequestsOf::Message(id) => sql::run(
             conn,
@@ -421,7 +417,7 @@ pub(super) fn orphan(conn: &Connection, of: &RequestsOf) -> Result<(), RowsError
     }
 }
 
-pub(super) fn withdraw(conn: &Connection, id: &MessageId, why: &str) -> Result<(), RowsError> {
+pub(crate) fn withdraw(conn: Conn<'_>, id: &MessageId, why: &str) -> Result<(), RowsError> {
     sql::run(
         conn,
         "UPDATE request SET state = 'withdrawn', decision = NULL, answers = NULL, decided_by = NULL, \

@@ -5,8 +5,9 @@
 
 use super::fields::Fields;
 use super::message::{read, select_message};
-use super::{conversation, request, sql, task};
+use super::{conversation, request, task};
 use crate::page;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, RowsError, StateCount, Workplace,
@@ -14,41 +15,25 @@ use bridge_core::port::{
 use bridge_core::value::{
     ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Timestamp,
 };
-use rusqlite::{Connection, Row, params};
 
-pub(super) const READY: &str = select_message!(
+pub(crate) const READY: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE queue = 'ready' \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
-pub(super) const HELD: &str = select_message!(
+pub(crate) const HELD: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE queue = 'held' AND hold_until <= ?2 \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
 /// The same, past those that a filter stops: lists are JSON arrays.
-pub(super) const READY_FILTERED: &str = select_message!(
+pub(crate) const READY_FILTERED: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE queue = 'ready' \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
-         OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
-     AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
-     AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
-         (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
-         tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
-         SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
-         AND workdir IN (SELECT value FROM json_each(?5)))) \
-     AND ?2 IS NOT NULL ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
-);
-
-pub(super) const HELD_FILTERED: &str = select_message!(
-    "INDEXED BY message_held JOIN message_text USING (row) \
-     WHERE queue = 'held' AND hold_until <= ?2 \
-     AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
-     AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
-         OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
-     AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
+         OR channel || '\n' || sender IN (SELECT value FROM json_each(?9)))) \
+     AND (tier = 'owner' OR channel || '\n' || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
          (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
@@ -57,13 +42,28 @@ pub(super) const HELD_FILTERED: &str = select_message!(
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
-pub(super) const NEXT_HELD: &str = "SELECT min(hold_until) FROM message INDEXED BY message_due \
+pub(crate) const HELD_FILTERED: &str = select_message!(
+    "INDEXED BY message_held JOIN message_text USING (row) \
+     WHERE queue = 'held' AND hold_until <= ?2 \
+     AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
+     AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
+         OR channel || '\n' || sender IN (SELECT value FROM json_each(?9)))) \
+     AND (tier = 'owner' OR channel || '\n' || sender NOT IN (SELECT value FROM json_each(?7))) \
+     AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
+         (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
+         tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
+         SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
+         AND workdir IN (SELECT value FROM json_each(?5)))) \
+     ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
+);
+
+pub(crate) const NEXT_HELD: &str = "SELECT min(hold_until) FROM message INDEXED BY message_due \
      WHERE queue = 'held' AND hold_until > ?1";
 
-pub(super) const NEXT_PARKED: &str = "SELECT min(hold_until) FROM message INDEXED BY message_parked \
+pub(crate) const NEXT_PARKED: &str = "SELECT min(hold_until) FROM message INDEXED BY message_parked \
      WHERE state = 'parked' AND hold_until > ?1";
 
-pub(super) const OVERDUE: &str = select_message!(
+pub(crate) const OVERDUE: &str = select_message!(
     "INDEXED BY message_parked JOIN message_text USING (row) \
      WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT ?2"
 );
@@ -78,15 +78,15 @@ macro_rules! is_asked {
 }
 
 /// Runs once per claim over all turns at work, so it must find all it needs in its index.
-pub(super) const FLIGHT: &str = concat!(
-    "SELECT channel, sender, tier, kind, count(*), sum(",
+pub(crate) const FLIGHT: &str = concat!(
+    "SELECT channel, sender, tier, kind, count(*), count(CASE WHEN ",
     is_asked!(),
-    "), sum(suspect) FROM message INDEXED BY message_in_flight WHERE queue = 'in_flight' \
+    " THEN 1 END), count(CASE WHEN suspect = 1 THEN 1 END) FROM message INDEXED BY message_in_flight WHERE queue = 'in_flight' \
      GROUP BY channel, sender, tier, kind"
 );
 
 /// Each of them with where it works, which two more tables know.
-pub(super) const FLIGHT_AT: &str = concat!(
+pub(crate) const FLIGHT_AT: &str = concat!(
     "SELECT message.channel, sender, tier, kind, 1, ",
     is_asked!(),
     ", suspect, workdir, tier, \
@@ -95,29 +95,29 @@ pub(super) const FLIGHT_AT: &str = concat!(
      WHERE queue = 'in_flight'"
 );
 
-pub(super) const IN_FLIGHT_OF: &str = select_message!(
+pub(crate) const IN_FLIGHT_OF: &str = select_message!(
     "INDEXED BY message_queue JOIN message_text USING (row) \
      WHERE queue IN ('in_flight', 'blocking') AND conversation_id = ?1 \
      AND state <> 'parked' AND state <> 'steered' LIMIT 1"
 );
 
-pub(super) const FOLLOWERS: &str = select_message!(
+pub(crate) const FOLLOWERS: &str = select_message!(
     "INDEXED BY message_leader JOIN message_text USING (row) WHERE leader = ?1 ORDER BY seq"
 );
 
-pub(super) const LAST_ROUND: &str = "SELECT max(round) FROM message INDEXED BY message_sender \
+pub(crate) const LAST_ROUND: &str = "SELECT max(round) FROM message INDEXED BY message_sender \
      WHERE queue IS NOT NULL AND queue <> 'outbox' AND channel = ?1 AND sender = ?2";
 
 /// Of those that are open there are few.
-pub(super) const OPEN_IN_STATE: &str = select_message!(
+pub(crate) const OPEN_IN_STATE: &str = select_message!(
     "INDEXED BY message_open JOIN message_text USING (row) \
      WHERE queue IS NOT NULL AND state = ?1 AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
 );
 
 /// Dead letters are looked for among the dead, not among all that is finished; the first parameter is not used.
-pub(super) const DEAD: &str = select_message!(
+pub(crate) const DEAD: &str = select_message!(
     "INDEXED BY message_dead JOIN message_text USING (row) \
-     WHERE state = 'dead' AND ?1 IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
+     WHERE state = 'dead' AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
 );
 
 const FINISHED_IN_STATE: &str = select_message!(
@@ -126,7 +126,7 @@ const FINISHED_IN_STATE: &str = select_message!(
 );
 
 /// A task stands as its newest message does, so that one goes last: never before an earlier one that is kept longer.
-pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
+pub(crate) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
      WHERE queue IS NULL AND state = ?1 AND updated_at < ?2 \
      AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = message.message_id \
          AND state IN ('queued', 'sending')) \
@@ -137,53 +137,53 @@ pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY 
      ORDER BY updated_at, message_id LIMIT ?3";
 
 /// One arm per finished state: each is the end of an index.
-pub(super) const NEWEST_TIME: &str = "SELECT max(at) FROM (\
+pub(crate) const NEWEST_TIME: &str = "SELECT max(at) FROM (\
      SELECT max(updated_at) AS at FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'done' \
      UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'dead' \
      UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'cancelled' \
-     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_open WHERE queue IS NOT NULL)";
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_open WHERE queue IS NOT NULL) AS newest";
 
-pub(super) const EXCHANGES: &str = "SELECT message.message_id, body, body_sum, text, text_sum \
+pub(crate) const EXCHANGES: &str = "SELECT message.message_id, body, body_sum, text, text_sum \
      FROM message JOIN message_text USING (row) JOIN answer USING (message_id) \
      WHERE conversation_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
-pub(super) const BACKLOG: &str =
+pub(crate) const BACKLOG: &str =
     "SELECT count(*) FROM message INDEXED BY message_open WHERE queue IS NOT NULL";
 
-pub(super) const UNFINISHED: &str = select_message!(
+pub(crate) const UNFINISHED: &str = select_message!(
     "INDEXED BY message_open JOIN message_text USING (row) \
      WHERE queue IS NOT NULL AND message_id > ?1 ORDER BY message_id LIMIT ?2"
 );
 
-pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_queue \
+pub(crate) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_queue \
      WHERE queue IN ('ready', 'held', 'queued', 'in_flight', 'blocking') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
-pub(super) const UNANSWERED_OF: &str = select_message!(
+pub(crate) const UNANSWERED_OF: &str = select_message!(
     "INDEXED BY message_queue JOIN message_text USING (row) \
      WHERE queue IN ('ready', 'held', 'queued', 'in_flight', 'blocking') \
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
 /// Run by operators only: walks the bounded index of unanswered messages, and sorts.
-pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
+pub(crate) const UNANSWERED_OF_SENDER: &str = select_message!(
     "INDEXED BY message_sender JOIN message_text USING (row) \
      WHERE queue IS NOT NULL AND queue <> 'outbox' AND sender = ?1 \
-     AND (?2 = '[]' OR channel IN (SELECT value FROM json_each(?2))) AND message_id > ?3 \
+     AND (NOT EXISTS (SELECT 1 FROM json_each(?2)) OR channel IN (SELECT value FROM json_each(?2))) AND message_id > ?3 \
      ORDER BY message_id LIMIT ?4"
 );
 
-pub(super) const OF_AGENT: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
-     AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
+pub(crate) const OF_AGENT: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
+     AND coalesce(failure_class, '') = 'capacity' FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC, row DESC LIMIT ?3";
 
 /// By place in the conversation: what others said elsewhere is not looked at.
-pub(super) const OF_AGENT_IN: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
-     AND coalesce(failure_class = 'capacity', 0) FROM message \
+pub(crate) const OF_AGENT_IN: &str = "SELECT sent_at, sent_at > received_at, state = 'dead' AND attempt = 0 \
+     AND coalesce(failure_class, '') = 'capacity' FROM message \
      WHERE conversation_id = ?1 AND kind = 'agent' AND sender = ?2 ORDER BY seq DESC LIMIT ?3";
 
 /// Reads the index alone.
-pub(super) const SAID_NTH_NEWEST: &str = "SELECT sent_at FROM message INDEXED BY message_agent \
+pub(crate) const SAID_NTH_NEWEST: &str = "SELECT sent_at FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC LIMIT 1 OFFSET ?3";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
@@ -191,48 +191,49 @@ const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_fin
      UNION ALL SELECT state, count(*) FROM message INDEXED BY message_open \
      WHERE queue IS NOT NULL GROUP BY state";
 
-pub(super) const NEWEST: &str =
+pub(crate) const NEWEST: &str =
     select_message!("JOIN message_text USING (row) ORDER BY row DESC LIMIT ?1");
 
-pub(super) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
+pub(crate) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
 
 /// Walks the index of ids from the newest one, and nothing else.
-pub(super) const BY_END: &str = "SELECT message_id FROM (SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
-     ORDER BY message_id DESC LIMIT ?3) WHERE substr(message_id, -length(?1)) = ?1 LIMIT ?2";
+pub(crate) const BY_END: &str = "SELECT message_id FROM (SELECT message_id FROM message INDEXED BY sqlite_autoindex_message_1 \
+     ORDER BY message_id DESC LIMIT ?3) AS newest \
+     WHERE substr(message_id, length(message_id) - length(?1) + 1) = ?1 LIMIT ?2";
 
 /// Walks back from the newest row.
-pub(super) const OF_SENDER: &str = select_message!(
+pub(crate) const OF_SENDER: &str = select_message!(
     "JOIN message_text USING (row) WHERE row > (SELECT max(row) FROM message) - ?3 AND sender = ?1 \
      AND +channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
 );
 
 /// Walks back from another one.
-pub(super) const OF_SENDER_BEFORE: &str = select_message!(
+pub(crate) const OF_SENDER_BEFORE: &str = select_message!(
     "JOIN message_text USING (row) WHERE row < (SELECT row FROM message WHERE message_id = ?5) \
      AND row >= (SELECT row FROM message WHERE message_id = ?5) - ?3 AND sender = ?1 \
      AND +channel IN (SELECT value FROM json_each(?2)) ORDER BY row DESC LIMIT ?4"
 );
 
-pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
+pub(crate) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
 
-pub(super) const OLDER: &str = select_message!(
+pub(crate) const OLDER: &str = select_message!(
     "JOIN message_text USING (row) \
      WHERE row < (SELECT row FROM message WHERE message_id = ?1) ORDER BY row DESC LIMIT ?2"
 );
 
-pub(super) const OF_CONVERSATION: &str = select_message!(
+pub(crate) const OF_CONVERSATION: &str = select_message!(
     "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq < ?2 \
      ORDER BY seq DESC LIMIT ?3"
 );
 
-pub(super) const OF_CONVERSATION_FROM: &str = select_message!(
+pub(crate) const OF_CONVERSATION_FROM: &str = select_message!(
     "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq > ?2 \
      ORDER BY seq LIMIT ?3"
 );
 
 /// What has something new. Those in flight are always among them: what Codex asks them changes without them.
-pub(super) const CHANGED: &str = "SELECT message_id FROM message INDEXED BY message_open \
+pub(crate) const CHANGED: &str = "SELECT message_id FROM message INDEXED BY message_open \
          WHERE queue IS NOT NULL AND (updated_at >= ?1 OR queue = 'in_flight' OR state = 'unclear') \
      UNION SELECT message_id FROM message INDEXED BY message_finished \
          WHERE queue IS NULL AND state = 'done' AND updated_at >= ?1 \
@@ -261,8 +262,8 @@ const RETRIED: &str = "SELECT count(*) FROM reply INDEXED BY reply_lane \
 
 /// One that can't be read is gone past: it stays the first of its conversation, so nothing behind it is claimed before it,
 /// and the other conversations go on.
-pub(super) fn heads(
-    conn: &Connection,
+pub(crate) fn heads(
+    conn: Conn<'_>,
     now: Timestamp,
     filter: &HeadFilter,
     limit: u32,
@@ -285,7 +286,7 @@ pub(super) fn heads(
     }
 }
 
-fn head(conn: &Connection, message: Message) -> Result<Option<Head>, RowsError> {
+fn head(conn: Conn<'_>, message: Message) -> Result<Option<Head>, RowsError> {
     let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? else {
         return Ok(None);
     };
@@ -300,7 +301,7 @@ fn head(conn: &Connection, message: Message) -> Result<Option<Head>, RowsError> 
 
 /// Held messages are looked at only when one of them is due.
 fn due(
-    conn: &Connection,
+    conn: Conn<'_>,
     now: Timestamp,
     filter: &HeadFilter,
     limit: u32,
@@ -337,7 +338,7 @@ fn stops_nothing(filter: &HeadFilter) -> bool {
 }
 
 fn filtered(
-    conn: &Connection,
+    conn: Conn<'_>,
     query: &str,
     now: Timestamp,
     filter: &HeadFilter,
@@ -369,18 +370,15 @@ fn json_of_senders(senders: &[(ChannelId, String)]) -> String {
 }
 
 /// A JSON array of texts.
-pub(super) fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<serde_json::Value>().to_string()
 }
 
-pub(super) fn next_held(
-    conn: &Connection,
-    after: Timestamp,
-) -> Result<Option<Timestamp>, RowsError> {
+pub(crate) fn next_held(conn: Conn<'_>, after: Timestamp) -> Result<Option<Timestamp>, RowsError> {
     Ok(sql::number(conn, NEXT_HELD, [after.0])?.map(Timestamp))
 }
 
-pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
+pub(crate) fn flight(conn: Conn<'_>, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
     if workdirs.is_empty() {
         return sql::many(conn, FLIGHT, [], |row| {
             read_flight(&mut Fields::of("message on channel", row))
@@ -405,7 +403,7 @@ pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Fligh
     Ok(Flight::gather(flight))
 }
 
-fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
+fn read_flight(fields: &mut Fields<'_>) -> Result<Flight, RowsError> {
     Ok(Flight {
         channel: fields.id(ChannelId::new)?,
         sender: fields.next()?,
@@ -418,18 +416,18 @@ fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
     })
 }
 
-pub(super) fn round(conn: &Connection) -> Result<Round, RowsError> {
+pub(crate) fn round(conn: Conn<'_>) -> Result<Round, RowsError> {
     let round = sql::number(conn, "SELECT round FROM instance", [])?;
     Ok(Round(round.unwrap_or(0)))
 }
 
-pub(super) fn set_round(conn: &Connection, round: Round) -> Result<(), RowsError> {
+pub(crate) fn set_round(conn: Conn<'_>, round: Round) -> Result<(), RowsError> {
     let set = "UPDATE instance SET round = ?1";
     sql::write(conn, set, [round.0], || "round of service".to_owned())
 }
 
-pub(super) fn in_state(
-    conn: &Connection,
+pub(crate) fn in_state(
+    conn: Conn<'_>,
     state: StateName,
     before: Option<&MessageId>,
     limit: u32,
@@ -453,8 +451,8 @@ pub(super) fn in_state(
     sql::many_readable(conn, query, params, limit, read)
 }
 
-pub(super) fn exchanges(
-    conn: &Connection,
+pub(crate) fn exchanges(
+    conn: Conn<'_>,
     id: &ConversationId,
     before: Seq,
     limit: u32,
@@ -472,8 +470,8 @@ pub(super) fn exchanges(
     Ok(newest)
 }
 
-pub(super) fn of_sender(
-    conn: &Connection,
+pub(crate) fn of_sender(
+    conn: Conn<'_>,
     sender: &str,
     channels: &[ChannelId],
     before: Option<&MessageId>,
@@ -495,7 +493,7 @@ pub(super) fn of_sender(
     }
 }
 
-pub(super) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsError> {
+pub(crate) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsError> {
     let mut fields = Fields::of("message of an agent at", row);
     Ok(AgentMessage {
         said_at: fields.time()?,
@@ -504,7 +502,7 @@ pub(super) fn read_agent_message(row: &Row<'_>) -> Result<AgentMessage, RowsErro
     })
 }
 
-pub(super) fn counts(conn: &Connection) -> Result<Vec<StateCount>, RowsError> {
+pub(crate) fn counts(conn: Conn<'_>) -> Result<Vec<StateCount>, RowsError> {
     let mut counts = sql::many(conn, COUNTS, [], |row| {
         let mut fields = Fields::of("messages in state", row);
         Ok(StateCount {
@@ -516,7 +514,7 @@ pub(super) fn counts(conn: &Connection) -> Result<Vec<StateCount>, RowsError> {
     Ok(counts)
 }
 
-pub(super) fn figures(conn: &Connection, since: Timestamp) -> Result<Figures, RowsError> {
+pub(crate) fn figures(conn: Conn<'_>, since: Timestamp) -> Result<Figures, RowsError> {
     Ok(Figures {
         answered: sql::count(conn, ANSWERED, [since.0])?,
         oldest_unanswered: sql::number(conn, OLDEST, [])?.map(Timestamp),

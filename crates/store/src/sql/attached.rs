@@ -1,10 +1,9 @@
 //! The stored form of attachments: a list in JSON, and nothing at all where there are none.
 
 use super::fields::Fields;
-use super::sql;
+use crate::sql::{self, Conn};
 use bridge_core::port::RowsError;
 use bridge_core::value::Attachment;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ struct StoredAttachment {
 }
 
 /// The column's text.
-pub(super) fn text(files: &[Attachment]) -> Option<String> {
+pub(crate) fn text(files: &[Attachment]) -> Option<String> {
     if files.is_empty() {
         return None;
     }
@@ -36,7 +35,7 @@ pub(super) fn text(files: &[Attachment]) -> Option<String> {
 }
 
 /// Reads the next column.
-pub(super) fn read(fields: &mut Fields<'_, '_>) -> Result<Vec<Attachment>, RowsError> {
+pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Vec<Attachment>, RowsError> {
     let Some(text) = fields.next::<Option<String>>()? else {
         return Ok(Vec::new());
     };
@@ -58,18 +57,17 @@ const ALL: [&str; 2] = [
 ];
 
 /// Of these files, those that no row names. A list that can't be read may name any of them, so it is an error.
-pub(super) fn unnamed(conn: &Connection, paths: &[String]) -> Result<Vec<String>, RowsError> {
+pub(crate) fn unnamed(conn: Conn<'_>, paths: &[String]) -> Result<Vec<String>, RowsError> {
     let mut unnamed: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
     for query in ALL {
-        let mut statement = conn.prepare_cached(query).map_err(sql::failed)?;
-        let mut rows = statement.query([]).map_err(sql::failed)?;
-        while let Some(row) = rows.next().map_err(sql::failed)? {
+        sql::find(conn, query, [], |row| {
             let mut fields = Fields::of("files of", row);
             let _row: i64 = fields.next()?;
             for file in read(&mut fields)? {
                 unnamed.remove(file.path.as_str());
             }
-        }
+            Ok(None::<()>)
+        })?;
     }
     Ok(unnamed.into_iter().map(ToOwned::to_owned).collect())
 }

@@ -5,15 +5,14 @@
 //! Only this file and `message` write the column.
 
 use super::fields::Fields;
-use super::sql;
+use crate::sql::{self, Conn, Row};
 use bridge_core::port::RowsError;
 use bridge_core::value::{MessageState, StateName, UnknownWord};
-use rusqlite::{Connection, Row};
 use std::str::FromStr;
 
 /// Value of the column; a finished message has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueuePlace {
+pub(crate) enum QueuePlace {
     /// The first of its conversation, claimable.
     Ready,
     /// The first of its conversation, claimable later.
@@ -29,7 +28,7 @@ pub(super) enum QueuePlace {
 }
 
 impl QueuePlace {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
             Self::Held => "held",
@@ -59,7 +58,7 @@ impl FromStr for QueuePlace {
 
 /// What a state alone says about the column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueueRole {
+pub(crate) enum QueueRole {
     Waiting,
     Flight,
     Kept,
@@ -68,7 +67,7 @@ pub(super) enum QueueRole {
 }
 
 impl QueueRole {
-    pub(super) fn of(state: &MessageState) -> Self {
+    pub(crate) fn of(state: &MessageState) -> Self {
         match state {
             MessageState::Received { .. } => Self::Waiting,
             MessageState::Claimed
@@ -88,7 +87,7 @@ impl QueueRole {
 
 /// Whether two states have the same queue and no column of their own beside a turn's id: then a new life needs no
 /// read of the conversation.
-pub(super) fn same_spot(from: StateName, to: StateName) -> bool {
+pub(crate) fn same_spot(from: StateName, to: StateName) -> bool {
     let working = |state| {
         matches!(
             state,
@@ -108,7 +107,7 @@ struct QueueEntry {
 
 /// The other messages of a conversation, seen from one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Neighbours {
+pub(crate) struct Neighbours {
     /// One of them is in flight, or kept.
     busy: bool,
     /// The one that is ready or held.
@@ -119,15 +118,15 @@ pub(super) struct Neighbours {
 
 /// Changes of the column that one message's new state causes in its conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueueMoves {
+pub(crate) struct QueueMoves {
     /// The message's own place.
-    pub(super) mine: Option<QueuePlace>,
+    pub(crate) mine: Option<QueuePlace>,
     demote: Option<i64>,
     promote: Option<i64>,
 }
 
 /// One arm per place: SQLite would build a table for `IN` at every call.
-pub(super) const OTHERS: &str = "\
+pub(crate) const OTHERS: &str = "\
      SELECT queue, seq, row FROM message INDEXED BY message_queue \
      WHERE queue = 'in_flight' AND conversation_id = ?1 AND row <> ?2 \
      UNION ALL SELECT queue, seq, row FROM message INDEXED BY message_queue \
@@ -138,11 +137,11 @@ pub(super) const OTHERS: &str = "\
      WHERE queue = 'held' AND conversation_id = ?1 AND row <> ?2 \
      UNION ALL SELECT * FROM (\
          SELECT queue, seq, row FROM message INDEXED BY message_queue \
-         WHERE queue = 'queued' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1)";
+         WHERE queue = 'queued' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1) AS behind";
 
 /// The rest of a conversation; `row` is left out.
-pub(super) fn neighbours(
-    conn: &Connection,
+pub(crate) fn neighbours(
+    conn: Conn<'_>,
     conversation_id: &str,
     row: i64,
 ) -> Result<Neighbours, RowsError> {
@@ -168,7 +167,7 @@ fn read(row: &Row<'_>) -> Result<(QueuePlace, QueueEntry), RowsError> {
 
 impl Neighbours {
     /// Where a message with this role goes, and who makes room or moves up.
-    pub(super) fn settle(self, role: QueueRole, seq: i64, held: bool) -> QueueMoves {
+    pub(crate) fn settle(self, role: QueueRole, seq: i64, held: bool) -> QueueMoves {
         let waiting = role == QueueRole::Waiting;
         let busy = self.busy || matches!(role, QueueRole::Flight | QueueRole::Kept);
         let mine = waiting.then_some(QueueEntry { row: 0, seq });
@@ -198,13 +197,13 @@ impl Neighbours {
 
 impl QueueMoves {
     /// QueueMoves the neighbours; the message itself is written by its own statement.
-    pub(super) fn write(self, conn: &Connection) -> Result<(), RowsError> {
+    pub(crate) fn write(self, conn: Conn<'_>) -> Result<(), RowsError> {
         if let Some(row) = self.demote {
             let demote = "UPDATE message SET queue = 'queued' WHERE row = ?1";
             sql::write(conn, demote, [row], || format!("place of row {row}"))?;
         }
         if let Some(row) = self.promote {
-            let promote = "UPDATE message SET queue = iif(hold_until IS NULL, 'ready', 'held') \
+            let promote = "UPDATE message SET queue = CASE WHEN hold_until IS NULL THEN 'ready' ELSE 'held' END \
                  WHERE row = ?1";
             sql::write(conn, promote, [row], || format!("place of row {row}"))?;
         }

@@ -3,54 +3,58 @@
 //! The first column of every query names the row. How a value is spelled is the table's business.
 
 use super::sums;
+use crate::sql::Row;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Class, Failure, Timestamp};
-use rusqlite::Row;
 use rusqlite::types::FromSql;
 use std::str::FromStr;
 
 /// The columns of one row, read from left to right.
-pub(super) struct Fields<'r, 's> {
-    row: &'r Row<'s>,
+pub(crate) struct Fields<'r> {
+    row: Row<'r>,
     table: &'static str,
     at: usize,
 }
 
-impl<'r, 's> Fields<'r, 's> {
+impl<'r> Fields<'r> {
     /// The columns of a row of `table`.
-    pub(super) fn of(table: &'static str, row: &'r Row<'s>) -> Self {
-        Self { row, table, at: 0 }
+    pub(crate) fn of(table: &'static str, row: &Row<'r>) -> Self {
+        Self {
+            row: *row,
+            table,
+            at: 0,
+        }
     }
 
     /// The next column as the type that the caller expects.
-    pub(super) fn next<T: FromSql>(&mut self) -> Result<T, RowsError> {
+    pub(crate) fn next<T: FromSql>(&mut self) -> Result<T, RowsError> {
         let at = self.at;
         self.at += 1;
         self.row.get(at).map_err(|error| self.unreadable(error))
     }
 
     /// The next column as an id or another wrapped text.
-    pub(super) fn id<T>(&mut self, wrap: fn(String) -> T) -> Result<T, RowsError> {
+    pub(crate) fn id<T>(&mut self, wrap: fn(String) -> T) -> Result<T, RowsError> {
         self.next().map(wrap)
     }
 
     /// The next column as an id that may be absent.
-    pub(super) fn maybe_id<T>(&mut self, wrap: fn(String) -> T) -> Result<Option<T>, RowsError> {
+    pub(crate) fn maybe_id<T>(&mut self, wrap: fn(String) -> T) -> Result<Option<T>, RowsError> {
         Ok(self.next::<Option<String>>()?.map(wrap))
     }
 
     /// The next column as a time.
-    pub(super) fn time(&mut self) -> Result<Timestamp, RowsError> {
+    pub(crate) fn time(&mut self) -> Result<Timestamp, RowsError> {
         self.next().map(Timestamp)
     }
 
     /// The next column as a time that may be absent.
-    pub(super) fn maybe_time(&mut self) -> Result<Option<Timestamp>, RowsError> {
+    pub(crate) fn maybe_time(&mut self) -> Result<Option<Timestamp>, RowsError> {
         Ok(self.next::<Option<i64>>()?.map(Timestamp))
     }
 
     /// The next two columns as a text and its checksum.
-    pub(super) fn text(&mut self) -> Result<String, RowsError> {
+    pub(crate) fn text(&mut self) -> Result<String, RowsError> {
         let text: String = self.next()?;
         let stored = self.next()?;
         if sums::holds(&text, stored) {
@@ -60,7 +64,7 @@ impl<'r, 's> Fields<'r, 's> {
     }
 
     /// The next column as one of the words of a closed list.
-    pub(super) fn word<T: FromStr>(&mut self) -> Result<T, RowsError> {
+    pub(crate) fn word<T: FromStr>(&mut self) -> Result<T, RowsError> {
         let at = self.at;
         self.at += 1;
         let value = self
@@ -73,7 +77,7 @@ impl<'r, 's> Fields<'r, 's> {
     }
 
     /// The same, where there may be none.
-    pub(super) fn maybe_word<T: FromStr>(&mut self) -> Result<Option<T>, RowsError> {
+    pub(crate) fn maybe_word<T: FromStr>(&mut self) -> Result<Option<T>, RowsError> {
         let Some(word) = self.next::<Option<String>>()? else {
             return Ok(None);
         };
@@ -82,7 +86,7 @@ impl<'r, 's> Fields<'r, 's> {
     }
 
     /// The next three columns as a failure: class word, until, reason; absent when there is no class.
-    pub(super) fn maybe_failure(&mut self) -> Result<Option<Failure>, RowsError> {
+    pub(crate) fn maybe_failure(&mut self) -> Result<Option<Failure>, RowsError> {
         let class: Option<String> = self.next()?;
         let until = self.maybe_time()?;
         let reason: Option<String> = self.next()?;
@@ -103,12 +107,12 @@ impl<'r, 's> Fields<'r, 's> {
     }
 
     /// What the row's state needs; without it the row can't be read.
-    pub(super) fn required<T>(&self, why: &str, value: Option<T>) -> Result<T, RowsError> {
+    pub(crate) fn required<T>(&self, why: &str, value: Option<T>) -> Result<T, RowsError> {
         value.ok_or_else(|| self.unreadable(why))
     }
 
     /// This row can't be read.
-    pub(super) fn unreadable(&self, why: impl ToString) -> RowsError {
+    pub(crate) fn unreadable(&self, why: impl ToString) -> RowsError {
         RowsError::Unreadable {
             what: self.name(),
             why: why.to_string(),
@@ -116,7 +120,7 @@ impl<'r, 's> Fields<'r, 's> {
     }
 
     /// This row is not what was stored.
-    pub(super) fn damaged(&self, why: impl ToString) -> RowsError {
+    pub(crate) fn damaged(&self, why: impl ToString) -> RowsError {
         RowsError::Damaged {
             what: self.name(),
             why: why.to_string(),
@@ -131,7 +135,7 @@ impl<'r, 's> Fields<'r, 's> {
 }
 
 /// A failure as its three columns.
-pub(super) fn failure_columns(
+pub(crate) fn failure_columns(
     failure: Option<&Failure>,
 ) -> (Option<&'static str>, Option<i64>, Option<&str>) {
     let Some(Failure { class, reason }) = failure else {

@@ -1,27 +1,9 @@
-//! Checksums of texts: what people wrote and Codex answered is stored once, and SQLite can't tell a changed text from
-//! another one.
-//!
-//! The sum is FNV-1a of 64 bits: any single changed byte changes it, and it costs about a nanosecond per byte. It
-//! guards against decay, not against somebody who means harm.
+//! A check of every text of a ledger's file against its checksum.
 
-use super::sql;
+use crate::sql::{self, sums};
 use bridge_core::port::RowsError;
 use rusqlite::Connection;
-
-const START: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0100_0000_01b3;
-
-/// The checksum that is stored beside a text.
-pub(super) fn sum(text: &str) -> i64 {
-    let sum = text.bytes().fold(START, |sum, byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(PRIME)
-    });
-    sum.cast_signed()
-}
-
-pub(super) fn holds(text: &str, stored: i64) -> bool {
-    stored == sum(text)
-}
+use rusqlite::types::Value;
 
 /// Each stored text: its name in a finding, and a query for the id of its row, the text and its checksum.
 const TEXTS: [(&str, &str); 4] = [
@@ -49,12 +31,10 @@ pub(super) fn check(conn: &Connection, max: usize) -> Result<Vec<String>, RowsEr
         while let Some(row) = rows.next().map_err(sql::failed)? {
             let text = row.get_ref(1).map_err(sql::failed)?;
             let stored = row.get(2).map_err(sql::failed)?;
-            if text.as_str().is_ok_and(|text| holds(text, stored)) {
+            if text.as_str().is_ok_and(|text| sums::holds(text, stored)) {
                 continue;
             }
-            let id = row
-                .get::<_, rusqlite::types::Value>(0)
-                .map_err(sql::failed)?;
+            let id = row.get::<_, Value>(0).map_err(sql::failed)?;
             findings.push(format!("the {what} {} is not what was stored", name(id)));
             if findings.len() == max {
                 return Ok(findings);
@@ -64,28 +44,9 @@ pub(super) fn check(conn: &Connection, max: usize) -> Result<Vec<String>, RowsEr
     Ok(findings)
 }
 
-fn name(id: rusqlite::types::Value) -> String {
+fn name(id: Value) -> String {
     match id {
-        rusqlite::types::Value::Text(id) => id,
+        Value::Text(id) => id,
         other => format!("in row {other:?}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_changed_byte_changes_the_sum() {
-        let text = "an answer of some length".repeat(20);
-        let stored = sum(&text);
-        assert!(holds(&text, stored));
-        for at in 0..text.len() {
-            let mut other = text.clone().into_bytes();
-            other[at] ^= 1;
-            let other = String::from_utf8(other).unwrap();
-            assert!(!holds(&other, stored), "{at}");
-        }
-        assert_eq!(sum(""), START.cast_signed());
     }
 }

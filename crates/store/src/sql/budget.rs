@@ -4,20 +4,20 @@
 //! visited.
 
 use super::fields::Fields;
-use super::sql;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::budget::{DayBudget, Meter};
 use bridge_core::limits::STORED_HOURS_READ;
 use bridge_core::port::{RowsError, StoredBytes};
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{ChannelId, Timestamp};
-use rusqlite::{Connection, Row, ToSql, params};
+use rusqlite::ToSql;
 
 /// Claimed messages count already: their turns begin at once.
-pub(super) const CLAIMED: &str = "SELECT updated_at, 0, 0 FROM message \
+pub(crate) const CLAIMED: &str = "SELECT updated_at, 0, 0 FROM message \
      WHERE queue = 'in_flight' AND state = 'claimed' AND channel = ?1 AND sender = ?2 AND updated_at > ?3 \
      ORDER BY updated_at DESC";
 
-pub(super) const TURNS: &str = "SELECT started_at, input_tokens, output_tokens FROM turn \
+pub(crate) const TURNS: &str = "SELECT started_at, input_tokens, output_tokens FROM turn \
      WHERE spender = ?1 AND started_at > ?2 ORDER BY started_at DESC";
 
 /// The stored word for a sender of a channel; what [`super::turn`] writes.
@@ -27,7 +27,7 @@ fn spender(channel: &ChannelId, sender: &str) -> String {
 
 /// Passes each cost, newest first, to `take` until it returns a value.
 fn costs<T>(
-    conn: &Connection,
+    conn: Conn<'_>,
     (channel, sender): (&ChannelId, &str),
     since: Timestamp,
     mut take: impl FnMut(Timestamp, u64) -> Option<T>,
@@ -41,20 +41,15 @@ fn costs<T>(
 }
 
 fn first<T>(
-    conn: &Connection,
+    conn: Conn<'_>,
     query: &str,
     params: &[&dyn ToSql],
     take: &mut impl FnMut(Timestamp, u64) -> Option<T>,
 ) -> Result<Option<T>, RowsError> {
-    let mut statement = conn.prepare_cached(query).map_err(sql::failed)?;
-    let mut rows = statement.query(params).map_err(sql::failed)?;
-    while let Some(row) = rows.next().map_err(sql::failed)? {
+    sql::find(conn, query, params, |row| {
         let (at, tokens) = read(row)?;
-        if let Some(enough) = take(at, tokens) {
-            return Ok(Some(enough));
-        }
-    }
-    Ok(None)
+        Ok(take(at, tokens))
+    })
 }
 
 fn read(row: &Row<'_>) -> Result<(Timestamp, u64), RowsError> {
@@ -66,8 +61,8 @@ fn read(row: &Row<'_>) -> Result<(Timestamp, u64), RowsError> {
     Ok((at, tokens(read).saturating_add(tokens(written))))
 }
 
-pub(super) fn reached(
-    conn: &Connection,
+pub(crate) fn reached(
+    conn: Conn<'_>,
     channel: &ChannelId,
     sender: &str,
     since: Timestamp,
@@ -79,11 +74,11 @@ pub(super) fn reached(
     })
 }
 
-pub(super) const STORED_HOURS: &str = "SELECT hour, bytes FROM stored_bytes WHERE channel = ?1 AND sender = ?2 \
+pub(crate) const STORED_HOURS: &str = "SELECT hour, bytes FROM stored_bytes WHERE channel = ?1 AND sender = ?2 \
      ORDER BY hour DESC LIMIT ?3";
 
-pub(super) fn stored_hours(
-    conn: &Connection,
+pub(crate) fn stored_hours(
+    conn: Conn<'_>,
     channel: &ChannelId,
     sender: &str,
 ) -> Result<Vec<StoredHour>, RowsError> {
@@ -101,18 +96,18 @@ pub(super) fn stored_hours(
     Ok(newest)
 }
 
-pub(super) fn add_stored(conn: &Connection, stored: &StoredBytes) -> Result<(), RowsError> {
+pub(crate) fn add_stored(conn: Conn<'_>, stored: &StoredBytes) -> Result<(), RowsError> {
     let (channel, sender) = (stored.channel.as_str(), &stored.sender);
     let bytes = i64::try_from(stored.bytes).unwrap_or(i64::MAX);
     sql::write(
         conn,
         "INSERT INTO stored_bytes (channel, sender, hour, bytes) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT (channel, sender, hour) DO UPDATE SET bytes = bytes + ?4",
+         ON CONFLICT (channel, sender, hour) DO UPDATE SET bytes = stored_bytes.bytes + ?4",
         params![channel, sender, stored.hour.0, bytes],
         || format!("what {sender} stored"),
     )
 }
 
-pub(super) fn forget_stored(conn: &Connection, before: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn forget_stored(conn: Conn<'_>, before: Timestamp) -> Result<(), RowsError> {
     sql::run(conn, "DELETE FROM stored_bytes WHERE hour < ?1", [before.0])
 }

@@ -4,13 +4,13 @@
 //! ones are found without looking at all of them.
 
 use super::fields::Fields;
-use super::{sql, sums};
+use super::sums;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::{RowsError, TaskQuery};
 use bridge_core::value::{
     AskedDigest, ChannelId, ConversationId, ExternalId, MessageId, RequestId, Task, TaskId,
     TaskInput, TaskInputKind, TaskStart, TaskTerms, Timestamp,
 };
-use rusqlite::{Connection, Row, params};
 
 macro_rules! select {
     ($tail:literal) => {
@@ -25,33 +25,34 @@ macro_rules! select {
 const BY_ID: &str = select!("WHERE task_id = ?1");
 
 /// The one that has a conversation to itself.
-pub(super) const STARTED: &str = select!("WHERE conversation_id = ?1 AND cwd IS NOT NULL");
-pub(super) const NEWEST_STARTED: &str = select!(
+pub(crate) const STARTED: &str = select!("WHERE conversation_id = ?1 AND cwd IS NOT NULL");
+pub(crate) const NEWEST_STARTED: &str = select!(
     "WHERE cwd IS NOT NULL AND (?1 IS NULL OR row < (SELECT row FROM task WHERE task_id = ?1)) \
      ORDER BY row DESC LIMIT ?2"
 );
-pub(super) const STARTED_BY_PREFIX: &str =
+pub(crate) const STARTED_BY_PREFIX: &str =
     select!("WHERE task_id >= ?1 AND task_id < ?2 AND cwd IS NOT NULL ORDER BY task_id LIMIT ?3");
 /// Of all conversations of an agent; the second parameter is not used.
-pub(super) const OF_OWNER: &str = select!(
-    "WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
+pub(crate) const OF_OWNER: &str = select!(
+    "WHERE cwd IS NULL AND owner = ?1 AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
      ORDER BY changed_at DESC, task_id DESC LIMIT ?6"
 );
 /// Of one conversation of an agent.
-pub(super) const OF_CONVERSATION: &str = select!(
+pub(crate) const OF_CONVERSATION: &str = select!(
     "WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3 AND (changed_at, task_id) < (?4, ?5) \
      ORDER BY changed_at DESC, task_id DESC LIMIT ?6"
 );
-pub(super) const COUNT_OF_OWNER: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND ?2 IS NULL AND changed_at >= ?3";
-pub(super) const COUNT_OF_CONVERSATION: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3";
+pub(crate) const COUNT_OF_OWNER: &str =
+    "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND changed_at >= ?3";
+pub(crate) const COUNT_OF_CONVERSATION: &str = "SELECT count(*) FROM task WHERE cwd IS NULL AND owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3";
 
-pub(super) const INPUTS: &str = "SELECT task_id, ordinal, client_message_id, idempotency_key, message_id, request_id, original, \
+pub(crate) const INPUTS: &str = "SELECT task_id, ordinal, client_message_id, idempotency_key, message_id, request_id, original, \
      original_sum, at FROM task_input WHERE task_id = ?1 ORDER BY ordinal";
 
 const OF_MESSAGE: &str = "SELECT task_id FROM task_input WHERE message_id = ?1";
 
 /// Runs with every step of every message, so it must cost next to nothing for those that are of no task.
-pub(super) const TOUCH: &str = "UPDATE task SET changed_at = ?2 \
+pub(crate) const TOUCH: &str = "UPDATE task SET changed_at = ?2 \
      WHERE task_id = (SELECT task_id FROM task_input WHERE message_id = ?1) AND changed_at < ?2";
 
 /// The same, by a question of the message.
@@ -59,7 +60,7 @@ const TOUCH_BY_REQUEST: &str = "UPDATE task SET changed_at = ?2 \
      WHERE task_id = (SELECT task_id FROM request JOIN task_input USING (message_id) WHERE request.request_id = ?1) \
      AND changed_at < ?2";
 
-pub(super) fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
+pub(crate) fn read(row: &Row<'_>) -> Result<(Task, Timestamp), RowsError> {
     let mut fields = Fields::of("task", row);
     let mut task = Task {
         task_id: fields.id(TaskId::new)?,
@@ -92,7 +93,7 @@ fn read_task(row: &Row<'_>) -> Result<Task, RowsError> {
     read(row).map(|(task, _)| task)
 }
 
-pub(super) fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
+pub(crate) fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
     let mut fields = Fields::of("task_input", row);
     Ok(TaskInput {
         task_id: fields.id(TaskId::new)?,
@@ -109,12 +110,12 @@ pub(super) fn read_input(row: &Row<'_>) -> Result<TaskInput, RowsError> {
     })
 }
 
-pub(super) fn started(conn: &Connection, id: &ConversationId) -> Result<Option<Task>, RowsError> {
+pub(crate) fn started(conn: Conn<'_>, id: &ConversationId) -> Result<Option<Task>, RowsError> {
     sql::one(conn, STARTED, [id.as_str()], read_task)
 }
 
-pub(super) fn newest_started(
-    conn: &Connection,
+pub(crate) fn newest_started(
+    conn: Conn<'_>,
     before: Option<&TaskId>,
     limit: u32,
 ) -> Result<Vec<Task>, RowsError> {
@@ -123,8 +124,8 @@ pub(super) fn newest_started(
     sql::many_readable(conn, NEWEST_STARTED, params, limit, read_task)
 }
 
-pub(super) fn started_by_prefix(
-    conn: &Connection,
+pub(crate) fn started_by_prefix(
+    conn: Conn<'_>,
     prefix: &str,
     limit: u32,
 ) -> Result<Vec<Task>, RowsError> {
@@ -133,23 +134,20 @@ pub(super) fn started_by_prefix(
     sql::many_readable(conn, STARTED_BY_PREFIX, params, limit, read_task)
 }
 
-pub(super) fn with_change(
-    conn: &Connection,
+pub(crate) fn with_change(
+    conn: Conn<'_>,
     id: &TaskId,
 ) -> Result<Option<(Task, Timestamp)>, RowsError> {
     sql::one(conn, BY_ID, [id.as_str()], read)
 }
 
-pub(super) fn of(conn: &Connection, id: &MessageId) -> Result<Option<TaskId>, RowsError> {
+pub(crate) fn of(conn: Conn<'_>, id: &MessageId) -> Result<Option<TaskId>, RowsError> {
     sql::one(conn, OF_MESSAGE, [id.as_str()], |row| {
         Fields::of("task_input", row).id(TaskId::new)
     })
 }
 
-pub(super) fn list(
-    conn: &Connection,
-    query: &TaskQuery,
-) -> Result<Vec<(Task, Timestamp)>, RowsError> {
+pub(crate) fn list(conn: Conn<'_>, query: &TaskQuery) -> Result<Vec<(Task, Timestamp)>, RowsError> {
     let statement = match &query.conversation {
         Some(_) => OF_CONVERSATION,
         None => OF_OWNER,
@@ -169,7 +167,7 @@ pub(super) fn list(
     sql::many_readable(conn, statement, params, query.limit, read)
 }
 
-pub(super) fn count(conn: &Connection, query: &TaskQuery) -> Result<u64, RowsError> {
+pub(crate) fn count(conn: Conn<'_>, query: &TaskQuery) -> Result<u64, RowsError> {
     let statement = match &query.conversation {
         Some(_) => COUNT_OF_CONVERSATION,
         None => COUNT_OF_OWNER,
@@ -183,7 +181,7 @@ fn since(query: &TaskQuery) -> i64 {
     query.since.map_or(i64::MIN, |since| since.0)
 }
 
-pub(super) fn insert(conn: &Connection, task: &Task) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, task: &Task) -> Result<(), RowsError> {
     let start = task.start.as_ref();
     let terms = task.terms();
     sql::write(
@@ -211,7 +209,7 @@ pub(super) fn insert(conn: &Connection, task: &Task) -> Result<(), RowsError> {
     )
 }
 
-pub(super) fn insert_input(conn: &Connection, input: &TaskInput) -> Result<(), RowsError> {
+pub(crate) fn insert_input(conn: Conn<'_>, input: &TaskInput) -> Result<(), RowsError> {
     let (message, request) = match &input.kind {
         TaskInputKind::Message(id) => (Some(id.as_str()), None),
         TaskInputKind::Answer(id) => (None, Some(id.as_str())),
@@ -242,7 +240,7 @@ pub(super) fn insert_input(conn: &Connection, input: &TaskInput) -> Result<(), R
 }
 
 /// Numbers that were given are never given again.
-pub(super) fn sequence(conn: &Connection, id: &TaskId, sequence: u64) -> Result<(), RowsError> {
+pub(crate) fn sequence(conn: Conn<'_>, id: &TaskId, sequence: u64) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE task SET sequence = ?2 WHERE task_id = ?1 AND sequence <= ?2",
@@ -252,13 +250,13 @@ pub(super) fn sequence(conn: &Connection, id: &TaskId, sequence: u64) -> Result<
 }
 
 /// A message changed, and with it the task that it is of.
-pub(super) fn touch(conn: &Connection, id: &MessageId, at: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn touch(conn: Conn<'_>, id: &MessageId, at: Timestamp) -> Result<(), RowsError> {
     sql::run(conn, TOUCH, params![id.as_str(), at.0])
 }
 
 /// A question was decided.
-pub(super) fn touch_by_request(
-    conn: &Connection,
+pub(crate) fn touch_by_request(
+    conn: Conn<'_>,
     id: &RequestId,
     at: Timestamp,
 ) -> Result<(), RowsError> {
@@ -266,7 +264,7 @@ pub(super) fn touch_by_request(
 }
 
 /// An input goes with its message, and the task with its last one.
-pub(super) fn forget(conn: &Connection, id: &MessageId) -> Result<(), RowsError> {
+pub(crate) fn forget(conn: Conn<'_>, id: &MessageId) -> Result<(), RowsError> {
     let Some(task_id) = of(conn, id)? else {
         return Ok(());
     };

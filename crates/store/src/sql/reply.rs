@@ -3,14 +3,14 @@
 //! Column mapping, guarded moves and the lane queries; when a reply is sent again is decided by the core.
 
 use super::fields::Fields;
-use super::{attached, sql, sums};
+use super::{attached, sums};
 use crate::page;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyState, ReplyStateName, SenderKind,
     Seq, Timestamp, Twin,
 };
-use rusqlite::{Connection, Row, params};
 
 macro_rules! select {
     ($tail:literal) => {
@@ -22,25 +22,25 @@ macro_rules! select {
     };
 }
 
-pub(super) const OF_MESSAGE: &str =
+pub(crate) const OF_MESSAGE: &str =
     select!("reply JOIN reply_text USING (row) WHERE message_id = ?1 ORDER BY ordinal");
 
-pub(super) const NEXT: &str = select!(
+pub(crate) const NEXT: &str = select!(
     "reply INDEXED BY reply_lane JOIN reply_text USING (row) \
      WHERE state IN ('queued', 'sending') AND conversation_id = ?1 ORDER BY seq, ordinal LIMIT 1"
 );
 
-pub(super) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEXED BY reply_lane \
+pub(crate) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEXED BY reply_lane \
      WHERE state IN ('queued', 'sending') AND conversation_id > ?1 \
      ORDER BY conversation_id LIMIT ?2";
 
 /// Checksums are compared before texts.
-pub(super) const TWINS: &str = "SELECT reply_key, first_try_at, reply.sent_at \
+pub(crate) const TWINS: &str = "SELECT reply_key, first_try_at, reply.sent_at \
      FROM reply INDEXED BY reply_sent CROSS JOIN reply_text USING (row) CROSS JOIN message USING (message_id) \
      WHERE reply.sent_at >= ?4 AND body_sum = ?3 AND channel = ?1 AND message.kind = ?2 \
      AND reply_text.body = ?5 ORDER BY reply.sent_at, reply_key LIMIT ?6";
 
-pub(super) fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
+pub(crate) fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
     let mut fields = Fields::of("reply to", row);
     Ok(Reply {
         message_id: fields.id(MessageId::new)?,
@@ -58,7 +58,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
     })
 }
 
-fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
+fn read_state(fields: &mut Fields<'_>) -> Result<ReplyState, RowsError> {
     let name = fields.word()?;
     let not_before = fields.maybe_time()?;
     let receipt = fields.next()?;
@@ -106,8 +106,8 @@ fn state_columns(state: &ReplyState) -> ReplyColumns<'_> {
     }
 }
 
-pub(super) fn twins(
-    conn: &Connection,
+pub(crate) fn twins(
+    conn: Conn<'_>,
     channel: &ChannelId,
     kind: SenderKind,
     body: &str,
@@ -133,7 +133,7 @@ pub(super) fn twins(
     })
 }
 
-pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, reply: &Reply) -> Result<(), RowsError> {
     let state = state_columns(&reply.state);
     let what = || format!("new reply {}/{}", reply.message_id, reply.ordinal);
     sql::write(
@@ -161,9 +161,8 @@ pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> 
     )?;
     sql::write(
         conn,
-        "INSERT INTO reply_text (row, body, body_sum, files) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO reply_text (row, body, body_sum, files) VALUES (last_insert_rowid(), ?1, ?2, ?3)",
         (
-            conn.last_insert_rowid(),
             &reply.body,
             sums::sum(&reply.body),
             attached::text(&reply.attachments),
@@ -173,15 +172,15 @@ pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> 
 }
 
 /// Where a reply goes next.
-pub(super) struct ReplyMove<'a> {
-    pub(super) from: ReplyStateName,
-    pub(super) to: &'a ReplyState,
-    pub(super) tries: u32,
-    pub(super) first_try_at: Option<Timestamp>,
+pub(crate) struct ReplyMove<'a> {
+    pub(crate) from: ReplyStateName,
+    pub(crate) to: &'a ReplyState,
+    pub(crate) tries: u32,
+    pub(crate) first_try_at: Option<Timestamp>,
 }
 
-pub(super) fn update(
-    conn: &Connection,
+pub(crate) fn update(
+    conn: Conn<'_>,
     message_id: &MessageId,
     ordinal: u32,
     step: &ReplyMove<'_>,

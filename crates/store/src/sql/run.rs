@@ -2,41 +2,88 @@
 //!
 //! No SQL text lives here; each table's file has its own.
 
+use super::engine::{Conn, Params, Row, StatementBinder};
 use crate::page;
+use crate::postgres::Expected;
 use bridge_core::port::RowsError;
-use rusqlite::{Connection, Error, ErrorCode, Params, Row};
+use rusqlite::{CachedStatement, Connection, Error, ErrorCode};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Reads one row into a value.
-pub(super) type ReadRow<T> = fn(&Row<'_>) -> Result<T, RowsError>;
+pub(crate) type ReadRow<T> = fn(&Row<'_>) -> Result<T, RowsError>;
+
+/// Passes each row to `take` until it returns a value.
+pub(crate) fn find<T>(
+    conn: Conn<'_>,
+    sql: &str,
+    params: impl Params,
+    mut take: impl FnMut(&Row<'_>) -> Result<Option<T>, RowsError>,
+) -> Result<Option<T>, RowsError> {
+    match conn {
+        Conn::Sqlite(conn) => {
+            let mut statement = bound(conn, sql, &params).map_err(failed)?;
+            let mut rows = statement.raw_query();
+            while let Some(row) = rows.next().map_err(failed)? {
+                if let Some(found) = take(&Row::Sqlite(row))? {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        }
+        Conn::Postgres(session) => {
+            for row in session.query(sql, &params)? {
+                if let Some(found) = take(&Row::Postgres(&row))? {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// A statement with its values.
+fn bound<'c>(
+    conn: &'c Connection,
+    sql: &str,
+    params: &impl Params,
+) -> Result<CachedStatement<'c>, Error> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut binder = StatementBinder {
+        statement: &mut statement,
+        bound: 0,
+    };
+    params.bind_all(&mut binder)?;
+    let given = binder.bound;
+    let wanted = statement.parameter_count();
+    if given == wanted {
+        return Ok(statement);
+    }
+    Err(Error::InvalidParameterCount(given, wanted))
+}
 
 /// The first row, if there is one.
-pub(super) fn one<T>(
-    conn: &Connection,
+pub(crate) fn one<T>(
+    conn: Conn<'_>,
     sql: &str,
     params: impl Params,
     read: ReadRow<T>,
 ) -> Result<Option<T>, RowsError> {
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement.query(params).map_err(failed)?;
-    let row = rows.next().map_err(failed)?;
-    row.map(read).transpose().map_err(logged)
+    find(conn, sql, params, |row| read(row).map(Some).map_err(logged))
 }
 
 /// All rows. The statement bounds how many there can be.
-pub(super) fn many<T>(
-    conn: &Connection,
+pub(crate) fn many<T>(
+    conn: Conn<'_>,
     sql: &str,
     params: impl Params,
     read: ReadRow<T>,
 ) -> Result<Vec<T>, RowsError> {
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement.query(params).map_err(failed)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
+    find(conn, sql, params, |row| {
         found.push(read(row).map_err(logged)?);
-    }
+        Ok(None::<()>)
+    })?;
     Ok(found)
 }
 
@@ -44,37 +91,36 @@ pub(super) fn many<T>(
 const SKIPPED_MAX: u32 = 16;
 
 /// The `LIMIT` of the statement of [`many_readable`]: those that are wanted, and those that it may have to go past.
-pub(super) fn reach(limit: u32) -> u32 {
+pub(crate) fn reach(limit: u32) -> u32 {
     page(limit).saturating_add(SKIPPED_MAX)
 }
 
 /// At most `limit` rows, past those that can't be read, which are logged. Only for lists that nothing is concluded from
 /// when a row is not among them: what a decision rests on is read with [`many`]. The statement's `LIMIT` is [`reach`].
-pub(super) fn many_readable<T>(
-    conn: &Connection,
+pub(crate) fn many_readable<T>(
+    conn: Conn<'_>,
     sql: &str,
     params: impl Params,
     limit: u32,
     read: ReadRow<T>,
 ) -> Result<Vec<T>, RowsError> {
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement.query(params).map_err(failed)?;
     let wanted = usize::try_from(page(limit)).unwrap_or(usize::MAX);
     let (mut found, mut skipped) = (Vec::new(), 0);
-    while found.len() < wanted {
-        let Some(row) = rows.next().map_err(failed)? else {
-            break;
-        };
+    if wanted == 0 {
+        return Ok(found);
+    }
+    find(conn, sql, params, |row| {
         match read(row) {
             Ok(value) => found.push(value),
             Err(error) => skip(error, &mut skipped)?,
         }
-    }
+        Ok((found.len() == wanted).then_some(()))
+    })?;
     Ok(found)
 }
 
 /// Goes past a row that can't be read, if that is what went wrong and there are not too many of them.
-pub(super) fn skip(error: RowsError, skipped: &mut u32) -> Result<(), RowsError> {
+pub(crate) fn skip(error: RowsError, skipped: &mut u32) -> Result<(), RowsError> {
     if !matches!(error, RowsError::Unreadable { .. }) || *skipped == SKIPPED_MAX {
         return Err(error);
     }
@@ -104,8 +150,8 @@ fn is_new(error: &str) -> bool {
 }
 
 /// A single number, such as a count.
-pub(super) fn number(
-    conn: &Connection,
+pub(crate) fn number(
+    conn: Conn<'_>,
     sql: &str,
     params: impl Params,
 ) -> Result<Option<i64>, RowsError> {
@@ -113,20 +159,27 @@ pub(super) fn number(
 }
 
 /// The result of `count(*)`.
-pub(super) fn count(conn: &Connection, sql: &str, params: impl Params) -> Result<u64, RowsError> {
+pub(crate) fn count(conn: Conn<'_>, sql: &str, params: impl Params) -> Result<u64, RowsError> {
     let count = number(conn, sql, params)?.unwrap_or(0);
     Ok(u64::try_from(count).unwrap_or(0))
 }
 
-/// Writes exactly one row; anything else means that the guard did not hold.
-pub(super) fn write(
-    conn: &Connection,
+/// Writes exactly one row; anything else means that the guard did not hold. PostgreSQL says so at the next read of the
+/// job, or at its end.
+pub(crate) fn write(
+    conn: Conn<'_>,
     sql: &str,
     params: impl Params,
     what: impl Fn() -> String,
 ) -> Result<(), RowsError> {
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    match statement.execute(params) {
+    let conn = match conn {
+        Conn::Sqlite(conn) => conn,
+        Conn::Postgres(session) => {
+            return session.write(sql, &params, Expected::One { what: what() });
+        }
+    };
+    let mut statement = bound(conn, sql, &params).map_err(failed)?;
+    match statement.raw_execute() {
         Ok(1) => Ok(()),
         Ok(_) => Err(RowsError::Conflict { what: what() }),
         Err(error) if is_conflict(&error) => Err(RowsError::Conflict { what: what() }),
@@ -135,9 +188,13 @@ pub(super) fn write(
 }
 
 /// Writes any number of rows, none included.
-pub(super) fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<(), RowsError> {
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    statement.execute(params).map_err(failed)?;
+pub(crate) fn run(conn: Conn<'_>, sql: &str, params: impl Params) -> Result<(), RowsError> {
+    let conn = match conn {
+        Conn::Sqlite(conn) => conn,
+        Conn::Postgres(session) => return session.write(sql, &params, Expected::Any),
+    };
+    let mut statement = bound(conn, sql, &params).map_err(failed)?;
+    statement.raw_execute().map_err(failed)?;
     Ok(())
 }
 
@@ -155,7 +212,7 @@ fn is_conflict(error: &Error) -> bool {
 }
 
 /// A failure of the database as the core's error; damage and transient failures are different variants.
-pub(super) fn failed(error: Error) -> RowsError {
+pub(crate) fn failed(error: Error) -> RowsError {
     match &error {
         Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)

@@ -3,10 +3,9 @@
 //! Column mapping only; whether a process still lives is found out by its host.
 
 use super::fields::Fields;
-use super::sql;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::RowsError;
 use bridge_core::value::{BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp};
-use rusqlite::{Connection, Row, params};
 
 fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
     let mut fields = Fields::of("incarnation", row);
@@ -26,14 +25,14 @@ fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
     })
 }
 
-pub(super) fn live(conn: &Connection) -> Result<Vec<Incarnation>, RowsError> {
+pub(crate) fn live(conn: Conn<'_>) -> Result<Vec<Incarnation>, RowsError> {
     let query = "SELECT incarnation_id, transport, pid, start_ticks, directory, codex_version, \
          codex_home, boot_id, started_at, ended_at FROM incarnation WHERE ended_at IS NULL \
          ORDER BY started_at, incarnation_id";
     sql::many(conn, query, [], read)
 }
 
-pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, incarnation: &Incarnation) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO incarnation (incarnation_id, transport, pid, start_ticks, directory, \
@@ -55,7 +54,7 @@ pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(),
     )
 }
 
-pub(super) fn end(conn: &Connection, id: &IncarnationId, at: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn end(conn: Conn<'_>, id: &IncarnationId, at: Timestamp) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE incarnation SET ended_at = ?2 WHERE incarnation_id = ?1 AND ended_at IS NULL",
@@ -64,7 +63,7 @@ pub(super) fn end(conn: &Connection, id: &IncarnationId, at: Timestamp) -> Resul
     )
 }
 
-pub(super) fn forget(conn: &Connection, before: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn forget(conn: Conn<'_>, before: Timestamp) -> Result<(), RowsError> {
     let delete = "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1";
     sql::run(conn, delete, [before.0])
 }

@@ -2,8 +2,8 @@
 //!
 //! Batches, undoing and commits are the writer's; what a transition does is the core's.
 
-use super::rows::SqliteRows;
-use super::writer::Job;
+use super::batch::Job;
+use super::rows::SqlRows;
 use bridge_core::port::{Committed, LedgerError, Rows, TRACE};
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::Timestamp;
@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use tracing::Level;
 
 /// What the caller gets.
-pub(super) type TransitionResult<T> = Result<Committed<<T as Transition>::Outcome>, LedgerError>;
+pub(crate) type TransitionResult<T> = Result<Committed<<T as Transition>::Outcome>, LedgerError>;
 
 /// A transition on its way through a batch.
-pub(super) struct TransitionJob<T: Transition> {
+pub(crate) struct TransitionJob<T: Transition> {
     progress: JobProgress<T>,
     now: Timestamp,
     caller: oneshot::Sender<TransitionResult<T>>,
@@ -64,7 +64,7 @@ enum JobProgress<T: Transition> {
 
 impl<T: Transition> TransitionJob<T> {
     /// The job and where its result will arrive.
-    pub(super) fn new(
+    pub(crate) fn new(
         transition: T,
         now: Timestamp,
     ) -> (Self, oneshot::Receiver<TransitionResult<T>>) {
@@ -80,7 +80,7 @@ impl<T: Transition> TransitionJob<T> {
 }
 
 impl<T: Transition> Job for TransitionJob<T> {
-    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    fn run(&mut self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         if let Some(timing) = &mut self.timing {
             timing.began = Instant::now();
         }
@@ -103,7 +103,7 @@ impl<T: Transition> Job for TransitionJob<T> {
         }
     }
 
-    fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    fn write_again(&self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         let JobProgress::Ran(committed) = &self.progress else {
             return Err(ran_already());
         };

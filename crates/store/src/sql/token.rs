@@ -1,14 +1,13 @@
 //! The `token` table: names and hashes of the API's tokens. The tokens themselves are nowhere.
 
 use super::fields::Fields;
-use super::sql;
 use crate::page;
+use crate::sql::{self, Conn, Row, params};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Timestamp, Token};
-use rusqlite::{Connection, Row, params};
 
-pub(super) fn read(row: &Row<'_>) -> Result<Token, RowsError> {
+pub(crate) fn read(row: &Row<'_>) -> Result<Token, RowsError> {
     let mut fields = Fields::of("token", row);
     Ok(Token {
         name: fields.next()?,
@@ -25,23 +24,23 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Good ones first: there are few of those, so that a page always has them all.
-pub(super) fn all(conn: &Connection) -> Result<Vec<Token>, RowsError> {
+pub(crate) fn all(conn: Conn<'_>) -> Result<Vec<Token>, RowsError> {
     let query = "SELECT name, hash, scopes, created_at, last_used_at, revoked_at FROM token \
                  ORDER BY revoked_at IS NOT NULL, name LIMIT ?1";
     sql::many(conn, query, [page(PAGE_MAX)], read)
 }
 
-pub(super) const BY_NAME: &str =
+pub(crate) const BY_NAME: &str =
     "SELECT name, hash, scopes, created_at, last_used_at, revoked_at FROM token WHERE name = ?1";
 
-pub(super) fn insert(conn: &Connection, token: &Token) -> Result<(), RowsError> {
+pub(crate) fn insert(conn: Conn<'_>, token: &Token) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO token (name, hash, scopes, created_at, last_used_at, revoked_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name) DO UPDATE SET \
          hash = excluded.hash, scopes = excluded.scopes, created_at = excluded.created_at, \
          last_used_at = excluded.last_used_at, revoked_at = excluded.revoked_at \
-         WHERE revoked_at IS NOT NULL",
+         WHERE token.revoked_at IS NOT NULL",
         params![
             token.name,
             token.hash,
@@ -54,7 +53,7 @@ pub(super) fn insert(conn: &Connection, token: &Token) -> Result<(), RowsError> 
     )
 }
 
-pub(super) fn revoke(conn: &Connection, name: &str, at: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn revoke(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE token SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
@@ -63,7 +62,7 @@ pub(super) fn revoke(conn: &Connection, name: &str, at: Timestamp) -> Result<(),
     )
 }
 
-pub(super) fn used(conn: &Connection, name: &str, at: Timestamp) -> Result<(), RowsError> {
+pub(crate) fn used(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE token SET last_used_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",

@@ -2,11 +2,10 @@
 
 use super::fields::Fields;
 use super::seal::{self, SealContext};
-use super::sql;
 use crate::key::{LedgerKey, Unreadable};
+use crate::sql::{self, Conn, Params, Row, params};
 use bridge_core::port::RowsError;
 use bridge_core::value::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget, TaskId};
-use rusqlite::{Connection, Params, Row, params};
 
 macro_rules! select {
     ($tail:literal) => {
@@ -18,11 +17,11 @@ macro_rules! select {
     };
 }
 
-pub(super) const BY_ID: &str = select!("WHERE task_id = ?1 AND subscription_id = ?2");
+pub(crate) const BY_ID: &str = select!("WHERE task_id = ?1 AND subscription_id = ?2");
 
-pub(super) const OF_TASK: &str = select!("WHERE task_id = ?1 ORDER BY subscription_id");
+pub(crate) const OF_TASK: &str = select!("WHERE task_id = ?1 ORDER BY subscription_id");
 
-pub(super) const OPEN: &str = select!(
+pub(crate) const OPEN: &str = select!(
     "WHERE (state = 'waiting' OR state = 'sending') \
      AND (?1 IS NULL OR (task_id, subscription_id) > (?1, ?2)) ORDER BY task_id, subscription_id LIMIT ?3"
 );
@@ -43,7 +42,7 @@ fn read(row: &Row<'_>) -> Result<Subscription, RowsError> {
     })
 }
 
-fn read_state(fields: &mut Fields<'_, '_>) -> Result<SubscriptionState, RowsError> {
+fn read_state(fields: &mut Fields<'_>) -> Result<SubscriptionState, RowsError> {
     let word: String = fields.next()?;
     let (not_before, ended_at) = (fields.maybe_time()?, fields.maybe_time()?);
     let at = || fields.required("it ended at no time", ended_at);
@@ -56,7 +55,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<SubscriptionState, RowsErro
     }
 }
 
-fn read_target(fields: &mut Fields<'_, '_>) -> Result<SubscriptionTarget, RowsError> {
+fn read_target(fields: &mut Fields<'_>) -> Result<SubscriptionTarget, RowsError> {
     let kind: String = fields.next()?;
     let target: String = fields.next()?;
     match kind.as_str() {
@@ -123,8 +122,8 @@ fn decrypted(
     })
 }
 
-pub(super) fn many(
-    conn: &Connection,
+pub(crate) fn many(
+    conn: Conn<'_>,
     key: &LedgerKey,
     query: &str,
     params: impl Params,
@@ -133,8 +132,8 @@ pub(super) fn many(
     Ok(stored.into_iter().map(|one| opened(key, one)).collect())
 }
 
-pub(super) fn list(
-    conn: &Connection,
+pub(crate) fn list(
+    conn: Conn<'_>,
     key: &LedgerKey,
     query: &str,
     params: impl Params,
@@ -145,7 +144,7 @@ pub(super) fn list(
 }
 
 /// From the open ones to their owners: an owner's history is long, and what is open of it is not.
-pub(super) const HELD: &str = "SELECT count(*) FROM subscription INDEXED BY subscription_open \
+pub(crate) const HELD: &str = "SELECT count(*) FROM subscription INDEXED BY subscription_open \
      CROSS JOIN task USING (task_id) \
      WHERE kind = 'push' AND owner = ?1 AND (state = 'waiting' OR state = 'sending')";
 
@@ -158,8 +157,8 @@ fn times(state: SubscriptionState) -> (Option<i64>, Option<i64>) {
     }
 }
 
-pub(super) fn put(
-    conn: &Connection,
+pub(crate) fn put(
+    conn: Conn<'_>,
     key: &LedgerKey,
     subscription: &Subscription,
 ) -> Result<(), RowsError> {
@@ -190,9 +189,15 @@ pub(super) fn put(
     let (not_before, ended_at) = times(subscription.state);
     sql::write(
         conn,
-        "INSERT OR REPLACE INTO subscription (task_id, subscription_id, state, not_before, ended_at, mark, tries, \
+        "INSERT INTO subscription (task_id, subscription_id, state, not_before, ended_at, mark, tries, \
          first_try_at, error, created_at, kind, target, token, scheme, credentials, version) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
+         ON CONFLICT (task_id, subscription_id) DO UPDATE SET state = excluded.state, \
+         not_before = excluded.not_before, ended_at = excluded.ended_at, mark = excluded.mark, \
+         tries = excluded.tries, first_try_at = excluded.first_try_at, error = excluded.error, \
+         created_at = excluded.created_at, kind = excluded.kind, target = excluded.target, \
+         token = excluded.token, scheme = excluded.scheme, credentials = excluded.credentials, \
+         version = excluded.version",
         params![
             task,
             id,
@@ -216,7 +221,7 @@ pub(super) fn put(
 }
 
 /// Writes how far it is, and leaves what can't be decrypted as it is: its key may come back.
-fn moved(conn: &Connection, subscription: &Subscription) -> Result<(), RowsError> {
+fn moved(conn: Conn<'_>, subscription: &Subscription) -> Result<(), RowsError> {
     let (task, id) = (&subscription.task_id, &subscription.subscription_id);
     let (not_before, ended_at) = times(subscription.state);
     sql::write(
@@ -238,7 +243,7 @@ fn moved(conn: &Connection, subscription: &Subscription) -> Result<(), RowsError
     )
 }
 
-pub(super) fn remove(conn: &Connection, task_id: &TaskId, id: &str) -> Result<(), RowsError> {
+pub(crate) fn remove(conn: Conn<'_>, task_id: &TaskId, id: &str) -> Result<(), RowsError> {
     sql::write(
         conn,
         "DELETE FROM subscription WHERE task_id = ?1 AND subscription_id = ?2",
@@ -248,7 +253,7 @@ pub(super) fn remove(conn: &Connection, task_id: &TaskId, id: &str) -> Result<()
 }
 
 /// Removes the push configurations of an agent's tasks.
-pub(super) fn remove_pushes_of(conn: &Connection, owner: &str) -> Result<(), RowsError> {
+pub(crate) fn remove_pushes_of(conn: Conn<'_>, owner: &str) -> Result<(), RowsError> {
     sql::run(
         conn,
         "DELETE FROM subscription WHERE kind = 'push' \

@@ -11,22 +11,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The thread at the other end is gone.
 #[derive(Debug)]
-pub(super) struct Closed;
+pub(crate) struct Closed;
 
 /// The callers' end.
-pub(super) struct BoundedSender<T> {
+pub(crate) struct BoundedSender<T> {
     sender: SyncSender<(T, OwnedSemaphorePermit)>,
     places: Arc<Semaphore>,
 }
 
 /// The thread's end. Dropping it wakes everybody who waits for a place.
-pub(super) struct BoundedReceiver<T> {
+pub(crate) struct BoundedReceiver<T> {
     receiver: Receiver<(T, OwnedSemaphorePermit)>,
     places: Arc<Semaphore>,
 }
 
 /// A queue with room for `places` items.
-pub(super) fn bounded<T>(places: usize) -> (BoundedSender<T>, BoundedReceiver<T>) {
+pub(crate) fn bounded<T>(places: usize) -> (BoundedSender<T>, BoundedReceiver<T>) {
     let (sender, receiver) = sync_channel(places);
     let places = Arc::new(Semaphore::new(places));
     let handle = BoundedSender {
@@ -46,7 +46,7 @@ impl<T> fmt::Debug for BoundedSender<T> {
 
 impl<T> BoundedSender<T> {
     /// Puts an item in, waiting for a place. An item whose future was dropped before is not in.
-    pub(super) async fn send(&self, item: T) -> Result<(), Closed> {
+    pub(crate) async fn send(&self, item: T) -> Result<(), Closed> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_| Closed)?;
         self.sender.try_send((item, place)).map_err(|_| Closed)
@@ -55,18 +55,18 @@ impl<T> BoundedSender<T> {
 
 impl<T> BoundedReceiver<T> {
     /// The next item; nothing when all callers are gone.
-    pub(super) fn recv(&self) -> Option<T> {
+    pub(crate) fn recv(&self) -> Option<T> {
         self.receiver.recv().ok().map(|(item, _place)| item)
     }
 
     /// The next item within `patience`.
-    pub(super) fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+    pub(crate) fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
         let (item, _place) = self.receiver.recv_timeout(patience)?;
         Ok(item)
     }
 
     /// An item that waits already.
-    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+    pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
         let (item, _place) = self.receiver.try_recv()?;
         Ok(item)
     }
