@@ -390,3 +390,20 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE INDEX audit_at ON audit (at);
+
+-- The daemons of a fleet, on PostgreSQL; on SQLite there is one daemon and no row. `epoch` is the number of the node's
+-- newest opening, `batch` that of its newest commit, `lease_until` is by the database's clock. A write of another epoch, or
+-- after the lease, is refused.
+CREATE TABLE node (
+    node_id       TEXT PRIMARY KEY NOT NULL,
+    epoch         INTEGER NOT NULL,
+    batch         INTEGER NOT NULL,
+    lease_until   INTEGER NOT NULL,
+    address       TEXT,
+    public_key    TEXT,
+    version       TEXT,
+    codex_version TEXT,
+    capacity      INTEGER,
+    state         TEXT NOT NULL CHECK (state = 'active' OR state = 'draining' OR state = 'left'),
+    started_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

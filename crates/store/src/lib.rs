@@ -14,6 +14,9 @@ pub mod sqlite;
 
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use old_tasks::{OldTasksError, read_old_tasks};
+pub use postgres::{
+    PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup, Wakeups,
+};
 pub use sqlite::{OpenError, Options, SqliteLedger};
 
 use bridge_core::limits::PAGE_MAX;

@@ -48,8 +48,8 @@ pub use tx::Tx;
 use crate::port::{Change, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, RequestId, StateName, Timestamp};
 
-/// One arrow of the message machine.
-pub trait Transition: core::marker::Send + 'static {
+/// One arrow of the message machine. It is pure, so a copy of it can be run again when a transaction is lost.
+pub trait Transition: Clone + core::marker::Send + 'static {
     /// What the caller learns.
     type Outcome: core::marker::Send + 'static;
 

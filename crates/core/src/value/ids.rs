@@ -37,6 +37,8 @@ macro_rules! text_id {
 }
 
 text_id! {
+    /// One daemon of a fleet; the same for all its openings of the ledger.
+    NodeId;
     /// A channel: one connected platform account, or `local`.
     ChannelId;
     /// The ordering unit on a channel; bound to one Codex thread.

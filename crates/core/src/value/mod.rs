@@ -30,7 +30,7 @@ pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
+    MessageId, NodeId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{

@@ -61,7 +61,9 @@ pub(super) struct BoundValues(pub(super) Vec<Bound>);
 impl Binder for BoundValues {
     fn bind(&mut self, value: &(impl ToSql + ?Sized)) -> Result<(), rusqlite::Error> {
         let value = match value.to_sql()? {
-            ToSqlOutput::Borrowed(value) => value.into(),
+            ToSqlOutput::Borrowed(value) => {
+                Value::try_from(value).map_err(|error| unfit(self.0.len(), error.to_string()))?
+            }
             ToSqlOutput::Owned(value) => value,
             other => return Err(unfit(self.0.len(), format!("{other:?} can't be bound"))),
         };
@@ -82,7 +84,11 @@ impl BoundValues {
 }
 
 impl tokio_postgres::types::ToSql for Bound {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match (&self.0, ty) {
             (Value::Null, _) => return Ok(IsNull::Yes),
             (Value::Integer(number), &Type::INT8) => out.put_i64(*number),
@@ -181,7 +187,14 @@ mod tests {
 
     #[test]
     fn nul_is_stored_and_comes_back() {
-        let texts = ["", "plain", "\0", "\u{1}", "a\0b\u{1}\u{2}c", "\u{1}\u{1}\0"];
+        let texts = [
+            "",
+            "plain",
+            "\0",
+            "\u{1}",
+            "a\0b\u{1}\u{2}c",
+            "\u{1}\u{1}\0",
+        ];
         for text in texts {
             let stored = escaped(text);
             assert!(!stored.contains('\0'), "{text:?}");
@@ -192,7 +205,9 @@ mod tests {
 
     #[test]
     fn escaping_keeps_the_order() {
-        let mut texts = ["", "\0", "\0a", "\u{1}", "\u{1}\0", "\u{1}a", "\u{2}", "a", "a\0", "b"];
+        let mut texts = [
+            "", "\0", "\0a", "\u{1}", "\u{1}\0", "\u{1}a", "\u{2}", "a", "a\0", "b",
+        ];
         texts.sort_unstable();
         let stored: Vec<_> = texts.iter().map(|text| escaped(text)).collect();
         assert!(stored.is_sorted(), "{stored:?}");

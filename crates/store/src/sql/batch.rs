@@ -3,6 +3,7 @@
 use super::bounded::BoundedReceiver;
 use super::rows::SqlRows;
 use bridge_core::port::LedgerError;
+use bridge_core::step::Action;
 use std::any::Any;
 use std::time::Duration;
 
@@ -22,6 +23,12 @@ pub(crate) trait Job: Send {
 
     /// Writes what it decided once more, over the same rows: the transaction in which it ran was rolled back.
     fn write_again(&self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError>;
+
+    /// Gets ready to run once more: its transaction is gone, and others may have written since.
+    fn reset(&mut self);
+
+    /// What it leaves to do after the commit, once it ran.
+    fn actions(&self) -> &[Action];
 
     /// Passes the result to the caller, after the commit.
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>);

@@ -20,6 +20,12 @@ impl<'c> From<&'c Connection> for Conn<'c> {
     }
 }
 
+impl<'c> From<&'c Session> for Conn<'c> {
+    fn from(session: &'c Session) -> Self {
+        Self::Postgres(session)
+    }
+}
+
 /// A row that a statement gave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row<'r> {

@@ -5,7 +5,7 @@
 use super::batch::Job;
 use super::rows::SqlRows;
 use bridge_core::port::{Committed, LedgerError, Rows, TRACE};
-use bridge_core::step::{RunError, Transition};
+use bridge_core::step::{Action, RunError, Transition};
 use bridge_core::value::Timestamp;
 use std::time::Instant;
 use tokio::sync::oneshot;
@@ -17,6 +17,8 @@ pub(crate) type TransitionResult<T> = Result<Committed<<T as Transition>::Outcom
 /// A transition on its way through a batch.
 pub(crate) struct TransitionJob<T: Transition> {
     progress: JobProgress<T>,
+    /// What it was, where it may have to be run again.
+    kept: Option<T>,
     now: Timestamp,
     caller: oneshot::Sender<TransitionResult<T>>,
     timing: Option<JobTiming>,
@@ -71,11 +73,22 @@ impl<T: Transition> TransitionJob<T> {
         let (caller, result) = oneshot::channel();
         let job = Self {
             progress: JobProgress::Waiting(transition),
+            kept: None,
             now,
             caller,
             timing: JobTiming::start(),
         };
         (job, result)
+    }
+
+    /// The same, for a writer that runs a batch again when it loses its connection.
+    pub(crate) fn repeatable(
+        transition: T,
+        now: Timestamp,
+    ) -> (Self, oneshot::Receiver<TransitionResult<T>>) {
+        let kept = Some(transition.clone());
+        let (job, result) = Self::new(transition, now);
+        (Self { kept, ..job }, result)
     }
 }
 
@@ -111,6 +124,21 @@ impl<T: Transition> Job for TransitionJob<T> {
             rows.apply(change)?;
         }
         Ok(())
+    }
+
+    fn reset(&mut self) {
+        if let (JobProgress::Running | JobProgress::Ran(_), Some(kept)) =
+            (&self.progress, &self.kept)
+        {
+            self.progress = JobProgress::Waiting(kept.clone());
+        }
+    }
+
+    fn actions(&self) -> &[Action] {
+        match &self.progress {
+            JobProgress::Ran(committed) => &committed.actions,
+            JobProgress::Waiting(_) | JobProgress::Running => &[],
+        }
     }
 
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {

@@ -21,6 +21,7 @@ pub(crate) mod reply;
 mod request;
 pub(crate) mod rows;
 mod run;
+pub(crate) mod schema;
 pub(crate) mod seal;
 pub(crate) mod subscription;
 pub(crate) mod sums;
@@ -30,6 +31,6 @@ mod turn;
 
 pub(crate) use engine::{Binder, Conn, Params, Row, unfit};
 pub(crate) use run::{
-    count, failed, find, many, many_readable, number, one, reach, run, skip, write,
+    control, count, failed, find, many, many_readable, number, one, reach, run, skip, write,
 };
 pub(crate) use rusqlite::params;

@@ -65,7 +65,7 @@ impl<'c> SqlRows<'c> {
     /// Before every write.
     fn writes(&mut self) -> Result<Conn<'c>, RowsError> {
         if !self.wrote && self.undo == Undo::Savepoint {
-            sql::run(self.conn, "SAVEPOINT job", [])?;
+            sql::control(self.conn, "SAVEPOINT job")?;
         }
         self.wrote = true;
         Ok(self.conn)
@@ -76,10 +76,15 @@ impl<'c> SqlRows<'c> {
         Ok((self.writes()?, self.key))
     }
 
+    /// Whether it wrote anything.
+    pub(crate) fn wrote(&self) -> bool {
+        self.wrote
+    }
+
     /// Keeps the writes.
     pub(crate) fn keep(self) -> Result<(), RowsError> {
         match (self.wrote, self.undo) {
-            (true, Undo::Savepoint) => sql::run(self.conn, "RELEASE job", []),
+            (true, Undo::Savepoint) => sql::control(self.conn, "RELEASE job"),
             (true, Undo::Transaction) | (false, _) => Ok(()),
         }
     }
@@ -89,8 +94,8 @@ impl<'c> SqlRows<'c> {
         match (self.wrote, self.undo) {
             (false, _) => Ok(Undone::Alone),
             (true, Undo::Savepoint) => {
-                sql::run(self.conn, "ROLLBACK TO job", [])?;
-                sql::run(self.conn, "RELEASE job", [])?;
+                sql::control(self.conn, "ROLLBACK TO job")?;
+                sql::control(self.conn, "RELEASE job")?;
                 Ok(Undone::Alone)
             }
             (true, Undo::Transaction) => Ok(Undone::NotYet),

@@ -198,6 +198,14 @@ pub(crate) fn run(conn: Conn<'_>, sql: &str, params: impl Params) -> Result<(), 
     Ok(())
 }
 
+/// Runs a statement that writes no rows and has no values: of a transaction, or of a savepoint in it.
+pub(crate) fn control(conn: Conn<'_>, sql: &str) -> Result<(), RowsError> {
+    match conn {
+        Conn::Sqlite(_) => run(conn, sql, []),
+        Conn::Postgres(session) => session.control(sql),
+    }
+}
+
 /// A row that must be unique, or must belong to another one, is not.
 fn is_conflict(error: &Error) -> bool {
     use rusqlite::ffi;

@@ -4,6 +4,7 @@ use super::*;
 use crate::key::for_tests;
 use crate::sqlite::gauge::Limits;
 use crate::sqlite::open::{Options, open};
+use bridge_core::step::Action;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -19,6 +20,12 @@ impl Job for Sql {
     fn write_again(&self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         let ran = rows.execute_batch(self.0);
         Ok(ran?)
+    }
+
+    fn reset(&mut self) {}
+
+    fn actions(&self) -> &[Action] {
+        &[]
     }
 
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
@@ -135,6 +142,12 @@ impl Job for Falls {
 
     fn write_again(&self, _rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         panic!("it did not run to its end")
+    }
+
+    fn reset(&mut self) {}
+
+    fn actions(&self) -> &[Action] {
+        &[]
     }
 
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
