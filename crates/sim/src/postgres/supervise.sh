@@ -30,8 +30,10 @@ leave() {
 }
 
 fail() {
-    echo "$1"
-    tail -n 20 "$directory/log" 2>/dev/null
+    {
+        echo "$1"
+        tail -n 20 "$directory/log"
+    } 2>/dev/null
     exit 1
 }
 
@@ -44,7 +46,7 @@ start() {
         [ "$(date +%s)" -lt "$deadline" ] || fail "PostgreSQL takes no connection a minute after its start:"
         sleep 0.05
     done
-    echo "ready $directory"
+    echo "ready $directory" 2>/dev/null
 }
 
 # A pipe without a reader means that the starter died while it waited for an answer.
@@ -60,6 +62,7 @@ cd "$directory" || fail "cannot enter $directory"
 
 timeout 120 "$programs/initdb" -D "$directory/data" --username=bridge --auth=trust --encoding=UTF8 --locale=C --no-sync \
     </dev/null >"$directory/log" 2>&1 || fail "initdb failed:"
+mv "$directory/log" "$directory/initdb"
 
 # The directory keeps other users of the machine out. Other roles than ours are for tests of passwords.
 cat >"$directory/data/pg_hba.conf" <<END
