@@ -19,6 +19,9 @@ use programs::Programs;
 /// What the shell runs.
 const SUPERVISE: &str = include_str!("supervise.sh");
 
+/// Takes it from the environment, so that a list of processes stays readable.
+const SHELL: &str = r#"script=$SUPERVISE; unset SUPERVISE; eval "$script""#;
+
 /// The supervisor's name in a list of processes.
 const NAME: &str = "postgres-supervisor";
 
@@ -238,7 +241,8 @@ impl Supervisor {
         let lines = lines.map(|(name, value)| format!("{name} = '{}'", value.replace('\'', "''")));
         let mut command = programs.as_user("sh");
         command
-            .args(["-c", SUPERVISE, NAME])
+            .env("SUPERVISE", SUPERVISE)
+            .args(["-c", SHELL, NAME])
             .arg(&programs.directory)
             .args(lines)
             .current_dir("/")
