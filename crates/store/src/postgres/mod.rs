@@ -32,9 +32,9 @@ use bridge_core::value::{Epoch, NodeId, Timestamp};
 use connect::STATEMENT_MAX;
 use open::{Found, Opener};
 use reader::ReaderPool;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use wakeups::Listener;
@@ -69,13 +69,15 @@ pub struct PostgresLedger {
 
 #[derive(Debug)]
 struct PostgresState {
-    place: String,
     epoch: Epoch,
     warnings: Vec<String>,
     jobs: BoundedSender<Box<dyn Job>>,
     figures: Arc<WriterFigures>,
     readers: ReaderPool,
-    listener: Listener,
+    /// Started when somebody first wants to hear.
+    listener: Mutex<Option<Listener>>,
+    url: PostgresUrl,
+    node: NodeId,
 }
 
 impl PostgresLedger {
@@ -108,13 +110,14 @@ impl PostgresLedger {
         let Found { epoch, warnings } = found.recv().map_err(|_| ended())??;
         let readers = ReaderPool::start(options.readers, url, key, options.read_max);
         let shared = PostgresState {
-            place: url.place(),
             epoch,
             warnings,
             jobs,
             figures,
             readers: readers.map_err(start)?,
-            listener: Listener::start(url, node).map_err(start)?,
+            listener: Mutex::default(),
+            url: url.clone(),
+            node: node.clone(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -129,8 +132,8 @@ impl PostgresLedger {
 
     /// Database and host, for people.
     #[must_use]
-    pub fn place(&self) -> &str {
-        &self.shared.place
+    pub fn place(&self) -> String {
+        self.shared.url.place()
     }
 
     /// Commits so far: how well transitions share them.
@@ -158,9 +161,14 @@ impl PostgresLedger {
     }
 
     /// Hears what other nodes commit, from now on.
-    #[must_use]
-    pub fn wakeups(&self) -> Wakeups {
-        self.shared.listener.wakeups()
+    pub fn wakeups(&self) -> std::io::Result<Wakeups> {
+        let listener = self.shared.listener.lock();
+        let mut listener = listener.unwrap_or_else(PoisonError::into_inner);
+        let started = match listener.take() {
+            Some(started) => started,
+            None => Listener::start(&self.shared.url, &self.shared.node)?,
+        };
+        Ok(listener.insert(started).wakeups())
     }
 }
 

@@ -17,15 +17,16 @@ use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A transition that stops the writer until it is let go.
+#[derive(Clone)]
 struct Gate {
-    entered: oneshot::Sender<()>,
-    release: mpsc::Receiver<()>,
+    entered: Arc<Mutex<Option<oneshot::Sender<()>>>>,
+    release: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
 /// The other side of a gate.
@@ -41,7 +42,11 @@ fn gate() -> (Gate, Keeper) {
         entered: has_entered,
         release: let_go,
     };
-    (Gate { entered, release }, keeper)
+    let gate = Gate {
+        entered: Arc::new(Mutex::new(Some(entered))),
+        release: Arc::new(Mutex::new(release)),
+    };
+    (gate, keeper)
 }
 
 impl Transition for Gate {
@@ -49,13 +54,15 @@ impl Transition for Gate {
     const NAME: &'static str = "gate";
 
     fn apply(self, _tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
-        self.entered.send(()).unwrap();
-        self.release.recv().unwrap();
+        let entered = self.entered.lock().unwrap().take();
+        entered.unwrap().send(()).unwrap();
+        self.release.lock().unwrap().recv().unwrap();
         Ok(())
     }
 }
 
 /// A transition with a bug.
+#[derive(Clone)]
 struct Panics;
 
 impl Transition for Panics {
