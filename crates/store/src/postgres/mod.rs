@@ -26,6 +26,7 @@ use crate::key::LedgerKey;
 use crate::sql::batch::{Job, QUEUE_MAX};
 use crate::sql::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use crate::sql::job::TransitionJob;
+use crate::sqlite::{Gauge, Limits};
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{RunError, Transition, Tx};
 use bridge_core::value::{Epoch, NodeId, Timestamp};
@@ -49,6 +50,8 @@ pub struct PostgresOptions {
     pub read_max: Duration,
     /// How long a node may be silent before another one takes over what it has.
     pub lease: Duration,
+    /// Limits beyond which nothing more should be taken in; those of a disk mean nothing here.
+    pub limits: Limits,
 }
 
 impl Default for PostgresOptions {
@@ -57,6 +60,7 @@ impl Default for PostgresOptions {
             readers: 2,
             read_max: Duration::from_secs(30),
             lease: Duration::from_secs(15),
+            limits: Limits::default(),
         }
     }
 }
@@ -74,6 +78,7 @@ struct PostgresState {
     jobs: BoundedSender<Box<dyn Job>>,
     figures: Arc<WriterFigures>,
     readers: ReaderPool,
+    gauge: Gauge,
     /// Started when somebody first wants to hear.
     listener: Mutex<Option<Listener>>,
     url: PostgresUrl,
@@ -94,12 +99,14 @@ impl PostgresLedger {
         let start = |source| PostgresOpenError::Threads { source };
         let (jobs, receiver) = bounded(QUEUE_MAX);
         let figures = Arc::new(WriterFigures::default());
+        let gauge = Gauge::without_file(options.limits);
         let starter = Starter {
             url: url.clone(),
             node: node.clone(),
             key: key.clone(),
             lease: options.lease,
             figures: Arc::clone(&figures),
+            gauge: gauge.clone(),
         };
         let (opened, found) = sync_channel(1);
         thread::Builder::new()
@@ -108,13 +115,14 @@ impl PostgresLedger {
             .map_err(start)?;
         let ended = || PostgresOpenError::failed(&url.place(), gone());
         let Found { epoch, warnings } = found.recv().map_err(|_| ended())??;
-        let readers = ReaderPool::start(options.readers, url, key, options.read_max);
+        let readers = ReaderPool::start(options.readers, url, key, options.read_max, &gauge);
         let shared = PostgresState {
             epoch,
             warnings,
             jobs,
             figures,
             readers: readers.map_err(start)?,
+            gauge,
             listener: Mutex::default(),
             url: url.clone(),
             node: node.clone(),
@@ -134,6 +142,13 @@ impl PostgresLedger {
     #[must_use]
     pub fn place(&self) -> String {
         self.shared.url.place()
+    }
+
+    /// How the ledger is, for intake and for people: how long commits take. Its disk and the soundness of its files are the
+    /// server's.
+    #[must_use]
+    pub fn gauge(&self) -> Gauge {
+        self.shared.gauge.clone()
     }
 
     /// Commits so far: how well transitions share them.
@@ -192,6 +207,7 @@ struct Starter {
     key: LedgerKey,
     lease: Duration,
     figures: Arc<WriterFigures>,
+    gauge: Gauge,
 }
 
 type Opened = SyncSender<Result<Found, PostgresOpenError>>;
@@ -208,6 +224,7 @@ impl Starter {
                     lease: self.lease,
                     epoch: found.epoch,
                     figures: self.figures,
+                    gauge: self.gauge,
                 };
                 let _ = opened.send(Ok(found));
                 writer.serve(jobs);

@@ -6,6 +6,7 @@ use super::session::{Session, runtime};
 use crate::key::LedgerKey;
 use crate::sql::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use crate::sql::rows::{SqlRows, Undo};
+use crate::sqlite::Gauge;
 use bridge_core::port::{LedgerError, Read, RowsError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,7 @@ struct ReaderThread {
     url: PostgresUrl,
     key: LedgerKey,
     read_max: Duration,
+    gauge: Gauge,
     session: Option<Session>,
 }
 
@@ -38,12 +40,13 @@ impl ReaderPool {
         url: &PostgresUrl,
         key: &LedgerKey,
         read_max: Duration,
+        gauge: &Gauge,
     ) -> std::io::Result<Self> {
         let (jobs, receiver) = bounded(QUEUE_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
         for index in 0..threads.max(1) {
             let receiver = Arc::clone(&receiver);
-            let (url, key) = (url.clone(), key.clone());
+            let (url, key, gauge) = (url.clone(), key.clone(), gauge.clone());
             thread::Builder::new()
                 .name(format!("ledger-reader-{index}"))
                 .spawn(move || {
@@ -51,6 +54,7 @@ impl ReaderPool {
                         url,
                         key,
                         read_max,
+                        gauge,
                         session: None,
                     };
                     reader.serve(&receiver);
@@ -68,6 +72,9 @@ impl ReaderPool {
         let (caller, answer) = oneshot::channel();
         let job: ReadJob = Box::new(move |reader| {
             let found = reader.answer(query);
+            if let Err(error) = &found {
+                reader.gauge.observe(error);
+            }
             // The caller may have gone away.
             let _ = caller.send(found);
         });

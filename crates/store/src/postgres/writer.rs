@@ -14,6 +14,7 @@ use crate::sql::batch::{Batch, CROWD, Job, JobResult, panicked};
 use crate::sql::bounded::BoundedReceiver;
 use crate::sql::rows::{SqlRows, Undo};
 use crate::sql::{self, params};
+use crate::sqlite::Gauge;
 use bridge_core::port::{LedgerError, RowsError};
 use bridge_core::value::{Epoch, NodeId};
 use std::collections::VecDeque;
@@ -59,6 +60,7 @@ pub(super) struct WriterThread {
     pub(super) lease: Duration,
     pub(super) epoch: Epoch,
     pub(super) figures: Arc<WriterFigures>,
+    pub(super) gauge: Gauge,
 }
 
 /// Why a batch was not committed by this attempt.
@@ -90,7 +92,9 @@ impl WriterThread {
         while let Some(first) = waiting.pop_front().or_else(|| jobs.recv()) {
             let mut batch = Batch::of(first, jobs, BATCH_MAX, last >= CROWD);
             batch.jobs.splice(1..1, waiting.drain(..));
+            self.gauge.commit_begins();
             let committed = self.commit(&mut batch, &mut number);
+            self.gauge.commit_ended();
             let trips = self.session.trips();
             self.figures.trips.store(trips, Ordering::Relaxed);
             last = batch.jobs.len();
@@ -99,11 +103,15 @@ impl WriterThread {
                     self.figures.commits.fetch_add(1, Ordering::Relaxed);
                     waiting = batch.jobs.split_off(results.len()).into();
                     for (job, result) in batch.jobs.into_iter().zip(results) {
+                        if let Err(error) = &result {
+                            self.gauge.observe(error);
+                        }
                         job.resolve(result);
                     }
                 }
                 Err(error) => {
                     tracing::warn!(jobs = last, %error, "database batch failed");
+                    self.gauge.observe(&error);
                     for job in batch.jobs {
                         job.resolve(Err(error.clone()));
                     }

@@ -23,7 +23,7 @@ pub(crate) const OF_TASK: &str = select!("WHERE task_id = ?1 ORDER BY subscripti
 
 pub(crate) const OPEN: &str = select!(
     "WHERE (state = 'waiting' OR state = 'sending') \
-     AND (?1 IS NULL OR (task_id, subscription_id) > (?1, ?2)) ORDER BY task_id, subscription_id LIMIT ?3"
+     AND (CAST(?1 AS TEXT) IS NULL OR (task_id, subscription_id) > (?1, ?2)) ORDER BY task_id, subscription_id LIMIT ?3"
 );
 
 /// As it is stored: what a push receiver is reached by is still encrypted.

@@ -27,7 +27,7 @@ const BY_ID: &str = select!("WHERE task_id = ?1");
 /// The one that has a conversation to itself.
 pub(crate) const STARTED: &str = select!("WHERE conversation_id = ?1 AND cwd IS NOT NULL");
 pub(crate) const NEWEST_STARTED: &str = select!(
-    "WHERE cwd IS NOT NULL AND (?1 IS NULL OR row < (SELECT row FROM task WHERE task_id = ?1)) \
+    "WHERE cwd IS NOT NULL AND (CAST(?1 AS TEXT) IS NULL OR row < (SELECT row FROM task WHERE task_id = ?1)) \
      ORDER BY row DESC LIMIT ?2"
 );
 pub(crate) const STARTED_BY_PREFIX: &str =

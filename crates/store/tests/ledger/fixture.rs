@@ -23,6 +23,12 @@ pub(crate) trait Fixture {
     fn ledger(&self) -> &Self::L;
 }
 
+/// One that outlives its process.
+pub(crate) trait Durable: Fixture {
+    /// Commits so far.
+    fn commits(&self) -> u64;
+}
+
 pub(crate) struct InMemory(MemoryLedger);
 
 impl Fixture for InMemory {
@@ -150,5 +156,17 @@ impl Fixture for OnPostgres {
 
     fn ledger(&self) -> &PostgresLedger {
         &self.ledger
+    }
+}
+
+impl Durable for OnDisk {
+    fn commits(&self) -> u64 {
+        self.ledger.commits()
+    }
+}
+
+impl Durable for OnPostgres {
+    fn commits(&self) -> u64 {
+        self.ledger.commits()
     }
 }
