@@ -54,8 +54,8 @@ pub enum LedgerError {
     /// The rows could not be read or written.
     #[error(transparent)]
     Rows(#[from] RowsError),
-    /// A newer daemon opened this ledger; this one must stop.
-    #[error("write to the database: another daemon has taken over (epoch {found}, ours is {ours})")]
+    /// A newer daemon opened this ledger, or the lease of this one has ended (then both epochs are the same); it must stop.
+    #[error("write to the database: {}", fenced(*found, *ours))]
     Fenced {
         /// The epoch on disk.
         found: i64,
@@ -65,6 +65,13 @@ pub enum LedgerError {
     /// The writer is gone or has too much waiting.
     #[error("reach the database: {what}")]
     Unavailable { what: String },
+}
+
+fn fenced(found: i64, ours: i64) -> String {
+    if found == ours {
+        return format!("the lease of this daemon has ended (epoch {ours})");
+    }
+    format!("another daemon has taken over (epoch {found}, ours is {ours})")
 }
 
 impl LedgerError {

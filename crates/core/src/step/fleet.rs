@@ -7,7 +7,8 @@ use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, RequestsOf, RowsError};
 use crate::value::{
-    ConversationId, Home, MessageId, Node, NodeId, NodeState, Segment, ThreadId, Timestamp,
+    ConversationId, Home, MessageId, Node, NodeId, NodeInfo, NodeState, Segment, ThreadId,
+    Timestamp,
 };
 
 impl Tx<'_> {
@@ -244,6 +245,25 @@ impl Transition for MoveConversation {
         tx.audit(self.actor, "move", id, format!("to node {}", self.to), now)?;
         tx.act(Action::Schedule);
         Ok(MoveOutcome::Moved)
+    }
+}
+
+/// Says what this node is to the others.
+#[derive(Clone, Debug)]
+pub struct Introduce {
+    pub about: NodeInfo,
+}
+
+impl Transition for Introduce {
+    type Outcome = ();
+    const NAME: &'static str = "introduce";
+
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
+        if let Some(node_id) = tx.this_node() {
+            let about = self.about;
+            tx.change(Change::NodeInfo { node_id, about })?;
+        }
+        Ok(())
     }
 }
 

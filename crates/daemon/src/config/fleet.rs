@@ -25,11 +25,6 @@ pub struct LedgerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", length(min = 1))]
     pub password_file: Option<PathBuf>,
-    /// A file with the certificates that the server's own is checked against, by its absolute path. Without it those of the
-    /// system count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PathBuf", length(min = 1))]
-    pub ca_file: Option<PathBuf>,
 }
 
 /// The address of a database. It may hold a password, so it is shown without.

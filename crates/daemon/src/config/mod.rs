@@ -27,6 +27,7 @@ pub use a2a::{A2aConfig, AgentConfig, DefaultContext};
 pub use check::{ConfigReport, differing, in_force, print_schema, report};
 pub use environment::{Environment, ServiceManagerVars};
 pub use error::{ConfigError, ConfigProblem};
+pub(crate) use fleet::is_node_name;
 pub use fleet::{FleetConfig, LedgerConfig, LedgerUrl, OnNodeLost};
 pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig, GroupScope};

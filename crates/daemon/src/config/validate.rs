@@ -29,16 +29,11 @@ pub(super) fn problems(
     {
         say("codex.home", what);
     }
-    for (key, path) in [
-        ("ledger.password_file", &config.ledger.password_file),
-        ("ledger.ca_file", &config.ledger.ca_file),
-    ] {
-        if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
-            say(
-                key,
-                format!("names {}; write an absolute path", path.display()),
-            );
-        }
+    if let Some(path) = &config.ledger.password_file
+        && !path.is_absolute()
+    {
+        let what = format!("names {}; write an absolute path", path.display());
+        say("ledger.password_file", what);
     }
     if let Some((key, what)) = config.fleet.problems() {
         say(key, what);

@@ -1,9 +1,10 @@
-//! Drains this node: it takes nothing new, lets its turns finish, hands its conversations over, and leaves.
+//! How a node comes and goes: it introduces itself; drained, it takes nothing new, lets its turns finish, hands its
+//! conversations over, and leaves.
 
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
-use bridge_core::step::{Release, SetNodeState};
-use bridge_core::value::{NodeId, NodeState};
+use bridge_core::step::{Introduce, Release, SetNodeState};
+use bridge_core::value::{NodeId, NodeInfo, NodeState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
@@ -64,6 +65,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 return Ok(busy);
             }
         }
+    }
+
+    /// Says what this node is to the others.
+    pub(crate) async fn introduce(
+        self: &Arc<Self>,
+        codex_version: &str,
+    ) -> Result<(), LedgerError> {
+        self.commit(Introduce {
+            about: NodeInfo {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                codex_version: codex_version.to_owned(),
+                capacity: self.settings().config.daemon.turns_max,
+                ..NodeInfo::default()
+            },
+        })
+        .await
     }
 
     /// The last transaction of this node: the others take what is left at once instead of after its lease.

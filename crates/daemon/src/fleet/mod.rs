@@ -6,10 +6,14 @@
 
 mod lease;
 mod leave;
+mod open;
 mod take_over;
 mod threads;
+mod wakeups;
 
-pub(crate) use lease::hold_lease;
+pub(crate) use lease::{codex_until, hold_lease};
+pub(crate) use open::{OpenedLedger, open};
+pub(crate) use take_over::LOOKS;
 
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
+/// Looks for nodes that are gone within one lease.
+pub(crate) const LOOKS: u32 = 4;
 /// Conversations taken over in one transaction: few, so that other nodes get their share of them.
 const TAKEN_AT_ONCE: u32 = 16;
 

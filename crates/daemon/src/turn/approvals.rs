@@ -454,23 +454,35 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn answer_again(self: &Arc<Self>) -> Result<(), LedgerError> {
         let running: Vec<_> = self.turns.running.lock().keys().cloned().collect();
         for message_id in running {
-            for standing in self.standings(&message_id).await? {
-                if let RequestState::Decided(verdict) = &standing.state {
-                    let to = RequestKey {
-                        incarnation: standing.incarnation,
-                        rpc_id: standing.rpc_id,
-                        item_id: standing.item_id,
-                    };
-                    let attempt = ResponseAttempt {
-                        request_id: standing.request_id,
-                        resends: standing.resends,
-                    };
-                    // Codex may have it already: what does not reach it now is no grant.
-                    self.respond_at_once(&to, &attempt, verdict).await;
-                }
-            }
-            self.look_at_open(&message_id).await;
+            self.answer_again_to(&message_id).await?;
         }
+        Ok(())
+    }
+
+    /// The same for one message, if its turn runs here.
+    pub(crate) async fn answer_again_to(
+        self: &Arc<Self>,
+        message_id: &MessageId,
+    ) -> Result<(), LedgerError> {
+        if self.requests_of(message_id).is_none() {
+            return Ok(());
+        }
+        for standing in self.standings(message_id).await? {
+            if let RequestState::Decided(verdict) = &standing.state {
+                let to = RequestKey {
+                    incarnation: standing.incarnation,
+                    rpc_id: standing.rpc_id,
+                    item_id: standing.item_id,
+                };
+                let attempt = ResponseAttempt {
+                    request_id: standing.request_id,
+                    resends: standing.resends,
+                };
+                // Codex may have it already: what does not reach it now is no grant.
+                self.respond_at_once(&to, &attempt, verdict).await;
+            }
+        }
+        self.look_at_open(message_id).await;
         Ok(())
     }
 }

@@ -166,6 +166,7 @@ fn key_id(owner: &str, key: &str) -> ExternalId {
 }
 
 /// Rows as a test wants them.
+#[derive(Clone)]
 pub(crate) struct Put(pub(crate) Vec<Change>);
 
 impl Transition for Put {

@@ -2,9 +2,13 @@
 
 use crate::given::key;
 use bridge_core::port::Ledger;
-use bridge_store::{Options, SqliteLedger};
+use bridge_core::value::NodeId;
+use bridge_sim::postgres::Server;
+use bridge_store::{Options, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger};
 use bridge_testkit::MemoryLedger;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 pub(crate) trait Fixture {
@@ -17,6 +21,12 @@ pub(crate) trait Fixture {
     fn reopen(&mut self);
 
     fn ledger(&self) -> &Self::L;
+}
+
+/// One that outlives its process.
+pub(crate) trait Durable: Fixture {
+    /// Commits so far.
+    fn commits(&self) -> u64;
 }
 
 pub(crate) struct InMemory(MemoryLedger);
@@ -64,5 +74,99 @@ impl Fixture for OnDisk {
 
     fn ledger(&self) -> &SqliteLedger {
         &self.ledger
+    }
+}
+
+/// A database of its own on the server that the tests of this binary share.
+pub(crate) struct OnPostgres {
+    ledger: PostgresLedger,
+    database: Database,
+}
+
+/// A database that goes with its test.
+pub(crate) struct Database {
+    pub(crate) name: String,
+}
+
+impl Database {
+    /// With the tables in it, and nothing else.
+    fn copied() -> Self {
+        static TEMPLATE: OnceLock<()> = OnceLock::new();
+        let server = Server::shared().unwrap();
+        TEMPLATE.get_or_init(|| {
+            server.create_database("tables", None).unwrap();
+            drop(open(&server.url_of("tables")));
+        });
+        Self::create(Some("tables"))
+    }
+
+    /// With nothing in it.
+    pub(crate) fn empty() -> Self {
+        Self::create(None)
+    }
+
+    fn create(template: Option<&str>) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let server = Server::shared().unwrap();
+        server.create_database(&name, template).unwrap();
+        Self { name }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        Server::shared().unwrap().url_of(&self.name)
+    }
+
+    pub(crate) fn psql(&self, statements: &str) -> String {
+        let server = Server::shared().unwrap();
+        server.psql(&self.name, statements).unwrap()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let _ = Server::shared().unwrap().drop_database(&self.name);
+    }
+}
+
+fn open(url: &str) -> PostgresLedger {
+    let url = PostgresUrl::new(url).unwrap();
+    let options = PostgresOptions::default();
+    PostgresLedger::open(&url, &NodeId::new("n1"), &key(), options).unwrap()
+}
+
+impl OnPostgres {
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Fixture for OnPostgres {
+    type L = PostgresLedger;
+
+    fn open() -> Self {
+        let database = Database::copied();
+        let ledger = open(&database.url());
+        Self { ledger, database }
+    }
+
+    fn reopen(&mut self) {
+        self.ledger = open(&self.database.url());
+    }
+
+    fn ledger(&self) -> &PostgresLedger {
+        &self.ledger
+    }
+}
+
+impl Durable for OnDisk {
+    fn commits(&self) -> u64 {
+        self.ledger.commits()
+    }
+}
+
+impl Durable for OnPostgres {
+    fn commits(&self) -> u64 {
+        self.ledger.commits()
     }
 }

@@ -135,6 +135,18 @@ impl MemoryRows {
         Ok(())
     }
 
+    pub(super) fn node_info(
+        &mut self,
+        node_id: &NodeId,
+        about: &NodeInfo,
+    ) -> Result<(), RowsError> {
+        let node = self.nodes.get(node_id);
+        let mut node = found(node, || format!("node {node_id}"))?.clone();
+        node.about = about.clone();
+        self.nodes.put(node_id.clone(), node);
+        Ok(())
+    }
+
     pub(super) fn node_state(
         &mut self,
         node_id: &NodeId,
