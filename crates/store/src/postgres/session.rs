@@ -249,9 +249,10 @@ impl Session {
         }
         let client = Arc::clone(&self.link.borrow().client);
         let dialect = dialect::statement(sql);
-        let text = match of_one {
-            true => dialect::of_one_row(&dialect.text),
-            false => dialect.text,
+        let text = if of_one {
+            dialect::of_one_row(&dialect.text)
+        } else {
+            dialect.text
         };
         let statement = self.trip(async move { client.prepare(&text).await })?;
         let prepared = Rc::new(Prepared {

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Jobs in one commit: enough to share it, few enough that other nodes need not wait long.
-const BATCH_MAX: usize = 64;
+/// Jobs in one commit: enough to share it. How long other nodes wait for it is bounded by time.
+const BATCH_MAX: usize = 256;
 
 /// After so long no further job joins a batch: other nodes wait for it.
 const BATCH_TIME: Duration = Duration::from_millis(200);
@@ -210,9 +210,10 @@ impl WriterThread {
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
         let wrote = rows.wrote();
-        let checked = match ran.is_ok() && !progress.careful {
-            true => Ok(()),
-            false => session.settle(),
+        let checked = if ran.is_ok() && !progress.careful {
+            Ok(())
+        } else {
+            session.settle()
         };
         match (ran, checked) {
             (Ok(()), Ok(())) => progress.results.push(Ok(())),
@@ -248,9 +249,10 @@ impl WriterThread {
         at: usize,
     ) -> Result<(), Stop> {
         let session = &self.session;
-        let undo = match progress.careful {
-            true => "ROLLBACK TO SAVEPOINT job; RELEASE SAVEPOINT job",
-            false => "ROLLBACK TO SAVEPOINT batch",
+        let undo = if progress.careful {
+            "ROLLBACK TO SAVEPOINT job; RELEASE SAVEPOINT job"
+        } else {
+            "ROLLBACK TO SAVEPOINT batch"
         };
         let undone = session.control(undo);
         undone.map_err(|error| self.stop(error.into()))?;
