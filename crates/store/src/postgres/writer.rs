@@ -187,6 +187,7 @@ impl WriterThread {
     fn begin(&self, number: i64) -> Result<(), RowsError> {
         let session = &self.session;
         session.job(None);
+        session.forget();
         session.unfenced();
         session.control(&begin())?;
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
@@ -198,14 +199,14 @@ impl WriterThread {
     /// Runs one job and adds its result; the failure of an earlier one comes to light here too.
     fn job(&self, batch: &mut Batch<'_>, at: usize, progress: &mut Progress) -> Result<(), Stop> {
         let session = &self.session;
-        session.job(Some(at));
+        let Some(job) = batch.get(at) else {
+            return Ok(());
+        };
+        session.job_begins(at, job.kind());
         if progress.careful {
             let begun = session.control("SAVEPOINT job");
             begun.map_err(|error| self.stop(error.into()))?;
         }
-        let Some(job) = batch.get(at) else {
-            return Ok(());
-        };
         let mut rows = SqlRows::new(session.into(), &self.key, Undo::Transaction);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
@@ -216,7 +217,10 @@ impl WriterThread {
             session.settle()
         };
         match (ran, checked) {
-            (Ok(()), Ok(())) => progress.results.push(Ok(())),
+            (Ok(()), Ok(())) => {
+                session.job_ended();
+                progress.results.push(Ok(()));
+            }
             (Err(error), Ok(())) if !wrote => progress.results.push(Err(error)),
             (Err(error), Ok(())) => self.without(batch, progress, (at, error), at)?,
             (_, Err(error)) => {
@@ -254,6 +258,7 @@ impl WriterThread {
         } else {
             "ROLLBACK TO SAVEPOINT batch"
         };
+        session.forget();
         let undone = session.control(undo);
         undone.map_err(|error| self.stop(error.into()))?;
         if !progress.careful {
