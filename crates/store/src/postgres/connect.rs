@@ -173,9 +173,10 @@ impl Trust {
                 _ => others.push(parameter),
             }
         }
-        let url = match others.is_empty() {
-            true => place.to_owned(),
-            false => format!("{place}?{}", others.join("&")),
+        let url = if others.is_empty() {
+            place.to_owned()
+        } else {
+            format!("{place}?{}", others.join("&"))
         };
         Ok((url, trust))
     }

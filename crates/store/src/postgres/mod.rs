@@ -8,6 +8,7 @@ mod connect;
 mod dialect;
 mod error;
 mod fault;
+mod foresight;
 mod open;
 mod reader;
 mod session;

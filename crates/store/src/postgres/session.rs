@@ -6,11 +6,13 @@
 use super::connect::{PostgresUrl, setup};
 use super::dialect;
 use super::fault::{Trouble, class_of, rows_error};
+use super::foresight::{self, Answer, Foresight, Question, Tables};
 use super::value::{Bound, BoundValues, SessionRow};
 use crate::sql::{Params, failed};
 use bridge_core::port::RowsError;
 use bridge_core::value::NodeId;
 use futures_util::TryStreamExt;
+use rusqlite::types::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
@@ -55,15 +57,19 @@ pub(super) struct Failure {
 
 /// A statement that the server knows.
 struct Prepared {
+    /// As the tables have it.
+    sql: Rc<str>,
     statement: Statement,
     order: Vec<usize>,
+    /// What it reads, and what it writes.
+    tables: Tables,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>>>>;
+type Sent = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>>>>;
 
 /// A statement that was sent and not answered yet.
 struct Pending {
-    answer: Answer,
+    answer: Sent,
     expected: Expected,
     job: Option<usize>,
 }
@@ -91,6 +97,7 @@ pub(crate) struct Session {
     job: Cell<Option<usize>>,
     fence: Cell<Option<FenceAnswer>>,
     trips: Cell<u64>,
+    foresight: RefCell<Foresight>,
     /// It only reads, and nothing of its snapshot was answered yet.
     untouched: Cell<bool>,
 }
@@ -123,6 +130,7 @@ impl Session {
             job: Cell::new(None),
             fence: Cell::new(None),
             trips: Cell::new(0),
+            foresight: RefCell::default(),
             untouched: Cell::new(false),
         })
     }
@@ -169,12 +177,24 @@ impl Session {
         self.roll_back();
     }
 
+    /// A job of this kind begins, and its statements come next.
+    pub(super) fn job_begins(&self, job: usize, kind: &'static str) {
+        self.job(Some(job));
+        self.foresight.borrow_mut().begin(kind);
+    }
+
+    /// It ended well.
+    pub(super) fn job_ended(&self) {
+        self.foresight.borrow_mut().learn();
+    }
+
+    /// What was read may be otherwise now.
+    pub(super) fn forget(&self) {
+        self.foresight.borrow_mut().forget();
+    }
+
     /// Asks, and waits for the answer.
-    pub(crate) fn query(
-        &self,
-        sql: &str,
-        params: &impl Params,
-    ) -> Result<Vec<SessionRow>, RowsError> {
+    pub(crate) fn query(&self, sql: &str, params: &impl Params) -> Result<Answer, RowsError> {
         let found = self.ask(sql, params);
         let found = match found {
             Err(_) if self.untouched.get() && self.is_lost() => {
@@ -184,14 +204,79 @@ impl Session {
             found => found?,
         };
         self.untouched.set(false);
-        Ok(found.into_iter().map(SessionRow::new).collect())
+        Ok(found)
     }
 
-    fn ask(&self, sql: &str, params: &impl Params) -> Result<Vec<Row>, RowsError> {
+    fn ask(&self, sql: &str, params: &impl Params) -> Result<Answer, RowsError> {
         let prepared = self.prepared(sql, &Expected::Any)?;
-        let values = bound(params, &prepared)?;
-        let answer = self.answer(&prepared, values);
-        self.trip(answer)
+        let question = Question {
+            sql: Rc::clone(&prepared.sql),
+            values: bound(params, &prepared)?,
+        };
+        let known = self.foresight.borrow().answer(&question);
+        let answer = match known {
+            Some(answer) => answer,
+            None => self.ask_with_others(&prepared, &question)?,
+        };
+        let mut foresight = self.foresight.borrow_mut();
+        foresight.asked(question, prepared.tables, Rc::clone(&answer));
+        Ok(answer)
+    }
+
+    /// Sends what is likely to be asked next with it.
+    fn ask_with_others(
+        &self,
+        prepared: &Rc<Prepared>,
+        question: &Question,
+    ) -> Result<Answer, RowsError> {
+        let (Ok(answer) | Err(answer)) = send(self.answer(prepared, question.values.clone()));
+        let mut others = Vec::new();
+        for (other, tables) in self.foresight.borrow().expected(question) {
+            let Some(prepared) = self.link.borrow().reads.get(&*other.sql).cloned() else {
+                continue;
+            };
+            // Values that do not fit are not sent.
+            if let Ok(sent) = send(self.answer(&prepared, other.values.clone())) {
+                others.push((other, tables, sent));
+            }
+        }
+        let (rows, others) = self.trip(async {
+            let rows = answer.await?;
+            let mut answers = Vec::new();
+            for (other, tables, sent) in others {
+                match sent.await {
+                    Ok(rows) => answers.push(Some((other, tables, rows))),
+                    Err(error) if class_of(&error).is_some() => return Err(error),
+                    Err(_) => answers.push(None),
+                }
+            }
+            Ok((rows, answers))
+        })?;
+        let mut foresight = self.foresight.borrow_mut();
+        for known in others {
+            let Some((other, tables, rows)) = known else {
+                foresight.unlearn();
+                drop(foresight);
+                return Err(self.guessed_wrong());
+            };
+            foresight.keep(other, tables, read(rows));
+        }
+        let answer = read(rows);
+        foresight.keep(question.clone(), prepared.tables, Rc::clone(&answer));
+        Ok(answer)
+    }
+
+    /// The server minded a read that was not asked for yet, and has given the transaction up.
+    fn guessed_wrong(&self) -> RowsError {
+        let error = RowsError::Backend {
+            what: "a read that was sent early failed; the batch is run again".to_owned(),
+        };
+        self.failure.replace(Some(Failure {
+            job: None,
+            error: error.clone(),
+            trouble: Some(Trouble::Again),
+        }));
+        error
     }
 
     /// Queues a write.
@@ -204,6 +289,7 @@ impl Session {
         let prepared = self.prepared(sql, &expected)?;
         let values = bound(params, &prepared)?;
         let answer = self.answer(&prepared, values);
+        self.foresight.borrow_mut().writes(prepared.tables);
         self.queue(answer, expected)
     }
 
@@ -226,14 +312,9 @@ impl Session {
         self.trip(async { Ok(()) })
     }
 
-    fn queue(&self, mut answer: Answer, expected: Expected) -> Result<(), RowsError> {
+    fn queue(&self, answer: Sent, expected: Expected) -> Result<(), RowsError> {
         self.unfailed()?;
-        // It is sent by the first poll.
-        let mut context = Context::from_waker(Waker::noop());
-        let answer = match answer.as_mut().poll(&mut context) {
-            Poll::Pending => answer,
-            Poll::Ready(answered) => Box::pin(std::future::ready(answered)),
-        };
+        let (Ok(answer) | Err(answer)) = send(answer);
         self.pending.borrow_mut().push(Pending {
             answer,
             expected,
@@ -242,7 +323,8 @@ impl Session {
         Ok(())
     }
 
-    fn answer(&self, prepared: &Rc<Prepared>, values: Vec<Bound>) -> Answer {
+    fn answer(&self, prepared: &Rc<Prepared>, values: Vec<Value>) -> Sent {
+        let values: Vec<Bound> = values.into_iter().map(Bound).collect();
         let client = Arc::clone(&self.link.borrow().client);
         let prepared = Rc::clone(prepared);
         Box::pin(async move {
@@ -259,12 +341,15 @@ impl Session {
         }
         let client = Arc::clone(&self.link.borrow().client);
         let dialect = dialect::statement(sql);
-        let text = match of_one {
-            true => dialect::of_one_row(&dialect.text),
-            false => dialect.text,
+        let text = if of_one {
+            dialect::of_one_row(&dialect.text)
+        } else {
+            dialect.text
         };
         let statement = self.trip(async move { client.prepare(&text).await })?;
         let prepared = Rc::new(Prepared {
+            sql: sql.into(),
+            tables: foresight::tables_of(sql),
             statement,
             order: dialect.order,
         });
@@ -377,12 +462,14 @@ impl Session {
         self.take_failure();
         self.pending.borrow_mut().clear();
         self.unfenced();
+        self.forget();
         self.link.replace(link);
         Ok(())
     }
 
     /// Ends the transaction, and whatever was wrong with it. Should the connection be gone, the next statement says so.
     pub(super) fn roll_back(&self) {
+        self.forget();
         self.take_failure();
         self.pending.borrow_mut().clear();
         let rolled_back = self.control("ROLLBACK").and_then(|()| self.settle());
@@ -403,7 +490,20 @@ impl Link {
     }
 }
 
-fn bound(params: &impl Params, prepared: &Prepared) -> Result<Vec<Bound>, RowsError> {
+/// Sends it, which its first poll does. `Err` has the answer already: why it could not be sent.
+fn send(mut sent: Sent) -> Result<Sent, Sent> {
+    let mut context = Context::from_waker(Waker::noop());
+    match sent.as_mut().poll(&mut context) {
+        Poll::Pending => Ok(sent),
+        Poll::Ready(answered) => Err(Box::pin(std::future::ready(answered))),
+    }
+}
+
+fn read(rows: Vec<Row>) -> Answer {
+    Rc::new(rows.into_iter().map(SessionRow::new).collect())
+}
+
+fn bound(params: &impl Params, prepared: &Prepared) -> Result<Vec<Value>, RowsError> {
     let mut values = BoundValues::default();
     let bound = params.bind_all(&mut values);
     let values = bound.and_then(|()| values.in_order(&prepared.order));

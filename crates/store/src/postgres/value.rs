@@ -52,11 +52,11 @@ fn unescaped(stored: &str) -> Option<String> {
 
 /// A value that is bound to a parameter of whatever type the server gave it.
 #[derive(Debug)]
-pub(super) struct Bound(Value);
+pub(super) struct Bound(pub(super) Value);
 
 /// Collects the values of a statement.
 #[derive(Default)]
-pub(super) struct BoundValues(pub(super) Vec<Bound>);
+pub(super) struct BoundValues(Vec<Value>);
 
 impl Binder for BoundValues {
     fn bind(&mut self, value: &(impl ToSql + ?Sized)) -> Result<(), rusqlite::Error> {
@@ -67,18 +67,18 @@ impl Binder for BoundValues {
             ToSqlOutput::Owned(value) => value,
             other => return Err(unfit(self.0.len(), format!("{other:?} can't be bound"))),
         };
-        self.0.push(Bound(value));
+        self.0.push(value);
         Ok(())
     }
 }
 
 impl BoundValues {
     /// Those that a statement names, in its order.
-    pub(super) fn in_order(self, order: &[usize]) -> Result<Vec<Bound>, rusqlite::Error> {
-        let mut values: Vec<Option<Bound>> = self.0.into_iter().map(Some).collect();
+    pub(super) fn in_order(self, order: &[usize]) -> Result<Vec<Value>, rusqlite::Error> {
+        let mut values: Vec<Option<Value>> = self.0.into_iter().map(Some).collect();
         let given = values.len();
         let mut next = |at: &usize| values.get_mut(*at).and_then(Option::take);
-        let found: Option<Vec<Bound>> = order.iter().map(&mut next).collect();
+        let found: Option<Vec<Value>> = order.iter().map(&mut next).collect();
         found.ok_or(rusqlite::Error::InvalidParameterCount(given, order.len()))
     }
 }
@@ -162,6 +162,11 @@ impl SessionRow {
             }
         }
         found
+    }
+
+    /// How many columns it has.
+    pub(super) fn columns(&self) -> usize {
+        self.row.len()
     }
 
     /// The column at this place.

@@ -113,10 +113,11 @@ fn notes(node: &NodeId, messages: BTreeSet<String>, conversations: BTreeSet<Stri
             ..Note::default()
         };
         for (is_message, id) in ids.by_ref().take(IDS_MAX) {
-            match is_message {
-                true => note.messages.insert(id),
-                false => note.conversations.insert(id),
-            };
+            if is_message {
+                note.messages.insert(id);
+            } else {
+                note.conversations.insert(id);
+            }
         }
         notes.push(note);
     }
@@ -195,7 +196,9 @@ async fn hear(
                     begun = true;
                     return std::task::Poll::Ready(Heard::Begun(result));
                 }
-                driver.poll_message(context).map(Heard::Message)
+                driver
+                    .poll_message(context)
+                    .map(|message| Heard::Message(Box::new(message)))
             });
             tokio::time::timeout(LOOK, driven).await
         };
@@ -208,14 +211,18 @@ async fn hear(
                 result?;
                 Wakeup::Missed
             }
-            Ok(Heard::Message(None)) => return Ok(()),
-            Ok(Heard::Message(Some(message))) => match message? {
-                AsyncMessage::Notification(note) => match read(note.payload(), node) {
-                    Some(wakeup) => wakeup,
-                    None => continue,
-                },
-                _ => continue,
-            },
+            Ok(Heard::Message(message)) => {
+                let Some(message) = message.transpose()? else {
+                    return Ok(());
+                };
+                let AsyncMessage::Notification(note) = message else {
+                    continue;
+                };
+                let Some(wakeup) = read(note.payload(), node) else {
+                    continue;
+                };
+                wakeup
+            }
         };
         // Nobody may listen now.
         let _ = sender.send(wakeup);
@@ -224,7 +231,7 @@ async fn hear(
 
 enum Heard {
     Begun(Result<(), tokio_postgres::Error>),
-    Message(Option<Result<AsyncMessage, tokio_postgres::Error>>),
+    Message(Box<Option<Result<AsyncMessage, tokio_postgres::Error>>>),
 }
 
 /// What a note says, unless it is our own.

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Jobs in one commit: enough to share it, few enough that other nodes need not wait long.
-const BATCH_MAX: usize = 64;
+/// Jobs in one commit: enough to share it. How long other nodes wait for it is bounded by time.
+const BATCH_MAX: usize = 256;
 
 /// After so long no further job joins a batch: other nodes wait for it.
 const BATCH_TIME: Duration = Duration::from_millis(200);
@@ -187,6 +187,7 @@ impl WriterThread {
     fn begin(&self, number: i64) -> Result<(), RowsError> {
         let session = &self.session;
         session.job(None);
+        session.forget();
         session.unfenced();
         session.control(&begin())?;
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
@@ -198,24 +199,28 @@ impl WriterThread {
     /// Runs one job and adds its result; the failure of an earlier one comes to light here too.
     fn job(&self, batch: &mut Batch<'_>, at: usize, progress: &mut Progress) -> Result<(), Stop> {
         let session = &self.session;
-        session.job(Some(at));
+        let Some(job) = batch.get(at) else {
+            return Ok(());
+        };
+        session.job_begins(at, job.kind());
         if progress.careful {
             let begun = session.control("SAVEPOINT job");
             begun.map_err(|error| self.stop(error.into()))?;
         }
-        let Some(job) = batch.get(at) else {
-            return Ok(());
-        };
         let mut rows = SqlRows::new(session.into(), &self.key, Undo::Transaction);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
         let wrote = rows.wrote();
-        let checked = match ran.is_ok() && !progress.careful {
-            true => Ok(()),
-            false => session.settle(),
+        let checked = if ran.is_ok() && !progress.careful {
+            Ok(())
+        } else {
+            session.settle()
         };
         match (ran, checked) {
-            (Ok(()), Ok(())) => progress.results.push(Ok(())),
+            (Ok(()), Ok(())) => {
+                session.job_ended();
+                progress.results.push(Ok(()));
+            }
             (Err(error), Ok(())) if !wrote => progress.results.push(Err(error)),
             (Err(error), Ok(())) => self.without(batch, progress, (at, error), at)?,
             (_, Err(error)) => {
@@ -248,10 +253,12 @@ impl WriterThread {
         at: usize,
     ) -> Result<(), Stop> {
         let session = &self.session;
-        let undo = match progress.careful {
-            true => "ROLLBACK TO SAVEPOINT job; RELEASE SAVEPOINT job",
-            false => "ROLLBACK TO SAVEPOINT batch",
+        let undo = if progress.careful {
+            "ROLLBACK TO SAVEPOINT job; RELEASE SAVEPOINT job"
+        } else {
+            "ROLLBACK TO SAVEPOINT batch"
         };
+        session.forget();
         let undone = session.control(undo);
         undone.map_err(|error| self.stop(error.into()))?;
         if !progress.careful {

@@ -27,6 +27,9 @@ pub(crate) trait Job: Send {
     /// Gets ready to run once more: its transaction is gone, and others may have written since.
     fn reset(&mut self);
 
+    /// Its transition's verb.
+    fn kind(&self) -> &'static str;
+
     /// What it leaves to do after the commit, once it ran.
     fn actions(&self) -> &[Action];
 

@@ -134,6 +134,10 @@ impl<T: Transition> Job for TransitionJob<T> {
         }
     }
 
+    fn kind(&self) -> &'static str {
+        T::NAME
+    }
+
     fn actions(&self) -> &[Action] {
         match &self.progress {
             JobProgress::Ran(committed) => &committed.actions,

@@ -32,8 +32,8 @@ pub(crate) fn find<T>(
             Ok(None)
         }
         Conn::Postgres(session) => {
-            for row in session.query(sql, &params)? {
-                if let Some(found) = take(&Row::Postgres(&row))? {
+            for row in session.query(sql, &params)?.iter() {
+                if let Some(found) = take(&Row::Postgres(row))? {
                     return Ok(Some(found));
                 }
             }

@@ -109,7 +109,8 @@ async fn what_waits_shares_one_commit<F: Durable>() {
         let received = pending.await.unwrap().outcome;
         assert_eq!(received, Received::New(message(&format!("m{n}"))));
     }
-    assert_eq!(disk.commits() - commits, 2);
+    let shared = disk.commits() - commits;
+    assert!(F::COMMITS_OF_A_HUNDRED.contains(&shared), "{shared}");
 }
 
 async fn reads_see_only_committed_rows<F: Durable>() {

@@ -6,6 +6,7 @@ use bridge_core::value::NodeId;
 use bridge_sim::postgres::Server;
 use bridge_store::{Options, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger};
 use bridge_testkit::MemoryLedger;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,6 +26,9 @@ pub(crate) trait Fixture {
 
 /// One that outlives its process.
 pub(crate) trait Durable: Fixture {
+    /// How many commits a transition and a hundred that wait behind it may take.
+    const COMMITS_OF_A_HUNDRED: RangeInclusive<u64>;
+
     /// Commits so far.
     fn commits(&self) -> u64;
 }
@@ -160,12 +164,17 @@ impl Fixture for OnPostgres {
 }
 
 impl Durable for OnDisk {
+    const COMMITS_OF_A_HUNDRED: RangeInclusive<u64> = 2..=2;
+
     fn commits(&self) -> u64 {
         self.ledger.commits()
     }
 }
 
 impl Durable for OnPostgres {
+    /// A batch is bounded by time too, and this machine may be busy.
+    const COMMITS_OF_A_HUNDRED: RangeInclusive<u64> = 2..=50;
+
     fn commits(&self) -> u64 {
         self.ledger.commits()
     }

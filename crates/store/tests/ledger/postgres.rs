@@ -40,7 +40,7 @@ async fn second_opening_fences_the_first() {
     assert_eq!(ours, first.epoch().0);
     assert!(found > other.epoch().0, "epochs are the fleet's");
     World::over(&other).does(text("a", "m4")).await;
-    assert_eq!(world.reads(|rows| rows.backlog()).await, 3);
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 4);
 }
 
 #[tokio::test]

@@ -24,6 +24,10 @@ impl Job for Sql {
 
     fn reset(&mut self) {}
 
+    fn kind(&self) -> &'static str {
+        "sql"
+    }
+
     fn actions(&self) -> &[Action] {
         &[]
     }
@@ -145,6 +149,10 @@ impl Job for Falls {
     }
 
     fn reset(&mut self) {}
+
+    fn kind(&self) -> &'static str {
+        "sql"
+    }
 
     fn actions(&self) -> &[Action] {
         &[]
