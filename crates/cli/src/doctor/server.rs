@@ -86,6 +86,7 @@ pub(super) async fn check(
         new_threads: loaded.config.new_threads(),
         api_key: None,
         restarts_per_minute: loaded.config.codex.restarts_per_minute,
+        threads_aside: scratch.join("threads-aside"),
     };
     let ledger = match scratch_ledger(scratch) {
         Ok(ledger) => ledger,

@@ -74,6 +74,8 @@ pub struct HostOptions {
     pub api_key: Option<ApiKey>,
     /// How often Codex may be started within a minute.
     pub restarts_per_minute: u32,
+    /// Where files of threads are put that another node has gone on from.
+    pub threads_aside: PathBuf,
 }
 
 /// How the host is.

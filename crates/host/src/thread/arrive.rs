@@ -91,7 +91,7 @@ async fn forget(session: &Session, thread: ThreadId) -> Result<(), AgentError> {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RolloutError> + Send + 'static,
 ) -> Result<T, ThreadArrivalError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -6,6 +6,7 @@ pub(crate) mod operator_config;
 pub(crate) mod permissions;
 pub(crate) mod registry;
 pub(crate) mod transcript;
+pub(crate) mod travel;
 
 use crate::app_server::connection::CallError;
 use crate::app_server::{NewThreads, Session};
