@@ -127,6 +127,15 @@ pub(super) fn homes_of(
     )
 }
 
+pub(super) fn homes_counted(
+    conn: &Connection,
+    node_id: &NodeId,
+    max: u32,
+) -> Result<u64, RowsError> {
+    let query = "SELECT count(*) FROM (SELECT 1 FROM home WHERE node_id = ?1 LIMIT ?2) AS counted";
+    sql::count(conn, query, (node_id.as_str(), max))
+}
+
 pub(super) fn set_home(
     conn: &Connection,
     from: Option<&NodeId>,
@@ -240,4 +249,24 @@ pub(super) fn segments(
             bytes: fields.next()?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_are_counted_to_a_limit() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "foreign_keys", false).unwrap();
+        let schema = include_str!("../../schema/0001_ledger.sql");
+        conn.execute_batch(schema).unwrap();
+        for (conversation, node) in [("c1", "a"), ("c2", "b"), ("c3", "a"), ("c4", "a")] {
+            let insert = "INSERT INTO home VALUES (?1, ?2, 1, 0)";
+            conn.execute(insert, [conversation, node]).unwrap();
+        }
+        let counted = |node, max| homes_counted(&conn, &NodeId::new(node), max).unwrap();
+        assert_eq!((counted("a", 9), counted("a", 2)), (3, 2));
+        assert_eq!((counted("b", 9), counted("x", 9)), (1, 0));
+    }
 }
