@@ -209,6 +209,8 @@ async fn dispatch(
             }
             client::control(&api, command, no_color).await
         }
+        CliCommand::Node(command) => client::node(&api()?, command, no_color).await,
+        CliCommand::Move(args) => client::move_conversation(&api()?, &args).await,
         CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
         CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
         CliCommand::Stop(args) => client::stop(&api()?, args).await,

@@ -643,6 +643,8 @@ pub trait Read {
         after: Option<&ConversationId>,
         limit: u32,
     ) -> Result<Vec<Home>, RowsError>;
+    /// How many conversations this node has; it counts to `max` and no further.
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError>;
     /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that never had one, in id
     /// order, at most `limit`.
     fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;

@@ -208,7 +208,8 @@ pub enum MoveOutcome {
     Single,
 }
 
-/// Gives a conversation to another node.
+/// Gives a conversation to another node. Of a node that is gone it takes what was left unfinished, without the files that
+/// are there alone.
 #[derive(Clone, Debug)]
 pub struct MoveConversation {
     pub conversation_id: ConversationId,
@@ -236,12 +237,21 @@ impl Transition for MoveConversation {
         if holder.as_ref() == Some(&self.to) {
             return Ok(MoveOutcome::AtHome);
         }
+        let holder = match &holder {
+            Some(holder) => tx.node(holder)?,
+            None => None,
+        };
+        let lives = holder.is_some_and(|node| node.keeps());
         // A living node would go on with what runs there.
-        if is_busy(tx, id)? {
+        if lives && is_busy(tx, id)? {
             let message_id = tx.in_flight_of(id)?.map(|message| message.message_id);
             return Ok(MoveOutcome::Busy { message_id });
         }
         tx.set_home(id, home, Some(self.to.clone()), now)?;
+        if !lives {
+            lose_turn(tx, id, now)?;
+            tx.deliver(id);
+        }
         tx.audit(self.actor, "move", id, format!("to node {}", self.to), now)?;
         tx.act(Action::Schedule);
         Ok(MoveOutcome::Moved)
@@ -294,8 +304,12 @@ impl Transition for SetNodeState {
             to: self.state,
         })?;
         if let Some(actor) = self.actor {
-            let what = format!("node_{}", self.state.as_str());
-            tx.audit(actor, &what, &self.node_id, "", now)?;
+            let what = match self.state {
+                NodeState::Active => "node-activate",
+                NodeState::Draining => "node-drain",
+                NodeState::Left => "node-leave",
+            };
+            tx.audit(actor, what, &self.node_id, "", now)?;
         }
         tx.act(Action::Schedule);
         Ok(Some(node))

@@ -309,6 +309,23 @@ fn a_move_waits_for_the_turn() {
 }
 
 #[test]
+fn a_move_takes_what_a_gone_node_left() {
+    let fleet = Fleet::running(true);
+    fleet.lapse_a();
+    let to_b = MoveConversation {
+        conversation_id: conversation(),
+        to: b(),
+        actor: "ada".to_owned(),
+    };
+    assert_eq!(run(&fleet.b, to_b).unwrap(), MoveOutcome::Moved);
+    assert_eq!(fleet.home().node_id, Some(b()));
+    assert_eq!(fleet.message().life.state.name(), StateName::Unclear);
+    let rows = fleet.ledger.snapshot().unwrap();
+    assert_eq!(rows.homes_counted(&a(), 9).unwrap(), 0);
+    assert_eq!(rows.homes_counted(&b(), 9).unwrap(), 1);
+}
+
+#[test]
 fn segments_need_the_present_generation() {
     let segment = |generation, offset, bytes: &[u8]| StoreSegments {
         message_id: MessageId::new("m"),

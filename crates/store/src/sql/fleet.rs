@@ -140,6 +140,15 @@ pub(crate) fn homes_of(
     )
 }
 
+pub(crate) fn homes_counted(
+    conn: Conn<'_>,
+    node_id: &NodeId,
+    max: u32,
+) -> Result<u64, RowsError> {
+    let query = "SELECT count(*) FROM (SELECT 1 FROM home WHERE node_id = ?1 LIMIT ?2) AS counted";
+    sql::count(conn, query, (node_id.as_str(), max))
+}
+
 pub(crate) fn set_home(conn: Conn<'_>, from: Option<&NodeId>, to: &Home) -> Result<(), RowsError> {
     sql::write(
         conn,
@@ -263,4 +272,25 @@ pub(crate) fn segment(
 fn digest(fields: &mut Fields<'_>) -> Result<[u8; 32], RowsError> {
     let digest: Vec<u8> = fields.next()?;
     fields.required("its digest is cut", digest.try_into().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    #[test]
+    fn homes_are_counted_to_a_limit() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "foreign_keys", false).unwrap();
+        let schema = include_str!("../../schema/0001_ledger.sql");
+        conn.execute_batch(schema).unwrap();
+        for (conversation, node) in [("c1", "a"), ("c2", "b"), ("c3", "a"), ("c4", "a")] {
+            let insert = "INSERT INTO home VALUES (?1, ?2, 1, 0)";
+            conn.execute(insert, [conversation, node]).unwrap();
+        }
+        let counted = |node, max| homes_counted((&conn).into(), &NodeId::new(node), max).unwrap();
+        assert_eq!((counted("a", 9), counted("a", 2)), (3, 2));
+        assert_eq!((counted("b", 9), counted("x", 9)), (1, 0));
+    }
 }

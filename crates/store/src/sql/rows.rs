@@ -696,6 +696,10 @@ impl Read for SqlRows<'_> {
         fleet::homes_of(self.conn, node_id, after, limit)
     }
 
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
+        fleet::homes_counted(self.conn, node_id, max)
+    }
+
     fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
         fleet::stranded(self.conn, limit)
     }

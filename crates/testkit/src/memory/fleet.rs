@@ -80,6 +80,15 @@ impl MemoryRows {
         behind.take(page(limit)).cloned().collect()
     }
 
+    pub(super) fn count_homes(&self, node_id: &NodeId, max: u32) -> u64 {
+        let homes = self.homes.iter().map(|(_, home)| home);
+        let ours = homes.filter(|home| home.node_id.as_ref() == Some(node_id));
+        let counted = ours
+            .take(usize::try_from(max).unwrap_or(usize::MAX))
+            .count();
+        u64::try_from(counted).unwrap_or(u64::MAX)
+    }
+
     /// Whether no living node has a conversation.
     fn is_nobodys(&self, id: &ConversationId) -> bool {
         let holder = self.homes.get(id).and_then(|home| home.node_id.as_ref());

@@ -720,6 +720,10 @@ impl Read for MemoryRows {
         Ok(self.all_homes_of(node_id, after, limit))
     }
 
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
+        Ok(self.count_homes(node_id, max))
+    }
+
     fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
         Ok(self.all_stranded(limit))
     }
