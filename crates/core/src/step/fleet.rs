@@ -6,9 +6,33 @@
 use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, RequestsOf, RowsError};
-use crate::value::{ConversationId, Home, MessageId, Node, NodeId, NodeState, Segment, Timestamp};
+use crate::value::{
+    ConversationId, Home, Message, MessageId, Node, NodeId, NodeState, Segment, Timestamp,
+};
 
 impl Tx<'_> {
+    /// Whether this node has a conversation. Where one daemon has the ledger for itself it has them all.
+    pub(super) fn is_home(&self, id: &ConversationId) -> Result<bool, RowsError> {
+        let Some(this) = self.this_node() else {
+            return Ok(true);
+        };
+        let home = self.home(id)?;
+        Ok(home.and_then(|home| home.node_id) == Some(this))
+    }
+
+    /// A turn that is under way is known to the Codex of its conversation's node alone: nobody else may say what became
+    /// of it.
+    pub(super) fn expect_home(
+        &self,
+        transition: &'static str,
+        message: &Message,
+    ) -> Result<(), RunError> {
+        if self.is_home(&message.conversation_id)? {
+            return Ok(());
+        }
+        Err(Refused::new(transition, &message.message_id, Some(message)).into())
+    }
+
     /// Makes this node the home of a conversation that no living node has. False: another node has it.
     ///
     /// Where one daemon has the ledger for itself it is always at home.
