@@ -7,7 +7,7 @@ use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, RequestsOf, RowsError};
 use crate::value::{
-    ConversationId, Home, Message, MessageId, Node, NodeId, NodeState, Segment, Timestamp,
+    ConversationId, Home, Message, MessageId, Node, NodeId, NodeState, Segment, Timestamp, Turn,
 };
 
 impl Tx<'_> {
@@ -136,11 +136,21 @@ pub(super) fn takes_work(tx: &Tx<'_>) -> Result<bool, RowsError> {
     Ok(node.is_some_and(|node| node.state == NodeState::Active))
 }
 
-/// The turn of a conversation that its last node had begun, and what Codex asked in it there.
+/// The turn of a conversation that its last node had begun, and what Codex asked in it there. What it did after its last
+/// stored bytes is in no history that can still be read, so it counts as touched wherever it could write.
 fn lose_turn(tx: &mut Tx<'_>, id: &ConversationId, now: Timestamp) -> Result<(), RunError> {
     let Some(message) = tx.in_flight_of(id)? else {
         return Ok(());
     };
+    if let Some(turn) = tx.turn_of(&message)?
+        && turn.sandbox.can_write()
+        && !turn.touched
+    {
+        tx.change(Change::Turn(Turn {
+            touched: true,
+            ..turn
+        }))?;
+    }
     let message_id = message.message_id;
     tx.change(Change::Orphan(RequestsOf::Message(message_id.clone())))?;
     Resume { message_id }.apply(tx, now)

@@ -8,9 +8,9 @@ use bridge_core::step::{
     SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition, TurnsPerSender,
 };
 use bridge_core::value::{
-    BootId, ConversationId, CutPolicy, ExternalId, Home, Message, MessageId, MessageState, NodeId,
-    NodeInfo, NodeState, Reply, ReplyKey, ReplyKind, ReplyState, Sandbox, Segment, Seq, StateName,
-    ThreadId, Timestamp, TurnId,
+    BootId, ConversationId, CutPolicy, ExternalId, Home, Message, MessageId, MessageState,
+    NextInput, NodeId, NodeInfo, NodeState, Reply, ReplyKey, ReplyKind, ReplyState, Sandbox,
+    Segment, Seq, StateName, ThreadId, Timestamp, TurnId,
 };
 use bridge_core::why;
 use bridge_testkit::MemoryLedger;
@@ -252,6 +252,15 @@ fn take_over_loses_the_turn_and_reconciles() {
     assert_eq!(taken.conversations, [conversation()]);
     assert_eq!(fleet.home().node_id, Some(b()));
     assert_eq!(fleet.message().life.state.name(), StateName::Unclear);
+}
+
+#[test]
+fn a_turn_lost_elsewhere_counts_as_touched() {
+    let fleet = Fleet::running(false);
+    fleet.lapse_a();
+    run(&fleet.b, take_over(true)).unwrap();
+    run(&fleet.b, reconcile(TurnHistory::Absent)).unwrap();
+    assert_eq!(fleet.message().life.input, NextInput::Continue);
 }
 
 #[test]
