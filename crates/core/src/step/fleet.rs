@@ -7,11 +7,33 @@ use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, RequestsOf, RowsError};
 use crate::value::{
-    ConversationId, Home, MessageId, Node, NodeId, NodeInfo, NodeState, Segment, ThreadId,
-    Timestamp,
+    ConversationId, Home, Message, MessageId, Node, NodeId, NodeInfo, NodeState, Segment, ThreadId,
+    Timestamp, Turn,
 };
 
 impl Tx<'_> {
+    /// Whether this node has a conversation. Where one daemon has the ledger for itself it has them all.
+    pub(super) fn is_home(&self, id: &ConversationId) -> Result<bool, RowsError> {
+        let Some(this) = self.this_node() else {
+            return Ok(true);
+        };
+        let home = self.home(id)?;
+        Ok(home.and_then(|home| home.node_id) == Some(this))
+    }
+
+    /// A turn that is under way is known to the Codex of its conversation's node alone: nobody else may say what became
+    /// of it.
+    pub(super) fn expect_home(
+        &self,
+        transition: &'static str,
+        message: &Message,
+    ) -> Result<(), RunError> {
+        if self.is_home(&message.conversation_id)? {
+            return Ok(());
+        }
+        Err(Refused::new(transition, &message.message_id, Some(message)).into())
+    }
+
     /// Makes this node the home of a conversation that no living node has. False: another node has it.
     ///
     /// Where one daemon has the ledger for itself it is always at home.
@@ -124,11 +146,21 @@ pub(super) fn takes_work(tx: &Tx<'_>) -> Result<bool, RowsError> {
     Ok(node.is_some_and(|node| node.state == NodeState::Active))
 }
 
-/// The turn of a conversation that its last node had begun, and what Codex asked in it there.
+/// The turn of a conversation that its last node had begun, and what Codex asked in it there. What it did after its last
+/// stored bytes is in no history that can still be read, so it counts as touched wherever it could write.
 fn lose_turn(tx: &mut Tx<'_>, id: &ConversationId, now: Timestamp) -> Result<(), RunError> {
     let Some(message) = tx.in_flight_of(id)? else {
         return Ok(());
     };
+    if let Some(turn) = tx.turn_of(&message)?
+        && turn.sandbox.can_write()
+        && !turn.touched
+    {
+        tx.change(Change::Turn(Turn {
+            touched: true,
+            ..turn
+        }))?;
+    }
     let message_id = message.message_id;
     tx.change(Change::Orphan(RequestsOf::Message(message_id.clone())))?;
     Resume { message_id }.apply(tx, now)

@@ -2,15 +2,15 @@
 
 use crate::fixture;
 use crate::rows::{Given, turn};
-use bridge_core::port::{Change, Kept, Ledger, LedgerError, Read};
+use bridge_core::port::{Change, Kept, Ledger, LedgerError, Read, TurnHistory};
 use bridge_core::step::{
-    Claim, ClaimOutcome, MoveConversation, MoveOutcome, Release, Send, SendOutcome, SetNodeState,
-    StoreSegments, TakeOver, Transition, TurnsPerSender,
+    Claim, ClaimOutcome, MoveConversation, MoveOutcome, Pace, Reconcile, Release, Resume, Send,
+    SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition, TurnsPerSender,
 };
 use bridge_core::value::{
-    ConversationId, ExternalId, Home, Message, MessageId, MessageState, NodeId, NodeInfo,
-    NodeState, Reply, ReplyKey, ReplyKind, ReplyState, Sandbox, Segment, Seq, StateName, ThreadId,
-    Timestamp, TurnId,
+    BootId, ConversationId, CutPolicy, ExternalId, Home, Message, MessageId, MessageState,
+    NextInput, NodeId, NodeInfo, NodeState, Reply, ReplyKey, ReplyKind, ReplyState, Sandbox,
+    Segment, Seq, StateName, ThreadId, Timestamp, TurnId,
 };
 use bridge_core::why;
 use bridge_testkit::MemoryLedger;
@@ -151,6 +151,22 @@ fn take_over(leave_written: bool) -> TakeOver {
     }
 }
 
+fn reconcile(found: TurnHistory) -> Reconcile {
+    Reconcile {
+        message_id: MessageId::new("m"),
+        found,
+        boot_id: BootId::new("boot"),
+        attachments: Vec::new(),
+        reply_max_chars: None,
+        on_cut: CutPolicy::Continue,
+        pace: Pace {
+            backoff_base_ms: 1,
+            config_probe_ms: 1,
+            jitter: 0,
+        },
+    }
+}
+
 fn is_claimed(outcome: &ClaimOutcome) -> bool {
     matches!(outcome, ClaimOutcome::Claimed { .. })
 }
@@ -204,6 +220,25 @@ fn a_lapsed_node_can_write_nothing() {
 }
 
 #[test]
+fn others_leave_a_running_turn_alone() {
+    let fleet = Fleet::running(false);
+    let message_id = MessageId::new("m");
+    run(&fleet.b, Resume { message_id }).unwrap();
+    assert_eq!(fleet.message().life.state.name(), StateName::Running);
+}
+
+#[test]
+fn others_decide_nothing_of_lost_turns() {
+    let unclear = MessageState::Unclear { hold: None };
+    let message = fixture::message(unclear, |life| life.attempt = 1);
+    let given = Given::message(message).turn(turn(Sandbox::WorkspaceWrite, false));
+    let fleet = Fleet::over(given.with(home(&a(), 1)));
+    let late = run(&fleet.b, reconcile(TurnHistory::Absent));
+    assert!(matches!(late, Err(LedgerError::Refused(_))), "{late:?}");
+    assert!(!run(&fleet.a, reconcile(TurnHistory::Absent)).unwrap());
+}
+
+#[test]
 fn take_over_loses_the_turn_and_reconciles() {
     let fleet = Fleet::running(false);
     assert!(
@@ -217,6 +252,15 @@ fn take_over_loses_the_turn_and_reconciles() {
     assert_eq!(taken.conversations, [conversation()]);
     assert_eq!(fleet.home().node_id, Some(b()));
     assert_eq!(fleet.message().life.state.name(), StateName::Unclear);
+}
+
+#[test]
+fn a_turn_lost_elsewhere_counts_as_touched() {
+    let fleet = Fleet::running(false);
+    fleet.lapse_a();
+    run(&fleet.b, take_over(true)).unwrap();
+    run(&fleet.b, reconcile(TurnHistory::Absent)).unwrap();
+    assert_eq!(fleet.message().life.input, NextInput::Continue);
 }
 
 #[test]

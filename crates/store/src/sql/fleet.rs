@@ -140,11 +140,7 @@ pub(crate) fn homes_of(
     )
 }
 
-pub(crate) fn homes_counted(
-    conn: Conn<'_>,
-    node_id: &NodeId,
-    max: u32,
-) -> Result<u64, RowsError> {
+pub(crate) fn homes_counted(conn: Conn<'_>, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
     let query = "SELECT count(*) FROM (SELECT 1 FROM home WHERE node_id = ?1 LIMIT ?2) AS counted";
     sql::count(conn, query, (node_id.as_str(), max))
 }

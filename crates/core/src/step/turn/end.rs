@@ -364,7 +364,8 @@ impl Transition for Suspend {
 /// Brings a message that an earlier daemon left in the middle to a state from which it can go on.
 ///
 /// Claimed: nothing was said to Codex, it waits again; the death counts from the second time on, so that a message
-/// which kills the daemon is given up. Starting or running: its end was not seen.
+/// which kills the daemon is given up. Starting or running: its end was not seen. What another node of a fleet works on
+/// is none of this one's.
 #[derive(Clone, Debug)]
 pub struct Resume {
     pub message_id: MessageId,
@@ -376,6 +377,9 @@ impl Transition for Resume {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let message = tx.existing(Self::NAME, &self.message_id)?;
+        if message.life.state.name().in_flight() && !tx.is_home(&message.conversation_id)? {
+            return Ok(());
+        }
         match message.life.state {
             MessageState::Claimed => {
                 let waiting = MessageState::Received { hold: None };

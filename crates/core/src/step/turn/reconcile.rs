@@ -38,6 +38,7 @@ impl Transition for Reconcile {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, RunError> {
         let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Unclear])?;
+        tx.expect_home(Self::NAME, &message)?;
         let turn = tx.turn_of(&message)?;
         let case = Case {
             message: &message,
@@ -256,6 +257,7 @@ impl Transition for DeferReconcile {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let message = tx.expect(Self::NAME, &self.message_id, &[StateName::Unclear])?;
+        tx.expect_home(Self::NAME, &message)?;
         let mut life = Life {
             failure: Some(self.failure.clone()),
             ..message.life.clone()
