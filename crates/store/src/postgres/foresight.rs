@@ -331,3 +331,91 @@ fn column_of(answer: &Answer, column: usize) -> Option<Value> {
 fn is_something(value: &Value) -> bool {
     *value != Value::Null
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::schema::MIGRATIONS;
+
+    fn question(sql: &str, value: &str) -> Question {
+        Question {
+            sql: sql.into(),
+            values: vec![Value::Text(value.to_owned())],
+        }
+    }
+
+    const MESSAGE: &str = "SELECT x FROM message WHERE message_id = ?1";
+    const TURN: &str = "SELECT x FROM turn WHERE message_id = ?1";
+    const TASK: &str = "SELECT x FROM task WHERE owner = ?1";
+
+    /// Reads a message and its turn, writes the message and reads it again.
+    fn job(foresight: &mut Foresight, id: &str) {
+        foresight.begin("attach");
+        for sql in [MESSAGE, TURN] {
+            foresight.asked(question(sql, id), tables_of(sql), Answer::default());
+        }
+        foresight.asked(question(TASK, "ann"), tables_of(TASK), Answer::default());
+        foresight.writes(tables_of("UPDATE message SET x = 1"));
+        foresight.asked(question(MESSAGE, id), tables_of(MESSAGE), Answer::default());
+        foresight.learn();
+    }
+
+    #[test]
+    fn what_follows_is_expected() {
+        let mut foresight = Foresight::default();
+        job(&mut foresight, "m1");
+        foresight.begin("attach");
+        let expected = foresight.expected(&question(MESSAGE, "m2"));
+        let questions: Vec<Question> = expected.into_iter().map(|(question, _)| question).collect();
+        // Not the message once more: it will have been written by then.
+        assert_eq!(questions, [question(TURN, "m2"), question(TASK, "ann")]);
+        foresight.begin("another");
+        assert!(foresight.expected(&question(MESSAGE, "m2")).is_empty());
+    }
+
+    #[test]
+    fn what_did_not_hold_is_expected_no_more() {
+        let mut foresight = Foresight::default();
+        job(&mut foresight, "m1");
+        foresight.begin("attach");
+        for (sql, value) in [(MESSAGE, "m2"), (TURN, "m2"), (TASK, "bob")] {
+            foresight.asked(question(sql, value), tables_of(sql), Answer::default());
+        }
+        foresight.writes(tables_of("UPDATE message SET x = 1"));
+        let again = question(MESSAGE, "m2");
+        foresight.asked(again, tables_of(MESSAGE), Answer::default());
+        foresight.learn();
+        foresight.begin("attach");
+        let expected = foresight.expected(&question(MESSAGE, "m3"));
+        let questions: Vec<Question> = expected.into_iter().map(|(question, _)| question).collect();
+        assert_eq!(questions, [question(TURN, "m3")]);
+    }
+
+    #[test]
+    fn a_write_drops_answers_about_its_table() {
+        let mut foresight = Foresight::default();
+        foresight.begin("attach");
+        for sql in [MESSAGE, TURN] {
+            foresight.keep(question(sql, "m1"), tables_of(sql), Answer::default());
+        }
+        foresight.writes(tables_of("UPDATE message SET x = (SELECT y FROM turn)"));
+        assert!(foresight.answer(&question(MESSAGE, "m1")).is_none());
+        assert!(foresight.answer(&question(TURN, "m1")).is_some());
+        assert!(foresight.answer(&question(TURN, "m2")).is_none());
+        foresight.forget();
+        foresight.begin("attach");
+        assert!(foresight.answer(&question(TURN, "m1")).is_none());
+    }
+
+    /// A table without a bit would be written without anybody hearing of it.
+    #[test]
+    fn every_table_is_known() {
+        let made = MIGRATIONS.iter().flat_map(|sql| sql.lines());
+        let made = made.filter_map(|line| line.strip_prefix("CREATE TABLE "));
+        let mut made: Vec<&str> = made.filter_map(|line| line.split(' ').next()).collect();
+        let mut known = TABLES.to_vec();
+        made.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(made, known);
+    }
+}

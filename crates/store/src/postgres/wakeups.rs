@@ -8,7 +8,7 @@ use super::fault::chain;
 use super::session::{Expected, Session};
 use bridge_core::port::RowsError;
 use bridge_core::step::Action;
-use bridge_core::value::{ConversationId, MessageId, NodeId};
+use bridge_core::value::{ConversationId, MessageId, NodeId, RequestId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -45,21 +45,37 @@ pub enum Wakeup {
         messages: Vec<MessageId>,
         /// Conversations with something to send.
         conversations: Vec<ConversationId>,
+        /// Requests of Codex that were decided.
+        requests: Vec<RequestId>,
+        /// Something may be claimable, now or at a time that was not known before.
+        schedule: bool,
     },
     /// Some wake-ups were missed: look at the rows.
     Missed,
 }
 
 /// One wake-up on its way. Names of fields are never changed, only added.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Note {
     node: String,
     #[serde(default)]
-    messages: BTreeSet<String>,
+    messages: Vec<String>,
     #[serde(default)]
-    conversations: BTreeSet<String>,
+    conversations: Vec<String>,
+    #[serde(default)]
+    requests: Vec<String>,
+    #[serde(default)]
+    schedule: bool,
     #[serde(default)]
     more: bool,
+}
+
+/// An id that a batch names.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Named<'a> {
+    Message(&'a str),
+    Conversation(&'a str),
+    Request(&'a str),
 }
 
 /// Queues the wake-ups of a batch; they go out with its commit.
@@ -68,60 +84,53 @@ pub(super) fn send<'a>(
     node: &NodeId,
     actions: impl Iterator<Item = &'a Action>,
 ) -> Result<(), RowsError> {
-    let (mut messages, mut conversations) = (BTreeSet::new(), BTreeSet::new());
+    let (mut named, mut schedule) = (BTreeSet::new(), false);
     for action in actions {
-        match action {
+        named.insert(match action {
             Action::Work { message_id }
             | Action::Reconcile { message_id }
             | Action::Join { message_id }
             | Action::Interrupt { message_id }
-            | Action::Announce { message_id } => {
-                messages.insert(message_id.as_str().to_owned());
+            | Action::Announce { message_id } => Named::Message(message_id.as_str()),
+            Action::Deliver { conversation_id } => Named::Conversation(conversation_id.as_str()),
+            Action::Answer { request_id } => Named::Request(request_id.as_str()),
+            Action::Schedule | Action::ScheduleAt { .. } => {
+                schedule = true;
+                continue;
             }
-            Action::Deliver { conversation_id } => {
-                conversations.insert(conversation_id.as_str().to_owned());
-            }
-            // What is claimable, and what was decided, is announced by its message too.
-            Action::Schedule | Action::ScheduleAt { .. } | Action::Answer { .. } => {}
-        }
+        });
     }
-    for note in notes(node, messages, conversations) {
+    for note in notes(node, &named, schedule) {
         let note = serde_json::to_string(&note).unwrap_or_default();
         session.write("SELECT pg_notify(?1, ?2)", &(CHANNEL, note), Expected::Any)?;
     }
     Ok(())
 }
 
-fn notes(node: &NodeId, messages: BTreeSet<String>, conversations: BTreeSet<String>) -> Vec<Note> {
-    let more = messages.len() + conversations.len() > NAMED_MAX;
-    if more {
-        return vec![Note {
-            node: node.to_string(),
-            more,
-            ..Note::default()
-        }];
+fn notes(node: &NodeId, named: &BTreeSet<Named<'_>>, schedule: bool) -> Vec<Note> {
+    let more = named.len() > NAMED_MAX;
+    let empty = Note {
+        node: node.to_string(),
+        schedule,
+        more,
+        ..Note::default()
+    };
+    if more || (named.is_empty() && schedule) {
+        return vec![empty];
     }
-    let mut ids = messages
-        .into_iter()
-        .map(|id| (true, id))
-        .chain(conversations.into_iter().map(|id| (false, id)))
-        .peekable();
-    let mut notes = Vec::new();
-    while ids.peek().is_some() {
-        let mut note = Note {
-            node: node.to_string(),
-            ..Note::default()
-        };
-        for (is_message, id) in ids.by_ref().take(IDS_MAX) {
-            if is_message {
-                note.messages.insert(id);
-            } else {
-                note.conversations.insert(id);
+    let named: Vec<&Named<'_>> = named.iter().collect();
+    let notes = named.chunks(IDS_MAX).map(|ids| {
+        let mut note = empty.clone();
+        for id in ids {
+            match id {
+                Named::Message(id) => note.messages.push((*id).to_owned()),
+                Named::Conversation(id) => note.conversations.push((*id).to_owned()),
+                Named::Request(id) => note.requests.push((*id).to_owned()),
             }
         }
-        notes.push(note);
-    }
-    notes
+        note
+    });
+    notes.collect()
 }
 
 /// Hears what other nodes committed.
@@ -252,5 +261,7 @@ fn read(payload: &str, node: &NodeId) -> Option<Wakeup> {
             .into_iter()
             .map(ConversationId::new)
             .collect(),
+        requests: note.requests.into_iter().map(RequestId::new).collect(),
+        schedule: note.schedule,
     })
 }

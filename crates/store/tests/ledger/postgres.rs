@@ -189,6 +189,11 @@ async fn other_nodes_hear_of_a_commit() {
         assert_eq!(first, Wakeup::Missed, "what was before is not known");
     }
     let mut world = World::over(server.ledger());
+    world.receives(&[("b", "m0")]).await;
+    let first = tokio::time::timeout(patience, heard.next()).await.unwrap();
+    let claimable = matches!(first, Wakeup::Changed { schedule: true, .. });
+    assert!(claimable, "{first:?}");
+    assert_eq!(world.claims().await, "m0");
     world.runs("a", "m1", Sandbox::ReadOnly).await;
     let lost = world.does(crate::given::lose("m1")).await;
     let reconcile = Action::Reconcile {
