@@ -17,8 +17,8 @@ impl Tx<'_> {
         let Some(this) = self.this_node() else {
             return Ok(true);
         };
-        let home = self.home(id)?;
-        Ok(home.and_then(|home| home.node_id) == Some(this))
+        let holder = self.home(id)?.and_then(|home| home.node_id);
+        Ok(holder.is_none_or(|holder| holder == this))
     }
 
     /// A turn that is under way is known to the Codex of its conversation's node alone: nobody else may say what became

@@ -4,7 +4,7 @@
 
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
-use bridge_core::step::MidTurn;
+use bridge_core::step::{Action, MidTurn};
 use bridge_core::value::{Message, MessageId, StateName};
 use bridge_front::LiveUpdate;
 use bridge_store::{Wakeup, Wakeups};
@@ -22,9 +22,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Wakeup::Changed {
                     messages,
                     conversations,
+                    requests,
+                    schedule: _,
                 } => {
                     for conversation_id in conversations {
                         self.deliver(conversation_id);
+                    }
+                    for request_id in requests {
+                        self.perform(vec![Action::Answer { request_id }]);
                     }
                     self.look_at(messages).await
                 }

@@ -24,7 +24,7 @@ const WAYS_MAX: usize = 4;
 pub(super) type Tables = u32;
 
 /// All of them, in the order of the schema.
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 21] = [
     "instance",
     "conversation",
     "message",
@@ -44,6 +44,8 @@ const TABLES: [&str; 19] = [
     "stored_bytes",
     "audit",
     "node",
+    "home",
+    "segment",
 ];
 
 /// The tables that a read names, or the one that a write changes. A column of the same name counts too: that forgets an

@@ -39,12 +39,12 @@ pub(crate) const READY_FILTERED: &str = select_message!(
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
-     AND (?10 IS NULL OR NOT EXISTS (SELECT 1 FROM home JOIN node USING (node_id) \
+     AND NOT EXISTS (SELECT 1 FROM home JOIN node USING (node_id) \
          WHERE home.conversation_id = message.conversation_id AND home.node_id <> ?10 \
          AND (node.state <> 'left' AND node.lease_until > unixepoch() * 1000 OR ?11 = 1 AND EXISTS (\
          SELECT 1 FROM message AS its JOIN turn ON turn.message_id = its.message_id \
          WHERE its.conversation_id = message.conversation_id \
-         AND turn.touched = 1 AND turn.sandbox <> 'read-only')))) \
+         AND turn.touched = 1 AND turn.sandbox <> 'read-only'))) \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
@@ -60,12 +60,12 @@ pub(crate) const HELD_FILTERED: &str = select_message!(
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
-     AND (?10 IS NULL OR NOT EXISTS (SELECT 1 FROM home JOIN node USING (node_id) \
+     AND NOT EXISTS (SELECT 1 FROM home JOIN node USING (node_id) \
          WHERE home.conversation_id = message.conversation_id AND home.node_id <> ?10 \
          AND (node.state <> 'left' AND node.lease_until > unixepoch() * 1000 OR ?11 = 1 AND EXISTS (\
          SELECT 1 FROM message AS its JOIN turn ON turn.message_id = its.message_id \
          WHERE its.conversation_id = message.conversation_id \
-         AND turn.touched = 1 AND turn.sandbox <> 'read-only')))) \
+         AND turn.touched = 1 AND turn.sandbox <> 'read-only'))) \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 

@@ -2,7 +2,7 @@
 //!
 //! Every sequence is seeded; a failure names its seed and its step, and comes back with them.
 
-use crate::fixture::{Fixture, InMemory, OnDisk, OnPostgres};
+use crate::fixture::{Fixture, InFleet, InMemory, OnDisk, OnPostgres};
 use crate::given::{
     Write, answered, attach, begin, claim, conversation, failure, found, incarnation, lose,
     message, note, pace, reconcile, request, text, verdict,
@@ -57,7 +57,8 @@ impl Dice {
 pub(crate) struct Pair {
     memory: InMemory,
     pub(crate) disk: OnDisk,
-    server: Option<OnPostgres>,
+    /// PostgreSQL, where every daemon is a node, and a node in memory.
+    server: Option<(OnPostgres, InFleet)>,
     dice: Dice,
     now: Timestamp,
     seed: u64,
@@ -80,7 +81,7 @@ impl Pair {
     /// With a third store beside them.
     fn open_three(seed: u64) -> Self {
         Self {
-            server: Some(OnPostgres::open()),
+            server: Some((OnPostgres::open(), InFleet::open())),
             ..Self::open(seed)
         }
     }
@@ -101,8 +102,9 @@ impl Pair {
             .await;
         let (seed, step) = (self.seed, self.step);
         assert_eq!(found, expected, "seed {seed} step {step}: {transition:?}");
-        if let Some(server) = &self.server {
+        if let Some((server, memory)) = &self.server {
             let found = server.ledger().transact(transition.clone(), self.now).await;
+            let expected = memory.ledger().transact(transition.clone(), self.now).await;
             assert_eq!(
                 found, expected,
                 "postgres, seed {seed} step {step}: {transition:?}"
@@ -114,8 +116,9 @@ impl Pair {
         let expected = everything(self.memory.ledger(), self.now).await;
         let found = everything(self.disk.ledger(), self.now).await;
         self.expect_equal("sqlite", &found, &expected);
-        if let Some(server) = &self.server {
+        if let Some((server, memory)) = &self.server {
             let found = everything(server.ledger(), self.now).await;
+            let expected = everything(memory.ledger(), self.now).await;
             self.expect_equal("postgres", &found, &expected);
         }
     }
@@ -661,8 +664,9 @@ impl Pair {
             _ => {
                 self.memory.reopen();
                 self.disk.reopen();
-                if let Some(server) = &mut self.server {
+                if let Some((server, memory)) = &mut self.server {
                     server.reopen();
+                    memory.reopen();
                 }
             }
         }

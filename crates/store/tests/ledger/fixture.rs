@@ -2,7 +2,7 @@
 
 use crate::given::key;
 use bridge_core::port::Ledger;
-use bridge_core::value::NodeId;
+use bridge_core::value::{NodeId, NodeInfo};
 use bridge_sim::postgres::Server;
 use bridge_store::{Options, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger};
 use bridge_testkit::MemoryLedger;
@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
+
+/// The node that a store of a fleet is opened for.
+const NODE: &str = "n1";
 
 pub(crate) trait Fixture {
     type L: Ledger;
@@ -44,6 +47,31 @@ impl Fixture for InMemory {
 
     fn reopen(&mut self) {
         self.0 = self.0.reopen().unwrap();
+    }
+
+    fn ledger(&self) -> &MemoryLedger {
+        &self.0
+    }
+}
+
+/// A node over rows in memory, with a lease that never ends.
+pub(crate) struct InFleet(MemoryLedger);
+
+fn join(ledger: &MemoryLedger) -> MemoryLedger {
+    ledger
+        .join(&NodeId::new(NODE), NodeInfo::default(), i64::MAX)
+        .unwrap()
+}
+
+impl Fixture for InFleet {
+    type L = MemoryLedger;
+
+    fn open() -> Self {
+        Self(join(&MemoryLedger::new()))
+    }
+
+    fn reopen(&mut self) {
+        self.0 = join(&self.0);
     }
 
     fn ledger(&self) -> &MemoryLedger {
@@ -136,7 +164,7 @@ impl Drop for Database {
 fn open(url: &str) -> PostgresLedger {
     let url = PostgresUrl::new(url).unwrap();
     let options = PostgresOptions::default();
-    PostgresLedger::open(&url, &NodeId::new("n1"), &key(), options).unwrap()
+    PostgresLedger::open(&url, &NodeId::new(NODE), &key(), options).unwrap()
 }
 
 impl OnPostgres {
