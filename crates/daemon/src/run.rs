@@ -27,7 +27,7 @@ use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_core::value::BootId;
 use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
-use bridge_host::keeper::{BootInstant, KeeperLease};
+use bridge_host::keeper::KeeperLease;
 use bridge_host::process::tree;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::AnyLedger;
@@ -319,13 +319,8 @@ async fn start(
     let lock = state.lock()?;
     let reaping = adopt_orphans()?;
     let codex = find_codex(options)?;
-    // Before the database is asked: a lease that it gives begins later.
-    let before = BootInstant::now();
-    let OpenedLedger { ledger, node } = open_ledger(options, &state)?;
-    let ledger = Counted::new(ledger);
-    let keepers = node
-        .as_ref()
-        .map(|node| KeeperLease::new(fleet::codex_until(before, node.lease)));
+    let opened = open_ledger(options, &state)?;
+    let (ledger, node, keepers) = (Counted::new(opened.ledger), opened.node, opened.keepers);
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
     // Only a hint hangs on it: a damaged ledger must still be served and named.
     let newest = ledger.read(|rows| rows.newest_messages(1)).await;
@@ -333,7 +328,6 @@ async fn start(
     let host_options = host_options(options, &state, &codex, keepers.clone())?;
     let agent = CodexAgent::new(host_options, ledger.clone());
     agent.adopt().await?;
-    let boot_id = boot_id(node.as_ref())?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
     let exec_channels = exec_channels(options, &channels);
@@ -341,18 +335,12 @@ async fn start(
         molecule.keep_files_in(file_store.clone());
         secret_registry.add(Box::new(move || tokens(&molecule)));
     }
-    let molecules = channels.molecule.iter().map(|own| own.channel().clone());
-    let env = options.command_env();
-    let notify = NotifySettings::new(&options.config, &env).through(molecules);
-    if let Some(webhook) = notify.webhook.clone() {
-        secret_registry.add(Box::new(move || signing_secrets(&webhook)));
-    }
-    secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
+    let notify = notify_settings(options, &channels, &mut secret_registry);
     let listeners = bind_listeners(options, &state, ledger.inner()).await?;
     let secret_registry = Arc::new(secret_registry);
     let hidden = options.hidden.iter().map(|path| path.display().to_string());
     let start = StartSettings {
-        boot_id,
+        boot_id: boot_id(node.as_ref())?,
         work_root: state.work(),
         file_store,
         secret_registry: Arc::clone(&secret_registry),
@@ -383,12 +371,10 @@ async fn start(
     for molecule in &daemon.sink.molecule {
         molecule.recall(&service).await?;
     }
-    if node.is_some() {
-        daemon.introduce(&codex.version.to_string()).await?;
-    }
     let resumed = daemon.recover().await?;
     let mut loops = Loops::start(&daemon, service);
     if let (Some(node), Some(keepers)) = (&node, keepers) {
+        daemon.introduce(&codex.version.to_string()).await?;
         loops.join_fleet(&daemon, node, keepers)?;
     }
     let said = Ready {
@@ -413,6 +399,22 @@ async fn start(
         reaping,
         lock,
     })
+}
+
+/// Who is notified, and the secrets that this takes.
+fn notify_settings(
+    options: &RunOptions,
+    channels: &Channels,
+    secret_registry: &mut SecretRegistry,
+) -> NotifySettings {
+    let molecules = channels.molecule.iter().map(|own| own.channel().clone());
+    let env = options.command_env();
+    let notify = NotifySettings::new(&options.config, &env).through(molecules);
+    if let Some(webhook) = notify.webhook.clone() {
+        secret_registry.add(Box::new(move || signing_secrets(&webhook)));
+    }
+    secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
+    notify
 }
 
 async fn bind_listeners(

@@ -419,7 +419,7 @@ CREATE TABLE home (
 
 CREATE INDEX home_node ON home (node_id, conversation_id) WHERE node_id IS NOT NULL;
 
--- Threads' files, in pieces: a file is the bodies of its path one behind the other. `body` is compressed and encrypted,
+-- Threads' files, in pieces: a file is the bodies of its path one behind the other. `body` is encrypted,
 -- `digest` is SHA-256 of the file up to the end of the piece.
 CREATE TABLE segment (
     thread     TEXT NOT NULL,

@@ -84,21 +84,37 @@ impl LedgerKey {
 
     /// Encrypts a value for the one place that `place` names.
     pub(crate) fn seal(&self, place: &[u8], clear: &str) -> Result<String, Unspecified> {
+        let bytes = self.seal_bytes(place, clear.as_bytes())?;
+        Ok(format!("{MARK}{}", STANDARD.encode(bytes)))
+    }
+
+    /// The same for bytes: nonce, then what is encrypted.
+    pub(crate) fn seal_bytes(&self, place: &[u8], clear: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce)?;
-        let mut bytes = clear.as_bytes().to_vec();
+        let mut bytes = clear.to_vec();
         let nonce_used = Nonce::assume_unique_for_key(nonce);
         let sealing = &self.0.sealing;
         sealing.seal_in_place_append_tag(nonce_used, Aad::from(place), &mut bytes)?;
         bytes.splice(..0, nonce);
-        Ok(format!("{MARK}{}", STANDARD.encode(bytes)))
+        Ok(bytes)
     }
 
     /// Decrypts a value of that place.
     pub(crate) fn open(&self, place: &[u8], stored: &str) -> Result<String, Unreadable> {
         let text = stored.strip_prefix(MARK).ok_or(Unreadable)?;
-        let mut bytes = STANDARD.decode(text).map_err(|_| Unreadable)?;
-        let (nonce, sealed) = bytes
+        let bytes = STANDARD.decode(text).map_err(|_| Unreadable)?;
+        let clear = self.open_bytes(place, bytes)?;
+        String::from_utf8(clear).map_err(|_| Unreadable)
+    }
+
+    /// The same for bytes.
+    pub(crate) fn open_bytes(
+        &self,
+        place: &[u8],
+        mut stored: Vec<u8>,
+    ) -> Result<Vec<u8>, Unreadable> {
+        let (nonce, sealed) = stored
             .split_first_chunk_mut::<NONCE_LEN>()
             .ok_or(Unreadable)?;
         let nonce = Nonce::assume_unique_for_key(*nonce);
@@ -107,7 +123,7 @@ impl LedgerKey {
             .sealing
             .open_in_place(nonce, Aad::from(place), sealed);
         let clear = opened.map_err(|Unspecified| Unreadable)?;
-        String::from_utf8(clear.to_vec()).map_err(|_| Unreadable)
+        Ok(clear.to_vec())
     }
 }
 

@@ -1,10 +1,11 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
+use super::fleet::FleetChange;
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Home, Incarnation, IncarnationId,
-    ItemEvent, Life, Message, MessageId, NodeId, NodeInfo, NodeState, Reply, ReplyState,
-    ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round, Segment, Seq,
-    StateName, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation, IncarnationId,
+    ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request, RequestId,
+    RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId, TaskInput,
+    ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -188,19 +189,6 @@ pub enum Change {
         /// When we learned it.
         at: Timestamp,
     },
-    /// Gives a conversation to a node, or lets it go, expecting who has it now.
-    Home { from: Option<NodeId>, to: Home },
-    /// Records what a node says about itself.
-    NodeInfo { node_id: NodeId, about: NodeInfo },
-    /// Changes what a node does with new work, expecting its present state. A node that left can write nothing more.
-    NodeState {
-        node_id: NodeId,
-        /// The state it must be in.
-        from: NodeState,
-        to: NodeState,
-    },
-    /// Stores bytes of a thread's file behind those that are stored of it.
-    NewSegment(Segment),
-    /// Removes all that is stored of a thread.
-    DropSegments(ThreadId),
+    /// What daemons that share a ledger write beside all this.
+    Fleet(FleetChange),
 }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod change;
+mod fleet;
 mod ledger;
 mod rows;
 mod sink;
@@ -16,10 +17,11 @@ pub use agent::{
     TurnStream, TurnTransport,
 };
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
+pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, NodeFilter, Read, Rows,
-    RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
+    Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -4,14 +4,14 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use super::change::Change;
+use super::fleet::{FleetRead, NodeFilter};
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Home,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Node, NodeId, Reply,
-    Request, RequestId, RequestState, Round, Sandbox, Segment, SenderKind, Seq, StateName,
-    Subscription, Task, TaskId, TaskInput, ThreadFile, ThreadId, Tier, Timestamp, Token, Turn,
-    Twin,
+    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Reply, Request, RequestId,
+    RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId,
+    TaskInput, Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -155,14 +155,6 @@ pub struct HeadFilter {
     pub readers: Vec<Tier>,
     /// In a fleet: only conversations of this node, and those that no living node has.
     pub node: Option<NodeFilter>,
-}
-
-/// Which conversations a node may take messages of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeFilter {
-    pub node_id: NodeId,
-    /// A conversation that wrote files on a node that is gone stays there: its directory is there alone.
-    pub leave_written: bool,
 }
 
 /// Whether the owner waits for the answer. Programs with a token and people whom a channel does not call the owner have
@@ -324,7 +316,7 @@ pub struct Figures {
 }
 
 /// What a transition, and whoever explains rows to people, may read.
-pub trait Read {
+pub trait Read: FleetRead {
     /// A message by its id.
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError>;
     /// A message by the platform's id: how a row shown twice is recognised.
@@ -628,37 +620,6 @@ pub trait Read {
     ) -> Result<Vec<Subscription>, RowsError>;
     /// How many push configurations of this agent's tasks are neither closed nor dead.
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
-    /// The node that this transaction runs on; absent where one daemon has the ledger for itself.
-    fn this_node(&self) -> Option<NodeId>;
-    /// All nodes that ever joined, by id.
-    fn nodes(&self) -> Result<Vec<Node>, RowsError>;
-    /// One of them.
-    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError>;
-    /// Which node has a conversation; absent when none ever had it.
-    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError>;
-    /// Conversations of this node, in id order after `after`, at most `limit`.
-    fn homes_of(
-        &self,
-        node_id: &NodeId,
-        after: Option<&ConversationId>,
-        limit: u32,
-    ) -> Result<Vec<Home>, RowsError>;
-    /// How many conversations this node has; it counts to `max` and no further.
-    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError>;
-    /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that never had one, in id
-    /// order, at most `limit`.
-    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;
-    /// Whether a turn of a conversation wrote, or may have written, files.
-    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
-    /// What is stored of a thread's files, without their bytes, by path: the oldest first, its own last.
-    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError>;
-    /// The stored segment of a thread's file that begins at an offset.
-    fn segment(
-        &self,
-        thread: &ThreadId,
-        path: &str,
-        offset: u64,
-    ) -> Result<Option<Segment>, RowsError>;
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.

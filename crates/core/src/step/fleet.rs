@@ -5,7 +5,7 @@
 
 use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
-use crate::port::{Change, RequestsOf, RowsError};
+use crate::port::{Change, FleetChange, RequestsOf, RowsError};
 use crate::value::{
     ConversationId, Home, Message, MessageId, Node, NodeId, NodeInfo, NodeState, Segment, ThreadId,
     Timestamp, Turn,
@@ -59,15 +59,6 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Whether a turn of a conversation runs here, if one does.
-    pub(super) fn is_at_home(&self, id: &ConversationId) -> Result<bool, RowsError> {
-        let Some(this) = self.this_node() else {
-            return Ok(true);
-        };
-        let home = self.home(id)?;
-        Ok(home.and_then(|home| home.node_id) == Some(this))
-    }
-
     /// A node that comes to a conversation begins a new generation of its thread.
     fn set_home(
         &mut self,
@@ -78,7 +69,7 @@ impl Tx<'_> {
     ) -> Result<(), RowsError> {
         let generation = before.as_ref().map_or(0, |home| home.generation);
         let came = u32::from(node_id.is_some());
-        self.change(Change::Home {
+        self.change(Change::Fleet(FleetChange::Home {
             from: before.and_then(|home| home.node_id),
             to: Home {
                 conversation_id: id.clone(),
@@ -86,7 +77,7 @@ impl Tx<'_> {
                 generation: generation.saturating_add(came),
                 since: now,
             },
-        })
+        }))
     }
 }
 
@@ -303,7 +294,7 @@ impl Transition for Introduce {
     fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
         if let Some(node_id) = tx.this_node() {
             let about = self.about;
-            tx.change(Change::NodeInfo { node_id, about })?;
+            tx.change(Change::Fleet(FleetChange::NodeInfo { node_id, about }))?;
         }
         Ok(())
     }
@@ -330,11 +321,11 @@ impl Transition for SetNodeState {
         if node.state == self.state || node.state == NodeState::Left {
             return Ok(Some(node));
         }
-        tx.change(Change::NodeState {
+        tx.change(Change::Fleet(FleetChange::NodeState {
             node_id: self.node_id.clone(),
             from: node.state,
             to: self.state,
-        })?;
+        }))?;
         if let Some(actor) = self.actor {
             let what = match self.state {
                 NodeState::Active => "node-activate",
@@ -370,14 +361,14 @@ impl Transition for StoreSegments {
             home.as_ref()
                 .is_some_and(|home| home.generation == segment.generation)
         };
-        if !self.segments.iter().all(ours) || !tx.is_at_home(&message.conversation_id)? {
+        if !self.segments.iter().all(ours) || !tx.is_home(&message.conversation_id)? {
             return Err(Refused::new(Self::NAME, &self.message_id, Some(&message)).into());
         }
         if let Some(thread) = self.anew {
-            tx.change(Change::DropSegments(thread))?;
+            tx.change(Change::Fleet(FleetChange::DropSegments(thread)))?;
         }
         for segment in self.segments {
-            tx.change(Change::NewSegment(segment))?;
+            tx.change(Change::Fleet(FleetChange::NewSegment(segment)))?;
         }
         Ok(())
     }

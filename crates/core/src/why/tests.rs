@@ -256,6 +256,11 @@ fn every_reason_of_the_scheduler_is_told() {
             "it waits: another turn writes in its directory, where they take turns (`one_writer`)",
             "the scheduler claims it when that turn has ended",
         ),
+        (
+            Kept::NodeGone,
+            "it waits: the node that worked on its conversation is gone, and the files that were written there with it (`fleet.on_node_lost`)",
+            "it goes on when that node is back; `codex-bridge move` gives it to another one, without the files",
+        ),
     ] {
         explained.insert(kept);
         // A hold whose time is up says nothing any more.

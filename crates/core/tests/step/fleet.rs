@@ -2,7 +2,9 @@
 
 use crate::fixture;
 use crate::rows::{Given, turn};
-use bridge_core::port::{Change, Kept, Ledger, LedgerError, Read, TurnHistory};
+use bridge_core::port::{
+    Change, FleetChange, FleetRead, Kept, Ledger, LedgerError, Read, TurnHistory,
+};
 use bridge_core::step::{
     Claim, ClaimOutcome, MoveConversation, MoveOutcome, Pace, Reconcile, Release, Resume, Send,
     SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition, TurnsPerSender,
@@ -100,7 +102,7 @@ impl Fleet {
 }
 
 fn home(node_id: &NodeId, generation: u32) -> Change {
-    Change::Home {
+    Change::Fleet(FleetChange::Home {
         from: None,
         to: Home {
             conversation_id: conversation(),
@@ -108,7 +110,7 @@ fn home(node_id: &NodeId, generation: u32) -> Change {
             generation,
             since: Timestamp(0),
         },
-    }
+    })
 }
 
 fn queued_reply() -> Change {

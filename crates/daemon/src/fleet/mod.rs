@@ -11,7 +11,7 @@ mod take_over;
 mod threads;
 mod wakeups;
 
-pub(crate) use lease::{codex_until, hold_lease};
+pub(crate) use lease::hold_lease;
 pub(crate) use open::{OpenedLedger, open};
 pub(crate) use take_over::LOOKS;
 

@@ -1,12 +1,14 @@
 //! Opens the database that the configuration names: a file of this daemon's own, or a server's that a fleet shares.
 
 use super::NodeSettings;
+use super::lease::codex_until;
 use crate::config::{Config, LedgerUrl, is_node_name};
 use crate::ledger_key::KeyLocation;
 use crate::process::ids;
 use crate::state::StateDir;
 use anyhow::{Context, bail};
 use bridge_core::value::NodeId;
+use bridge_host::keeper::{BootInstant, KeeperLease};
 use bridge_store::{
     AnyLedger, KeyAge, LedgerKey, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger,
 };
@@ -24,6 +26,8 @@ const HOST_CHARS: usize = 32;
 pub(crate) struct OpenedLedger {
     pub(crate) ledger: AnyLedger,
     pub(crate) node: Option<NodeSettings>,
+    /// Until when this node's Codex may live.
+    pub(crate) keepers: Option<KeeperLease>,
 }
 
 /// Opens the ledger. It blocks on the disk or the server.
@@ -38,6 +42,7 @@ pub(crate) fn open(
         return Ok(OpenedLedger {
             ledger: AnyLedger::Sqlite(ledger),
             node: None,
+            keepers: None,
         });
     };
     let node = NodeSettings {
@@ -49,6 +54,8 @@ pub(crate) fn open(
         lease: node.lease,
         ..PostgresOptions::default()
     };
+    // Before the database is asked: a lease that it gives begins later.
+    let before = BootInstant::now();
     let ledger = PostgresLedger::open(&url, &node.node_id, &key, options)?;
     for warning in ledger.warnings() {
         tracing::warn!(database = ledger.place(), "{warning}");
@@ -56,6 +63,7 @@ pub(crate) fn open(
     tracing::info!(node = %node.node_id, database = ledger.place(), "the database is shared: this daemon is one node of a fleet");
     Ok(OpenedLedger {
         ledger: AnyLedger::Postgres(ledger),
+        keepers: Some(KeeperLease::new(codex_until(before, node.lease))),
         node: Some(node),
     })
 }

@@ -4,7 +4,7 @@ use crate::control::{TASK, begin};
 use crate::service::{Put, TestService};
 use axum::body::Body;
 use axum::http::{Method, Request};
-use bridge_core::port::{Change, Ledger};
+use bridge_core::port::{Change, FleetChange, Ledger};
 use bridge_core::value::{
     AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
     IncarnationId, Life, MessageId, MessageState, NodeId, NodeState, Request as Asked, RequestId,
@@ -111,11 +111,11 @@ fn given(id: &str, at: Timestamp) -> Vec<Change> {
 }
 
 fn draining() -> Vec<Change> {
-    vec![Change::NodeState {
+    vec![Change::Fleet(FleetChange::NodeState {
         node_id: NodeId::new("b"),
         from: NodeState::Active,
         to: NodeState::Draining,
-    }]
+    })]
 }
 
 /// Where a route acts: the rows, what is filled into its path, and its body.

@@ -4,7 +4,7 @@ use crate::audit::{becomes, running};
 use crate::service::{LEASE_MS, Put, TestService};
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
-use bridge_core::port::{Change, Ledger};
+use bridge_core::port::{Change, FleetChange, Ledger};
 use bridge_core::value::{
     ConversationId, Home, MessageId, MessageState, NodeId, NodeState, Reply, ReplyKey, ReplyKind,
     ReplyState, Seq,
@@ -77,7 +77,7 @@ fn to(node: &str) -> Value {
 /// The message is in a conversation of this node.
 async fn is_with(service: &TestService, node: &str) {
     service.receives(MESSAGE).await;
-    let home = Change::Home {
+    let home = Change::Fleet(FleetChange::Home {
         from: None,
         to: Home {
             conversation_id: ConversationId::new("c-m1-of-ann"),
@@ -85,7 +85,7 @@ async fn is_with(service: &TestService, node: &str) {
             generation: 1,
             since: service.now(),
         },
-    };
+    });
     service.does(Put(vec![home])).await.unwrap();
 }
 
@@ -95,11 +95,11 @@ async fn works(service: &TestService) {
 }
 
 async fn becomes_state(service: &TestService, node: &str, to: NodeState) {
-    let change = Change::NodeState {
+    let change = Change::Fleet(FleetChange::NodeState {
         node_id: NodeId::new(node),
         from: NodeState::Active,
         to,
-    };
+    });
     service.does(Put(vec![change])).await.unwrap();
 }
 
@@ -347,11 +347,11 @@ async fn unfit_nodes_get_no_conversation() {
     let (status, said) = refused(&service, MOVE, to("b")).await;
     assert_eq!(status, 409);
     assert!(said.starts_with("node b is gone"), "{said}");
-    let left = Change::NodeState {
+    let left = Change::Fleet(FleetChange::NodeState {
         node_id: NodeId::new("b"),
         from: NodeState::Draining,
         to: NodeState::Left,
-    };
+    });
     service.does(Put(vec![left])).await.unwrap();
     let (status, said) = refused(&service, MOVE, to("b")).await;
     assert_eq!(status, 409);

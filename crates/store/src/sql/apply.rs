@@ -66,12 +66,7 @@ impl Rows for SqlRows<'_> {
                 tries,
                 first_try_at,
             } => {
-                let step = reply::ReplyMove {
-                    from: *from,
-                    to,
-                    tries: *tries,
-                    first_try_at: *first_try_at,
-                };
+                let step = reply::ReplyMove::new(*from, to, *tries, *first_try_at);
                 reply::update(conn, message_id, *ordinal, &step)
             }
             Change::NewEvent(event) => turn::insert_event(conn, event),
@@ -98,11 +93,7 @@ impl Rows for SqlRows<'_> {
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
             }
-            Change::Home { from, to } => fleet::set_home(conn, from.as_ref(), to),
-            Change::NodeInfo { node_id, about } => fleet::set_info(conn, node_id, about),
-            Change::NodeState { node_id, from, to } => fleet::set_state(conn, node_id, *from, *to),
-            Change::NewSegment(segment) => fleet::add_segment(conn, segment),
-            Change::DropSegments(thread) => fleet::drop_segments(conn, thread),
+            Change::Fleet(change) => fleet::apply(conn, key, change),
         }
     }
 }

@@ -3,9 +3,11 @@
 //! Empty where one daemon has the ledger for itself. Leases are compared with the database's own time.
 
 use super::fields::Fields;
+use super::seal::{self, SealContext};
+use crate::key::LedgerKey;
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
-use bridge_core::port::RowsError;
+use bridge_core::port::{FleetChange, RowsError};
 use bridge_core::value::{
     ConversationId, Epoch, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile, ThreadId,
 };
@@ -43,6 +45,20 @@ macro_rules! wrote_files {
     };
 }
 
+pub(crate) fn apply(
+    conn: Conn<'_>,
+    key: &LedgerKey,
+    change: &FleetChange,
+) -> Result<(), RowsError> {
+    match change {
+        FleetChange::Home { from, to } => set_home(conn, from.as_ref(), to),
+        FleetChange::NodeInfo { node_id, about } => set_info(conn, node_id, about),
+        FleetChange::NodeState { node_id, from, to } => set_state(conn, node_id, *from, *to),
+        FleetChange::NewSegment(segment) => add_segment(conn, key, segment),
+        FleetChange::DropSegments(thread) => drop_segments(conn, thread),
+    }
+}
+
 fn read_node(row: &Row<'_>) -> Result<Node, RowsError> {
     let mut fields = Fields::of("node", row);
     Ok(Node {
@@ -72,11 +88,7 @@ pub(crate) fn node(conn: Conn<'_>, node_id: &NodeId) -> Result<Option<Node>, Row
     sql::one(conn, query, [node_id.as_str()], read_node)
 }
 
-pub(crate) fn set_info(
-    conn: Conn<'_>,
-    node_id: &NodeId,
-    about: &NodeInfo,
-) -> Result<(), RowsError> {
+fn set_info(conn: Conn<'_>, node_id: &NodeId, about: &NodeInfo) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE node SET address = ?2, public_key = ?3, version = ?4, codex_version = ?5, \
@@ -93,7 +105,7 @@ pub(crate) fn set_info(
     )
 }
 
-pub(crate) fn set_state(
+fn set_state(
     conn: Conn<'_>,
     node_id: &NodeId,
     from: NodeState,
@@ -145,7 +157,7 @@ pub(crate) fn homes_counted(conn: Conn<'_>, node_id: &NodeId, max: u32) -> Resul
     sql::count(conn, query, (node_id.as_str(), max))
 }
 
-pub(crate) fn set_home(conn: Conn<'_>, from: Option<&NodeId>, to: &Home) -> Result<(), RowsError> {
+fn set_home(conn: Conn<'_>, from: Option<&NodeId>, to: &Home) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO home (conversation_id, node_id, generation, since) VALUES (?1, ?2, ?3, ?4) \
@@ -190,8 +202,10 @@ pub(crate) fn wrote_files(conn: Conn<'_>, id: &ConversationId) -> Result<bool, R
 }
 
 /// Stores a segment behind those of its file.
-pub(crate) fn add_segment(conn: Conn<'_>, segment: &Segment) -> Result<(), RowsError> {
+fn add_segment(conn: Conn<'_>, key: &LedgerKey, segment: &Segment) -> Result<(), RowsError> {
     let thread = segment.thread.as_str();
+    let place = SealContext::segment(thread, &segment.path, number(segment.offset));
+    let body = seal::seal_bytes(key, &place, &segment.bytes)?;
     let length = segment.end().saturating_sub(segment.offset);
     sql::write(
         conn,
@@ -204,14 +218,14 @@ pub(crate) fn add_segment(conn: Conn<'_>, segment: &Segment) -> Result<(), RowsE
             number(segment.offset),
             number(length),
             segment.generation,
-            segment.bytes,
+            body,
             segment.digest.as_slice(),
         ],
         || format!("segment of thread {thread}"),
     )
 }
 
-pub(crate) fn drop_segments(conn: Conn<'_>, thread: &ThreadId) -> Result<(), RowsError> {
+fn drop_segments(conn: Conn<'_>, thread: &ThreadId) -> Result<(), RowsError> {
     let delete = "DELETE FROM segment WHERE thread = ?1";
     sql::run(conn, delete, [thread.as_str()])
 }
@@ -241,28 +255,35 @@ pub(crate) fn thread_files(
 
 pub(crate) fn segment(
     conn: Conn<'_>,
+    key: &LedgerKey,
     thread: &ThreadId,
     path: &str,
     offset: u64,
 ) -> Result<Option<Segment>, RowsError> {
     let query = "SELECT thread, path, generation, start, body, digest FROM segment \
          WHERE thread = ?1 AND path = ?2 AND start = ?3";
-    sql::one(
-        conn,
-        query,
-        (thread.as_str(), path, number(offset)),
-        |row| {
-            let mut fields = Fields::of("segment of thread", row);
-            Ok(Segment {
-                thread: fields.id(ThreadId::new)?,
-                path: fields.next()?,
-                generation: fields.next()?,
-                offset: fields.next::<i64>()?.unsigned_abs(),
-                bytes: fields.next()?,
-                digest: digest(&mut fields)?,
-            })
-        },
-    )
+    let of = (thread.as_str(), path, number(offset));
+    let found = sql::one(conn, query, of, |row| {
+        let mut fields = Fields::of("segment of thread", row);
+        Ok(Segment {
+            thread: fields.id(ThreadId::new)?,
+            path: fields.next()?,
+            generation: fields.next()?,
+            offset: fields.next::<i64>()?.unsigned_abs(),
+            bytes: fields.next()?,
+            digest: digest(&mut fields)?,
+        })
+    })?;
+    let Some(segment) = found else {
+        return Ok(None);
+    };
+    let place = SealContext::segment(thread.as_str(), path, number(offset));
+    let opened = seal::open_bytes(key, &place, segment.bytes);
+    let bytes = opened.map_err(|_| RowsError::Unreadable {
+        what: format!("segment of thread {thread}"),
+        why: "it was encrypted with another key; every node of a fleet needs the same".to_owned(),
+    })?;
+    Ok(Some(Segment { bytes, ..segment }))
 }
 
 fn digest(fields: &mut Fields<'_>) -> Result<[u8; 32], RowsError> {

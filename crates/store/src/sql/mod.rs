@@ -13,6 +13,7 @@ pub(crate) mod conversation;
 mod engine;
 mod fields;
 mod fleet;
+mod fleet_rows;
 pub(crate) mod incarnation;
 pub(crate) mod job;
 pub(crate) mod message;

@@ -173,10 +173,26 @@ pub(crate) fn insert(conn: Conn<'_>, reply: &Reply) -> Result<(), RowsError> {
 
 /// Where a reply goes next.
 pub(crate) struct ReplyMove<'a> {
-    pub(crate) from: ReplyStateName,
-    pub(crate) to: &'a ReplyState,
-    pub(crate) tries: u32,
-    pub(crate) first_try_at: Option<Timestamp>,
+    from: ReplyStateName,
+    to: &'a ReplyState,
+    tries: u32,
+    first_try_at: Option<Timestamp>,
+}
+
+impl<'a> ReplyMove<'a> {
+    pub(crate) fn new(
+        from: ReplyStateName,
+        to: &'a ReplyState,
+        tries: u32,
+        first_try_at: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            from,
+            to,
+            tries,
+            first_try_at,
+        }
+    }
 }
 
 pub(crate) fn update(

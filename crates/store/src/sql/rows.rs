@@ -5,7 +5,7 @@
 
 use super::fields::Fields;
 use super::{
-    attached, audit, budget, conversation, fleet, incarnation, message, queue, reply, request,
+    attached, audit, budget, conversation, incarnation, message, queue, reply, request,
     subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
@@ -14,15 +14,14 @@ use crate::sql::{self, Conn};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
-    StateCount, TaskQuery,
+    AgentMessage, Exchange, Figures, FleetRead, Flight, Head, HeadFilter, Read, RowsError,
+    Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Home, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Node, NodeId, Reply, Request, RequestId, Round,
-    Segment, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, ThreadFile,
-    ThreadId, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 
 /// How a job of a batch is undone.
@@ -61,6 +60,16 @@ impl<'c> SqlRows<'c> {
             Conn::Sqlite(conn) => conn.execute_batch(statements).map_err(sql::failed),
             Conn::Postgres(session) => session.control(statements),
         }
+    }
+
+    /// The key that opens what is encrypted.
+    pub(super) fn key(&self) -> &'c LedgerKey {
+        self.key
+    }
+
+    /// The connection for a read.
+    pub(super) fn conn(&self) -> Conn<'c> {
+        self.conn
     }
 
     /// Before every write.
@@ -666,58 +675,5 @@ impl Read for SqlRows<'_> {
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
         sql::count(self.conn, subscription::HELD, [owner])
-    }
-
-    fn this_node(&self) -> Option<NodeId> {
-        match self.conn {
-            Conn::Sqlite(_) => None,
-            Conn::Postgres(session) => Some(session.node().clone()),
-        }
-    }
-
-    fn nodes(&self) -> Result<Vec<Node>, RowsError> {
-        fleet::nodes(self.conn)
-    }
-
-    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError> {
-        fleet::node(self.conn, node_id)
-    }
-
-    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError> {
-        fleet::home(self.conn, id)
-    }
-
-    fn homes_of(
-        &self,
-        node_id: &NodeId,
-        after: Option<&ConversationId>,
-        limit: u32,
-    ) -> Result<Vec<Home>, RowsError> {
-        fleet::homes_of(self.conn, node_id, after, limit)
-    }
-
-    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
-        fleet::homes_counted(self.conn, node_id, max)
-    }
-
-    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
-        fleet::stranded(self.conn, limit)
-    }
-
-    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {
-        fleet::wrote_files(self.conn, id)
-    }
-
-    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError> {
-        fleet::thread_files(self.conn, thread)
-    }
-
-    fn segment(
-        &self,
-        thread: &ThreadId,
-        path: &str,
-        offset: u64,
-    ) -> Result<Option<Segment>, RowsError> {
-        fleet::segment(self.conn, thread, path, offset)
     }
 }

@@ -31,6 +31,10 @@ impl SealContext {
         Self::of(&["push", "credentials", task_id, config_id, url])
     }
 
+    pub(crate) fn segment(thread: &str, path: &str, start: i64) -> Self {
+        Self::of(&["segment", thread, path, &start.to_string()])
+    }
+
     pub(crate) fn answers(request_id: &str) -> Self {
         Self::of(&["request", "answers", request_id])
     }
@@ -49,6 +53,26 @@ pub(crate) fn open(
     stored: &str,
 ) -> Result<String, Unreadable> {
     key.open(&place.0, stored)
+}
+
+pub(crate) fn seal_bytes(
+    key: &LedgerKey,
+    place: &SealContext,
+    clear: &[u8],
+) -> Result<Vec<u8>, RowsError> {
+    let sealed = key.seal_bytes(&place.0, clear);
+    sealed.map_err(|_| RowsError::Backend {
+        what: "bytes of a thread could not be encrypted, because the system gives no random numbers; nothing was written"
+            .to_owned(),
+    })
+}
+
+pub(crate) fn open_bytes(
+    key: &LedgerKey,
+    place: &SealContext,
+    stored: Vec<u8>,
+) -> Result<Vec<u8>, Unreadable> {
+    key.open_bytes(&place.0, stored)
 }
 
 /// One row of `push` as it is stored.

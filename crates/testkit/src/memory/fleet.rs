@@ -3,7 +3,7 @@
 use super::MemoryRows;
 use super::apply::{found, guard};
 use super::derived::page;
-use bridge_core::port::{NodeFilter, RowsError};
+use bridge_core::port::{FleetChange, FleetRead, NodeFilter, RowsError};
 use bridge_core::value::{
     ConversationId, Epoch, Home, Message, Node, NodeId, NodeInfo, NodeState, Segment, StateName,
     ThreadFile, ThreadId, Timestamp,
@@ -134,7 +134,20 @@ impl MemoryRows {
         }
     }
 
-    pub(super) fn move_home(&mut self, from: Option<&NodeId>, to: &Home) -> Result<(), RowsError> {
+    pub(super) fn change_fleet(&mut self, change: &FleetChange) -> Result<(), RowsError> {
+        match change {
+            FleetChange::Home { from, to } => self.move_home(from.as_ref(), to),
+            FleetChange::NodeInfo { node_id, about } => self.node_info(node_id, about),
+            FleetChange::NodeState { node_id, from, to } => self.node_state(node_id, *from, *to),
+            FleetChange::NewSegment(segment) => self.new_segment(segment),
+            FleetChange::DropSegments(thread) => {
+                self.drop_segments(thread);
+                Ok(())
+            }
+        }
+    }
+
+    fn move_home(&mut self, from: Option<&NodeId>, to: &Home) -> Result<(), RowsError> {
         let id = &to.conversation_id;
         let holder = self.homes.get(id).and_then(|home| home.node_id.as_ref());
         guard(holder == from && self.conversations.contains(id), || {
@@ -144,11 +157,7 @@ impl MemoryRows {
         Ok(())
     }
 
-    pub(super) fn node_info(
-        &mut self,
-        node_id: &NodeId,
-        about: &NodeInfo,
-    ) -> Result<(), RowsError> {
+    fn node_info(&mut self, node_id: &NodeId, about: &NodeInfo) -> Result<(), RowsError> {
         let node = self.nodes.get(node_id);
         let mut node = found(node, || format!("node {node_id}"))?.clone();
         node.about = about.clone();
@@ -156,7 +165,7 @@ impl MemoryRows {
         Ok(())
     }
 
-    pub(super) fn node_state(
+    fn node_state(
         &mut self,
         node_id: &NodeId,
         from: NodeState,
@@ -168,7 +177,7 @@ impl MemoryRows {
         Ok(())
     }
 
-    pub(super) fn new_segment(&mut self, segment: &Segment) -> Result<(), RowsError> {
+    fn new_segment(&mut self, segment: &Segment) -> Result<(), RowsError> {
         let (thread, path) = (&segment.thread, segment.path.clone());
         let file = self.files_of(thread).into_iter().find(|it| it.path == path);
         let end = file.map_or(0, |file| file.length);
@@ -180,7 +189,7 @@ impl MemoryRows {
         Ok(())
     }
 
-    pub(super) fn drop_segments(&mut self, thread: &ThreadId) {
+    fn drop_segments(&mut self, thread: &ThreadId) {
         let keys = self.segments.iter().map(|(key, _)| key);
         let keys: Vec<_> = keys.filter(|key| key.0 == *thread).cloned().collect();
         for key in keys {
@@ -201,5 +210,58 @@ impl MemoryRows {
             });
         }
         files
+    }
+}
+
+impl FleetRead for MemoryRows {
+    fn this_node(&self) -> Option<NodeId> {
+        self.this_node.clone()
+    }
+
+    fn nodes(&self) -> Result<Vec<Node>, RowsError> {
+        Ok(self.all_nodes())
+    }
+
+    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError> {
+        Ok(self.node_now(node_id))
+    }
+
+    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError> {
+        Ok(self.homes.get(id).cloned())
+    }
+
+    fn homes_of(
+        &self,
+        node_id: &NodeId,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Home>, RowsError> {
+        Ok(self.all_homes_of(node_id, after, limit))
+    }
+
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
+        Ok(self.count_homes(node_id, max))
+    }
+
+    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
+        Ok(self.all_stranded(limit))
+    }
+
+    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {
+        Ok(self.has_written(id))
+    }
+
+    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError> {
+        Ok(self.files_of(thread))
+    }
+
+    fn segment(
+        &self,
+        thread: &ThreadId,
+        path: &str,
+        offset: u64,
+    ) -> Result<Option<Segment>, RowsError> {
+        let key = (thread.clone(), path.to_owned(), offset);
+        Ok(self.segments.get(&key).cloned())
     }
 }

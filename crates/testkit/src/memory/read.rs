@@ -13,10 +13,9 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Home, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Node, NodeId, Reply, Request, RequestId, Round,
-    Segment, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, ThreadFile,
-    ThreadId, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -693,56 +692,5 @@ impl Read for MemoryRows {
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
         Ok(self.held_pushes(owner))
-    }
-
-    fn this_node(&self) -> Option<NodeId> {
-        self.this_node.clone()
-    }
-
-    fn nodes(&self) -> Result<Vec<Node>, RowsError> {
-        Ok(self.all_nodes())
-    }
-
-    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError> {
-        Ok(self.node_now(node_id))
-    }
-
-    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError> {
-        Ok(self.homes.get(id).cloned())
-    }
-
-    fn homes_of(
-        &self,
-        node_id: &NodeId,
-        after: Option<&ConversationId>,
-        limit: u32,
-    ) -> Result<Vec<Home>, RowsError> {
-        Ok(self.all_homes_of(node_id, after, limit))
-    }
-
-    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
-        Ok(self.count_homes(node_id, max))
-    }
-
-    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
-        Ok(self.all_stranded(limit))
-    }
-
-    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {
-        Ok(self.has_written(id))
-    }
-
-    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError> {
-        Ok(self.files_of(thread))
-    }
-
-    fn segment(
-        &self,
-        thread: &ThreadId,
-        path: &str,
-        offset: u64,
-    ) -> Result<Option<Segment>, RowsError> {
-        let key = (thread.clone(), path.to_owned(), offset);
-        Ok(self.segments.get(&key).cloned())
     }
 }

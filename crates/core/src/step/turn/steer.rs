@@ -29,7 +29,7 @@ impl Transition for Join {
             return Ok(None);
         };
         // Its turn runs on another node, which is woken by this message too.
-        if !tx.is_at_home(&message.conversation_id)? {
+        if !tx.is_home(&message.conversation_id)? {
             return Ok(None);
         }
         let (MessageState::Running { turn_id }, Some(turn)) =
@@ -155,7 +155,7 @@ impl Transition for Tell {
             (MessageState::Running { turn_id }, Some(turn)) => (turn_id.clone(), turn),
             (other, _) => return Ok(TellOutcome::Idle(other.name())),
         };
-        if !tx.is_at_home(&message.conversation_id)? {
+        if !tx.is_home(&message.conversation_id)? {
             return Ok(TellOutcome::Elsewhere);
         }
         let detail = limits::clip(&self.text, limits::EVENT_TEXT_MAX_CHARS);

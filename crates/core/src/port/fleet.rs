@@ -1,0 +1,69 @@
+//! What daemons that share one ledger read and write beside the rows of messages.
+
+use super::rows::RowsError;
+use crate::value::{
+    ConversationId, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile, ThreadId,
+};
+
+/// Which conversations a node may take messages of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFilter {
+    pub node_id: NodeId,
+    /// A conversation that wrote files on a node that is gone stays there: its directory is there alone.
+    pub leave_written: bool,
+}
+
+/// Nodes, homes of conversations, and threads that go with them.
+pub trait FleetRead {
+    /// The node that this transaction runs on; absent where one daemon has the ledger for itself.
+    fn this_node(&self) -> Option<NodeId>;
+    /// All nodes that ever joined, by id.
+    fn nodes(&self) -> Result<Vec<Node>, RowsError>;
+    /// One of them.
+    fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError>;
+    /// Which node has a conversation; absent when none ever had it.
+    fn home(&self, id: &ConversationId) -> Result<Option<Home>, RowsError>;
+    /// Conversations of this node, in id order after `after`, at most `limit`.
+    fn homes_of(
+        &self,
+        node_id: &NodeId,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Home>, RowsError>;
+    /// How many conversations this node has; it counts to `max` and no further.
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError>;
+    /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that never had one, in id
+    /// order, at most `limit`.
+    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;
+    /// Whether a turn of a conversation wrote, or may have written, files.
+    fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
+    /// What is stored of a thread's files, without their bytes, by path: the oldest first, its own last.
+    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError>;
+    /// The stored segment of a thread's file that begins at an offset.
+    fn segment(
+        &self,
+        thread: &ThreadId,
+        path: &str,
+        offset: u64,
+    ) -> Result<Option<Segment>, RowsError>;
+}
+
+/// The closed list of what they write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FleetChange {
+    /// Gives a conversation to a node, or lets it go, expecting who has it now.
+    Home { from: Option<NodeId>, to: Home },
+    /// Records what a node says about itself.
+    NodeInfo { node_id: NodeId, about: NodeInfo },
+    /// Changes what a node does with new work, expecting its present state. A node that left can write nothing more.
+    NodeState {
+        node_id: NodeId,
+        /// The state it must be in.
+        from: NodeState,
+        to: NodeState,
+    },
+    /// Stores bytes of a thread's file behind those that are stored of it.
+    NewSegment(Segment),
+    /// Removes all that is stored of a thread.
+    DropSegments(ThreadId),
+}
