@@ -25,22 +25,53 @@ const CARGO_DENY_MINOR: u32 = 20;
 pub struct Package {
     /// Looked for on `PATH`.
     pub program: &'static str,
+    /// Looked for here too: the directory has one of each version, with a `bin`.
+    pub versions: Option<&'static str>,
+    /// Written before the package is installed, unless it is there.
+    pub setting: Option<Setting>,
     /// Installed if the program is missing.
     pub package: &'static str,
     /// Shown to who has to install it by hand.
     pub why: &'static str,
 }
 
+/// A file that tells a Debian package what not to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub path: &'static str,
+    pub text: &'static str,
+}
+
+/// Debian's `createcluster.conf` includes this directory. A file of our own in it leaves that one to its package,
+/// which would ask about changes.
+const NO_CLUSTER: Setting = Setting {
+    path: "/etc/postgresql-common/createcluster.d/codex-bridge.conf",
+    text: "create_main_cluster = false",
+};
+
 /// What some test starts that neither Rust nor Node.js nor Codex brings along.
-pub const PACKAGES: &[Package] = &[Package {
-    program: "curl",
-    package: "curl",
-    why: "the guides call the HTTP API with it, and the tests run their snippets",
-}];
+pub const PACKAGES: &[Package] = &[
+    Package {
+        program: "curl",
+        versions: None,
+        setting: None,
+        package: "curl",
+        why: "the guides call the HTTP API with it, and the tests run their snippets",
+    },
+    Package {
+        program: "postgres",
+        versions: Some("/usr/lib/postgresql"),
+        setting: Some(NO_CLUSTER),
+        package: "postgresql",
+        why: "tests start servers of their own with it",
+    },
+];
 
 /// What counts instructions.
 pub const FOR_COUNTING: &[Package] = &[Package {
     program: "valgrind",
+    versions: None,
+    setting: None,
     package: "valgrind",
     why: "counts the instructions of the hot paths",
 }];
@@ -132,10 +163,7 @@ fn reads_our_config(version: &str) -> bool {
 ///
 /// Says what to install by hand where we may not do it.
 pub fn packages(table: &[Package]) -> anyhow::Result<()> {
-    let missing: Vec<&Package> = table
-        .iter()
-        .filter(|package| on_path(package.program).is_none())
-        .collect();
+    let missing: Vec<&Package> = table.iter().filter(|package| !package.is_there()).collect();
     match missing.as_slice() {
         [] => Ok(()),
         missing => install(missing),
@@ -152,6 +180,9 @@ pub(crate) fn install(missing: &[&Package]) -> anyhow::Result<()> {
     let by_hand = by_hand(missing);
     if !is_root()? || on_path("apt-get").is_none() {
         bail!("{by_hand}");
+    }
+    for setting in missing.iter().filter_map(|package| package.setting) {
+        setting.write().context(by_hand.clone())?;
     }
     run_command(apt_get().arg("update")).context(by_hand.clone())?;
     run_command(
@@ -176,11 +207,44 @@ fn by_hand(missing: &[&Package]) -> String {
         program,
         package,
         why,
+        setting,
+        ..
     } in missing
     {
         text += &format!("\n  {program} ({why}): apt-get install {package}");
+        if let Some(Setting { path, text: line }) = setting {
+            text += &format!("; write `{line}` into {path} before, or Debian starts a server");
+        }
     }
     text
+}
+
+impl Package {
+    fn is_there(&self) -> bool {
+        on_path(self.program).is_some() || self.versions.is_some_and(|home| self.is_in(home))
+    }
+
+    /// Versions are not on `PATH`.
+    fn is_in(&self, home: &str) -> bool {
+        let versions = fs::read_dir(home).into_iter().flatten().flatten();
+        versions
+            .map(|version| version.path().join("bin").join(self.program))
+            .any(|program| program.is_file())
+    }
+}
+
+impl Setting {
+    fn write(&self) -> anyhow::Result<()> {
+        let path = Path::new(self.path);
+        if path.exists() {
+            return Ok(());
+        }
+        let failed = || format!("cannot write {}", self.path);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).with_context(failed)?;
+        }
+        fs::write(path, format!("{}\n", self.text)).with_context(failed)
+    }
 }
 
 fn is_root() -> anyhow::Result<bool> {
@@ -222,6 +286,8 @@ mod tests {
     fn missing_tools_are_listed_with_reason() {
         let package = Package {
             program: "no-such-program-here",
+            versions: None,
+            setting: Some(NO_CLUSTER),
             package: "no-such-package-here",
             why: "the test of this function",
         };
@@ -234,12 +300,44 @@ mod tests {
             said.contains("apt-get install no-such-package-here"),
             "{said}"
         );
+        assert!(said.contains("create_main_cluster = false"), "{said}");
+    }
+
+    #[test]
+    fn a_version_off_the_path_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        let home_text = home.path().to_str().unwrap();
+        let package = Package {
+            program: "no-such-program-here",
+            versions: None,
+            setting: None,
+            package: "no-such-package-here",
+            why: "the test of this function",
+        };
+        assert!(!package.is_in(home_text) && !package.is_there());
+        let programs = home.path().join("15/bin");
+        fs::create_dir_all(&programs).unwrap();
+        fs::write(programs.join(package.program), "").unwrap();
+        assert!(package.is_in(home_text));
+    }
+
+    #[test]
+    fn a_setting_that_exists_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("made/setting.conf");
+        let path: &'static str = path.to_str().unwrap().to_owned().leak();
+        let write = |text| Setting { path, text }.write().unwrap();
+        write("first");
+        write("second");
+        assert_eq!(fs::read_to_string(path).unwrap(), "first\n");
     }
 
     #[test]
     fn nothing_is_done_for_what_is_there() {
         let shell = Package {
             program: "sh",
+            versions: None,
+            setting: None,
             package: "no-such-package-here",
             why: "it is always there",
         };

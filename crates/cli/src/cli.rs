@@ -1,6 +1,7 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
 mod control;
+mod nodes;
 #[cfg(test)]
 mod tests;
 
@@ -8,6 +9,8 @@ pub(crate) use control::{
     ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
     StartTaskArgs, SteerArgs, TokenCommand, WatchArgs,
 };
+
+pub(crate) use nodes::{MoveArgs, NodeArgs, NodeCommand};
 
 use crate::audit::AuditArgs;
 use crate::policy::PolicyCommand;
@@ -165,6 +168,11 @@ pub(crate) enum CliCommand {
         after_help = "Rules, approvals, tiers, turns, retention and the log take effect for what begins afterwards; other keys are named and wait for a restart.\n\nExit codes: 0 the file is in force; 1 it can't be used, and nothing changed"
     )]
     Reload(OutputArgs),
+    /// Daemons that share the database: list them, drain one
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Give a conversation to another node
+    Move(MoveArgs),
     /// List what people did by hand, and check that nobody changed the record
     Audit(AuditArgs),
     /// Describe the HTTP API
@@ -629,6 +637,8 @@ pub(crate) struct KeeperArgs {
     pub(crate) transport: String,
     #[arg(long)]
     pub(crate) linger_ms: u64,
+    #[arg(long)]
+    pub(crate) lease_until_ms: Option<u64>,
     #[arg(long)]
     pub(crate) prompt_bytes: Option<u64>,
     #[arg(last = true, required = true)]

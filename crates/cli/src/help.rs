@@ -40,12 +40,14 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Commands that few people type.
-const RARE: [&str; 9] = [
+const RARE: [&str; 11] = [
     "list",
     "respond",
     "call",
     "notify-completed",
     "policy",
+    "node",
+    "move",
     "recover",
     "drill",
     "api",

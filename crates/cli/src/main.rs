@@ -22,7 +22,7 @@ use anyhow::{Context, anyhow, bail};
 use bridge_core::value::Transport;
 use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::{StateDir, StateError};
-use bridge_host::keeper::{KeeperOptions, exec_codex};
+use bridge_host::keeper::{BootInstant, KeeperOptions, exec_codex};
 use clap::{ArgMatches, FromArgMatches};
 use cli::{
     ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, DeadCommand, KeeperArgs,
@@ -209,6 +209,8 @@ async fn dispatch(
             }
             client::control(&api, command, no_color).await
         }
+        CliCommand::Node(command) => client::node(&api()?, command, no_color).await,
+        CliCommand::Move(args) => client::move_conversation(&api()?, &args).await,
         CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
         CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
         CliCommand::Stop(args) => client::stop(&api()?, args).await,
@@ -304,6 +306,7 @@ fn keep(args: KeeperArgs) -> ExitCode {
         directory: args.directory,
         transport,
         linger: Duration::from_millis(args.linger_ms),
+        lease: args.lease_until_ms.map(BootInstant::from_millis),
         prompt_bytes: args.prompt_bytes,
         codex: PathBuf::from(binary),
         args: codex.collect(),

@@ -10,9 +10,9 @@ use crate::doctor::DoctorView;
 use crate::policy::Explained;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, MessageList, MessageView, NotifyReply, ReloadView,
-    RequestList, StatusView, StopSenderView, StoryView, TaskPageView, TaskReply, TokenList,
-    TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, MessageList, MessageView, MoveView, NodeActView,
+    NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView, StoryView,
+    TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -40,6 +40,10 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("log", schema::<MessageList>),
     ("log --follow", schema::<MessageView>),
     ("ls", schema::<ConversationList>),
+    ("move", schema::<MoveView>),
+    ("node activate", schema::<NodeActView>),
+    ("node drain", schema::<NodeActView>),
+    ("node list", schema::<NodeList>),
     ("notify-completed", schema::<NotifyReply>),
     ("peers add", schema::<TokenMade>),
     ("peers list", schema::<PeerList>),

@@ -169,6 +169,9 @@ pub const WAITING_TURNS_FACTOR: u32 = 4;
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;
 
+/// Conversations of one node are counted as far as this: it may have had millions, and people look every second.
+pub const HOMES_COUNTED_MAX: u32 = 10_000;
+
 /// What is kept of the text of a message that a guard refused: whoever looks at the dead letter sees that it is cut.
 #[must_use]
 pub fn excerpt(text: &str) -> String {

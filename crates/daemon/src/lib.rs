@@ -8,6 +8,7 @@ mod api;
 pub mod config;
 mod delivery;
 pub mod failpoint;
+mod fleet;
 mod intake;
 pub mod ledger_key;
 mod process;

@@ -8,6 +8,7 @@ use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
 use crate::config::{Config, Environment, Loaded, ProtectedPaths, Workspace};
 use crate::delivery::notify_targets::NotifySettings;
+use crate::fleet::{self, NodeSettings, OpenedLedger};
 use crate::intake::import::ImportTarget;
 use crate::ledger_key::KeyLocation;
 use crate::process::clock;
@@ -23,12 +24,14 @@ use bridge_channel::files::FileStore;
 use bridge_channel::molecule::Molecule;
 use bridge_channel::notify::Webhook;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
+use bridge_core::value::BootId;
 use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
+use bridge_host::keeper::{BootInstant, KeeperLease};
 use bridge_host::process::tree;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
+use bridge_store::AnyLedger;
 use bridge_store::sqlite::Soundness;
-use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,6 +43,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How often the daemon looks whether another one took its place.
 const LOCK_LOOK: Duration = Duration::from_secs(2);
+/// How often a node of a fleet looks whether somebody drains it.
+const DRAIN_LOOK: Duration = Duration::from_secs(1);
 /// How long the last tasks may take to let go.
 pub(super) const HALT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -169,7 +174,7 @@ pub struct Ready {
 
 /// A daemon that serves.
 struct RunningDaemon {
-    daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>,
+    daemon: Arc<CodexDaemon<Counted<AnyLedger>>>,
     state: StateDir,
     listeners: listeners::Open,
     loops: Loops,
@@ -205,6 +210,26 @@ impl Loops {
         Self(loops)
     }
 
+    /// The loops of a daemon that shares its ledger with others.
+    fn join_fleet(
+        &mut self,
+        daemon: &Arc<CodexDaemon<Counted<AnyLedger>>>,
+        node: &NodeSettings,
+        keepers: KeeperLease,
+    ) -> anyhow::Result<()> {
+        let Some(postgres) = daemon.ledger.inner().postgres() else {
+            return Ok(());
+        };
+        let wakeups = postgres.wakeups().context("listen to the other nodes")?;
+        let hearing = Arc::clone(daemon).hear_other_nodes(wakeups);
+        let looking = Arc::clone(daemon).take_over(node.lease / fleet::LOOKS);
+        let holding = fleet::hold_lease(Arc::clone(daemon), keepers, node.lease);
+        self.0.push(tokio::spawn(hearing));
+        self.0.push(tokio::spawn(looking));
+        self.0.push(tokio::spawn(holding));
+        Ok(())
+    }
+
     async fn ended(self) {
         for task in self.0 {
             let _ended = tokio::time::timeout(HALT_PATIENCE, task).await;
@@ -226,8 +251,10 @@ pub async fn run(
     options.notifier.ready("serving");
     let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
     let hearing = reload_on_signal(&serving.daemon, &options.notifier, &stop.reload);
+    let drained = Arc::clone(&serving.daemon).drained(DRAIN_LOOK);
     let taken_over = tokio::select! {
         () = hearing => false,
+        () = drained => false,
         () = stop.gently.cancelled() => false,
         () = serving.daemon.fenced.cancelled() => true,
         () = replaced(&serving.lock) => true,
@@ -243,6 +270,9 @@ pub async fn run(
     serving.listeners.close().await;
     alive.abort();
     serving.reaping.abort();
+    if !taken_over && !options.handover {
+        serving.daemon.leave().await;
+    }
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
         anyhow::bail!("another daemon has taken over this database; this one stopped");
@@ -289,14 +319,21 @@ async fn start(
     let lock = state.lock()?;
     let reaping = adopt_orphans()?;
     let codex = find_codex(options)?;
-    let ledger = Counted::new(open_ledger(options, &state)?);
+    // Before the database is asked: a lease that it gives begins later.
+    let before = BootInstant::now();
+    let OpenedLedger { ledger, node } = open_ledger(options, &state)?;
+    let ledger = Counted::new(ledger);
+    let keepers = node
+        .as_ref()
+        .map(|node| KeeperLease::new(fleet::codex_until(before, node.lease)));
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
     // Only a hint hangs on it: a damaged ledger must still be served and named.
     let newest = ledger.read(|rows| rows.newest_messages(1)).await;
     let is_first = newest.is_ok_and(|newest| newest.is_empty());
-    let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
+    let host_options = host_options(options, &state, &codex, keepers.clone())?;
+    let agent = CodexAgent::new(host_options, ledger.clone());
     agent.adopt().await?;
-    let boot_id = bridge_host::process::boot_id()?;
+    let boot_id = boot_id(node.as_ref())?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
     let exec_channels = exec_channels(options, &channels);
@@ -323,10 +360,11 @@ async fn start(
         notify,
         exec_channels,
         hidden: hidden.collect(),
+        node: node.clone(),
     };
     let settings = Settings::new(&options.config, Arc::new(start));
     let agent = RedactingAgent::new(agent, secret_registry);
-    let daemon: Arc<CodexDaemon<Counted<SqliteLedger>>> =
+    let daemon: Arc<CodexDaemon<Counted<AnyLedger>>> =
         Daemon::new(ledger, agent, channels, settings);
     let _only_once = daemon
         .reloads
@@ -345,8 +383,14 @@ async fn start(
     for molecule in &daemon.sink.molecule {
         molecule.recall(&service).await?;
     }
+    if node.is_some() {
+        daemon.introduce(&codex.version.to_string()).await?;
+    }
     let resumed = daemon.recover().await?;
-    let loops = Loops::start(&daemon, service);
+    let mut loops = Loops::start(&daemon, service);
+    if let (Some(node), Some(keepers)) = (&node, keepers) {
+        loops.join_fleet(&daemon, node, keepers)?;
+    }
     let said = Ready {
         api_socket: state.api_socket(),
         listen: listeners.address,
@@ -374,7 +418,7 @@ async fn start(
 async fn bind_listeners(
     options: &RunOptions,
     state: &StateDir,
-    ledger: &SqliteLedger,
+    ledger: &AnyLedger,
 ) -> anyhow::Result<Listeners> {
     let place = group::place(&options.config.daemon, options.runtime_dir.as_deref());
     let group = GroupListener::bind(&options.config.daemon, &place)?;
@@ -397,15 +441,10 @@ fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
     }))
 }
 
-fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {
+fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<OpenedLedger> {
     let configured = options.config.daemon.key_file.as_deref();
     let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
-    let key = place.load_or_create()?;
-    if key.age() == KeyAge::New {
-        tracing::info!(key = %place.path().display(), "the database's key is made; keep a copy of it elsewhere, it is in no backup");
-    }
-    let options = bridge_store::Options::default();
-    Ok(SqliteLedger::open(state.ledger(), &key, options)?)
+    fleet::open(&options.config, &place, state)
 }
 
 /// The secrets by which webhooks are signed.
@@ -450,7 +489,7 @@ fn exec_channels(options: &RunOptions, channels: &Channels) -> Vec<String> {
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
-async fn check_codex(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
+async fn check_codex(daemon: Arc<CodexDaemon<Counted<AnyLedger>>>) {
     if let Err(fault) = daemon.agent.ready(None).await {
         let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
         tracing::warn!(
@@ -463,10 +502,11 @@ async fn check_codex(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
 
 /// Looks whether the ledger is whole; that may take long and nothing waits for it. From damage on, found now or met
 /// later, nothing more is begun.
-async fn check_ledger(daemon: Arc<CodexDaemon<Counted<SqliteLedger>>>) {
+async fn check_ledger(daemon: Arc<CodexDaemon<Counted<AnyLedger>>>) {
     match daemon.ledger.inner().quick_check().await {
-        Ok(Soundness::Sound) => tracing::debug!("the database is sound"),
-        Ok(Soundness::Damaged { .. }) => {}
+        Ok(Some(Soundness::Sound)) => tracing::debug!("the database is sound"),
+        // A server looks after its own files.
+        Ok(Some(Soundness::Damaged { .. }) | None) => {}
         Err(error) => tracing::error!(%error, "the database could not be checked"),
     }
     let why = daemon.ledger.inner().gauge().damaged().await;
@@ -501,10 +541,21 @@ fn native_codex(options: &RunOptions, state: &StateDir, codex: &Path) -> Result<
     })
 }
 
+/// What a turn remembers of where it ran. Each node of a fleet is a machine of its own, also where several share one: what
+/// another node's Codex had in memory is gone with it.
+fn boot_id(node: Option<&NodeSettings>) -> anyhow::Result<BootId> {
+    let boot_id = bridge_host::process::boot_id()?;
+    Ok(match node {
+        Some(node) => BootId::new(format!("{boot_id}/{}", node.node_id)),
+        None => boot_id,
+    })
+}
+
 fn host_options(
     options: &RunOptions,
     state: &StateDir,
     codex: &binary::Binary,
+    lease: Option<KeeperLease>,
 ) -> anyhow::Result<HostOptions> {
     let config = &options.config;
     Ok(HostOptions {
@@ -517,11 +568,13 @@ fn host_options(
             env: options.codex_env.clone(),
             hidden_from_commands: config.hidden_from_commands(),
             linger: Duration::from_secs(config.codex.linger_secs),
+            lease,
         },
         transport: config.transport_choice(),
         new_threads: config.new_threads(),
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
+        threads_aside: state.threads_aside(),
     })
 }
 

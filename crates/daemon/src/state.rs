@@ -110,6 +110,16 @@ impl StateDir {
         self.root.join("key")
     }
 
+    /// The name of this daemon as a node of a fleet, where the configuration gives it none.
+    pub fn node_file(&self) -> PathBuf {
+        self.root.join("node")
+    }
+
+    /// Thread files that were moved aside because another node had gone on with the thread.
+    pub fn threads_aside(&self) -> PathBuf {
+        self.root.join("threads-aside")
+    }
+
     /// Where conversations work that were given no other place.
     pub fn work(&self) -> PathBuf {
         self.root.join("work")

@@ -22,6 +22,7 @@ pub use api::conversations::{
     ActiveConversation, ConversationList, ConversationStory, ConversationView,
 };
 pub use api::find::{CandidateView, FoundView};
+pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };

@@ -6,8 +6,8 @@ use bridge_core::limits::REFERENCE_MIN_CHARS;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
-    Answer, Attachment, AuditEntry, Conversation, EventKind, Failure, Hold, ItemEvent, Reply,
-    ReplyKind, ReplyState, Request, Timestamp, Turn,
+    Answer, Attachment, AuditEntry, Conversation, EventKind, Failure, Hold, ItemEvent, NodeId,
+    Reply, ReplyKind, ReplyState, Request, Timestamp, Turn,
 };
 use bridge_core::why::{Case, Why, explain, worth_waiting};
 use schemars::JsonSchema;
@@ -121,6 +121,9 @@ pub struct MessageView {
     pub answer: Option<AnswerView>,
     /// What Codex asked while it worked on it.
     pub requests: Vec<RequestView>,
+    /// The node that has its conversation, where several share the database; absent when none has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Where it is, in words.
     pub why: WhyView,
     /// Whether an answer is to be expected without somebody acting first.
@@ -330,6 +333,7 @@ pub(crate) struct MessageRows {
     pub(crate) conversation: Option<Conversation>,
     pub(crate) answer: Option<Answer>,
     pub(crate) requests: Vec<Request>,
+    pub(crate) node: Option<NodeId>,
 }
 
 impl MessageRows {
@@ -339,6 +343,7 @@ impl MessageRows {
             conversation,
             answer,
             requests,
+            node,
         } = self;
         let why = explain(&case, now);
         let phase = Phase::of_message(&case.message, !case.asked.is_empty());
@@ -390,6 +395,7 @@ impl MessageRows {
                 .as_ref()
                 .map(|answer| AnswerView::new(answer, &replies)),
             requests,
+            node: node.map(|node| node.to_string()),
             why: why.into(),
         }
     }

@@ -5,9 +5,12 @@ use crate::app_server::homes::Homes;
 use crate::app_server::{CodexHealth, Host, HostOptions, wall_now};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
+use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
+use crate::thread::arrive::{self, ThreadArrivalError};
 use crate::thread::history::settled_history;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
+use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
 use crate::turn::{CodexStream, ServerStream, clean, interrupt};
@@ -17,9 +20,10 @@ use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnStee
 use bridge_codex::wire::turn::UserInput;
 use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
-    Steer, Steered, ThreadSpec, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnTransport,
+    Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
+    TurnTransport,
 };
-use bridge_core::value::{Class, IncarnationId, RequestVerdict, ThreadId, TurnId};
+use bridge_core::value::{Class, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,6 +31,8 @@ use std::time::Instant;
 pub struct CodexAgent<L> {
     homes: Homes<L>,
     runs: Runs,
+    ledger: L,
+    travels: Travels,
 }
 
 impl<L> std::fmt::Debug for CodexAgent<L> {
@@ -39,8 +45,10 @@ impl<L: Ledger> CodexAgent<L> {
     /// An agent that has not started anything yet.
     pub fn new(options: HostOptions, ledger: L) -> Self {
         Self {
-            homes: Homes::new(options, ledger),
+            homes: Homes::new(options, ledger.clone()),
             runs: Runs::default(),
+            ledger,
+            travels: Travels::default(),
         }
     }
 
@@ -69,6 +77,21 @@ impl<L: Ledger> CodexAgent<L> {
     /// Warnings of the default Codex about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
         self.homes.usual().config_warnings().await
+    }
+
+    /// The files of a CODEX_HOME, as the configuration names it.
+    pub fn rollouts(&self, home: Option<&str>) -> Result<CodexHome, ThreadArrivalError> {
+        arrive::home(self.homes.of(home)?.as_ref())
+    }
+
+    /// Brings stored files into a home, and makes its Codex forget what it knows of their threads where they change. No
+    /// turn may run on them; the threads that they were forked from are not used here meanwhile.
+    pub async fn restore_thread(
+        &self,
+        home: Option<&str>,
+        restore: RolloutRestore,
+    ) -> Result<Vec<RestoreOutcome>, ThreadArrivalError> {
+        arrive::restore(self.homes.of(home)?.as_ref(), restore).await
     }
 
     /// Ends Codex in all homes and everything it started.
@@ -340,5 +363,27 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         interrupted
             .and(cleaned)
             .map_err(|error| of_call(&error, CallEffect::Repeatable))
+    }
+
+    async fn bring_thread(&self, travelling: &TravellingThread) -> Result<(), AgentError> {
+        let host = self.homes.of(travelling.codex_home.as_deref())?;
+        let aside = host.options.threads_aside.clone();
+        let brought = self
+            .travels
+            .bring(host.as_ref(), &self.ledger, aside, travelling);
+        Ok(brought.await?)
+    }
+
+    async fn store_thread(
+        &self,
+        travelling: &TravellingThread,
+        message_id: &MessageId,
+    ) -> Result<(), AgentError> {
+        let host = self.homes.of(travelling.codex_home.as_deref())?;
+        let home = arrive::home(host.as_ref()).map_err(TravelError::from)?;
+        let stored = self
+            .travels
+            .store(home, &self.ledger, travelling, message_id);
+        Ok(stored.await?)
     }
 }

@@ -5,7 +5,7 @@
 //! the core's `Agent` port over one app-server for many threads.
 //!
 //! Rooms: `binary` finds and installs Codex, `process` starts and inspects processes, `keeper` wraps one Codex process,
-//! `app_server` owns the connection to it, `thread` sets a thread up, `turn` follows a turn and its approvals, `exec`
+//! `app_server` owns the connection to it, `thread` sets a thread up, `rollout` brings its file to another CODEX_HOME, `turn` follows a turn and its approvals, `exec`
 //! runs `codex exec`, `sandbox` probes the sandbox and read isolation.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -19,6 +19,7 @@ mod exec;
 pub mod form;
 pub mod keeper;
 pub mod process;
+pub mod rollout;
 pub mod sandbox;
 mod thread;
 mod turn;
@@ -33,6 +34,7 @@ pub use bridge_codex::wire::account::ApiKey;
 pub use detached::start_detached;
 pub use keeper::launch::LaunchOptions;
 pub use process::notify_command::{NotifyProgram, NotifyProgramError};
+pub use thread::arrive::ThreadArrivalError;
 pub use turn::CodexStream;
 pub use turn::answer::answer_error;
 

@@ -11,6 +11,7 @@ mod error;
 pub mod history;
 mod model;
 pub mod molecule;
+pub mod postgres;
 mod random;
 mod serving;
 mod talks;

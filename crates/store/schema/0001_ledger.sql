@@ -266,7 +266,8 @@ CREATE TABLE incarnation (
     codex_home     TEXT,
     boot_id        TEXT NOT NULL,
     started_at     INTEGER NOT NULL,
-    ended_at       INTEGER
+    ended_at       INTEGER,
+    node_id        TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX incarnation_live ON incarnation (started_at, incarnation_id) WHERE ended_at IS NULL;
@@ -390,3 +391,43 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE INDEX audit_at ON audit (at);
+
+-- Daemons that share this ledger. Empty where one has it for itself. `lease_until` is by the database's clock; `epoch` is the
+-- opening that may write for the node, `batch` the number of its newest commit: a commit whose answer was lost is looked up
+-- by it.
+CREATE TABLE node (
+    node_id       TEXT PRIMARY KEY NOT NULL,
+    epoch         INTEGER NOT NULL,
+    batch         INTEGER NOT NULL DEFAULT 0,
+    state         TEXT NOT NULL CHECK (state = 'active' OR state = 'draining' OR state = 'left'),
+    lease_until   INTEGER NOT NULL,
+    started_at    INTEGER NOT NULL,
+    address       TEXT NOT NULL DEFAULT '',
+    public_key    TEXT NOT NULL DEFAULT '',
+    version       TEXT NOT NULL DEFAULT '',
+    codex_version TEXT NOT NULL DEFAULT '',
+    capacity      INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+-- Which node has a conversation; without one any node may take it. `generation` counts those that had it.
+CREATE TABLE home (
+    conversation_id TEXT PRIMARY KEY NOT NULL REFERENCES conversation,
+    node_id         TEXT REFERENCES node,
+    generation      INTEGER NOT NULL,
+    since           INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX home_node ON home (node_id, conversation_id) WHERE node_id IS NOT NULL;
+
+-- Threads' files, in pieces: a file is the bodies of its path one behind the other. `body` is compressed and encrypted,
+-- `digest` is SHA-256 of the file up to the end of the piece.
+CREATE TABLE segment (
+    thread     TEXT NOT NULL,
+    path       TEXT NOT NULL,
+    start      INTEGER NOT NULL,
+    length     INTEGER NOT NULL CHECK (length > 0),
+    generation INTEGER NOT NULL,
+    body       BLOB NOT NULL,
+    digest     BLOB NOT NULL,
+    PRIMARY KEY (thread, path, start)
+) STRICT, WITHOUT ROWID;

@@ -1,17 +1,24 @@
 //! The ledger: the durable record of every message, behind the core's `Ledger` port.
 //!
-//! [`sqlite`] stores it; [`key`] encrypts the credentials in it and signs its audit record. Only this crate opens a
-//! database. Transitions are the core's: nothing here decides about a message. The contract suite (`tests/ledger`) holds for
-//! SQLite and for the memory ledger of `testkit`.
+//! [`sqlite`] or [`postgres`] stores it; [`key`] encrypts the credentials in it and signs its audit record. Only this crate
+//! opens a database. Transitions are the core's: nothing here decides about a message. The contract suite (`tests/ledger`)
+//! holds for both and for the memory ledger of `testkit`.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod any;
 pub mod key;
 mod old_tasks;
+pub mod postgres;
+mod sql;
 pub mod sqlite;
 
+pub use any::AnyLedger;
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use old_tasks::{OldTasksError, read_old_tasks};
+pub use postgres::{
+    PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup, Wakeups,
+};
 pub use sqlite::{OpenError, Options, SqliteLedger};
 
 use bridge_core::limits::PAGE_MAX;

@@ -17,6 +17,8 @@ pub const A2A_SDK: &str = "CODEX_BRIDGE_A2A_PYTHON";
 /// Debian's Python comes without what makes environments.
 const VENV: Package = Package {
     program: "python3 -m venv",
+    versions: None,
+    setting: None,
     package: "python3-venv",
     why: "environments for the A2A kits and SDK",
 };

@@ -33,8 +33,8 @@ const CLOSE_LOOK: Duration = Duration::from_millis(2);
 
 /// A ledger through which messages live. Handles share it.
 #[derive(Clone, Debug)]
-pub struct Lives {
-    ledger: SqliteLedger,
+pub struct Lives<L = SqliteLedger> {
+    ledger: L,
     shared: Arc<Shared>,
 }
 
@@ -61,15 +61,7 @@ impl Lives {
     pub fn open(path: &Path, serial: u64) -> anyhow::Result<Self> {
         let key = LedgerKey::from_bytes(&[1; KEY_BYTES], KeyAge::New)?;
         let ledger = SqliteLedger::open(path, &key, Options::default())?;
-        let shared = Shared {
-            clock: AtomicI64::new(time_of(serial)),
-            serial: AtomicU64::new(serial),
-            transitions: AtomicU64::new(0),
-        };
-        Ok(Self {
-            ledger,
-            shared: Arc::new(shared),
-        })
+        Ok(Self::over(ledger, serial))
     }
 
     /// Closes it and waits until its threads have let go of the file.
@@ -90,15 +82,30 @@ impl Lives {
         Ok(())
     }
 
-    #[must_use]
-    pub fn ledger(&self) -> &SqliteLedger {
-        &self.ledger
-    }
-
     /// The id of a conversation, by its number.
     #[must_use]
     pub fn conversation(number: u64) -> ConversationId {
         conversation_id(number)
+    }
+}
+
+impl<L: Ledger> Lives<L> {
+    /// Over a ledger behind which `serial` messages lie: the next one gets that number.
+    pub fn over(ledger: L, serial: u64) -> Self {
+        let shared = Shared {
+            clock: AtomicI64::new(time_of(serial)),
+            serial: AtomicU64::new(serial),
+            transitions: AtomicU64::new(0),
+        };
+        Self {
+            ledger,
+            shared: Arc::new(shared),
+        }
+    }
+
+    #[must_use]
+    pub fn ledger(&self) -> &L {
+        &self.ledger
     }
 
     /// Transitions so far.

@@ -255,7 +255,7 @@ pub(crate) enum PeersCommand {
 pub(crate) enum TokenCommand {
     /// Make a token; it is shown once
     #[command(
-        after_help = "Scopes: read (look at everything), send (messages), control (tasks: start, steer, stop, decline), approve (accept what Codex asks), admin (tokens, reload), a2a (tasks of another agent; see `peers`)\n\nExample: codex-bridge token add ci --scope read,control\nFor yourself, with all of them but a2a: codex-bridge token add laptop --owner"
+        after_help = "Scopes: read (look at everything), send (messages), control (tasks: start, steer, stop, decline), approve (accept what Codex asks), admin (tokens, reload, nodes), a2a (tasks of another agent; see `peers`)\n\nExample: codex-bridge token add ci --scope read,control\nFor yourself, with all of them but a2a: codex-bridge token add laptop --owner"
     )]
     Add {
         /// What it is called

@@ -103,6 +103,34 @@ pub(crate) async fn candidates(
     Ok(found.candidates)
 }
 
+/// The conversation that is meant, by its own name or by something in it.
+pub(crate) async fn conversation_of(client: &ApiClient, name: &str) -> Result<String, ClientError> {
+    let mut found = candidates(client, name).await?;
+    found.dedup_by(|a, b| a.conversation == b.conversation);
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one.conversation),
+        (Some(one), false) => {
+            found.push(one);
+            Err(ClientError::Several {
+                reference: name.to_owned(),
+                candidates: found,
+            })
+        }
+        (None, _) => Err(ClientError::NotFound(name.to_owned())),
+    }
+}
+
+/// A path of these parts; what people write stays in its own.
+pub(crate) fn path_to(parts: &[&str]) -> Result<String, ClientError> {
+    let no_path = |why: &dyn std::fmt::Display| ClientError::Unreadable(why.to_string());
+    let mut url = reqwest::Url::parse("http://localhost").map_err(|error| no_path(&error))?;
+    url.path_segments_mut()
+        .map_err(|()| no_path(&"it has no path"))?
+        .clear()
+        .extend(parts);
+    Ok(url.path().to_owned())
+}
+
 /// A path with its query; what people write can't leave its parameter.
 pub(crate) fn path_with(path: &str, query: &[(&str, &str)]) -> Result<String, ClientError> {
     let url = reqwest::Url::parse_with_params(&format!("http://localhost{path}"), query)
@@ -186,5 +214,7 @@ mod tests {
     fn names_stay_in_their_parameter() {
         let path = path_with("/v1/find", &[("ref", "a&b=c/../x #1")]).unwrap();
         assert_eq!(path, "/v1/find?ref=a%26b%3Dc%2F..%2Fx+%231");
+        let path = path_to(&["v1", "nodes", "a/../b?c#%1", "drain"]).unwrap();
+        assert_eq!(path, "/v1/nodes/a%2F..%2Fb%3Fc%23%251/drain");
     }
 }

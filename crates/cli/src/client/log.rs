@@ -2,7 +2,7 @@
 
 use super::api::{ApiClient, ClientError, RETRY_MAX, RETRY_MIN};
 use super::ask::ApprovalView;
-use super::find::{candidates, path_with, short};
+use super::find::{conversation_of, path_with, short};
 use super::now_ms;
 use super::output::{EXIT_INTERRUPTED, print, print_json, say, tell};
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
@@ -45,23 +45,6 @@ pub(crate) async fn log(
     tokio::select! {
         followed = log.follow() => followed.map(|()| ExitCode::SUCCESS),
         () = interrupted => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-    }
-}
-
-/// The conversation that is meant, by its own name or by something in it.
-async fn conversation_of(client: &ApiClient, name: &str) -> Result<String, ClientError> {
-    let mut found = candidates(client, name).await?;
-    found.dedup_by(|a, b| a.conversation == b.conversation);
-    match (found.pop(), found.is_empty()) {
-        (Some(one), true) => Ok(one.conversation),
-        (Some(one), false) => {
-            found.push(one);
-            Err(ClientError::Several {
-                reference: name.to_owned(),
-                candidates: found,
-            })
-        }
-        (None, _) => Err(ClientError::NotFound(name.to_owned())),
     }
 }
 

@@ -185,6 +185,9 @@ fn place(message: &MessageView, page: &mut Page) {
     if let Some(thread) = &message.thread_id {
         page.field("codex thread", NAME_WIDTH, thread);
     }
+    if let Some(node) = &message.node {
+        page.field("node", NAME_WIDTH, node);
+    }
 }
 
 /// A file, and where it can be read.

@@ -14,6 +14,7 @@ mod ls;
 mod markdown;
 mod message;
 mod names;
+mod nodes;
 mod output;
 mod page;
 mod screen;
@@ -36,6 +37,7 @@ pub(crate) use interrupt::{StopReport, stop};
 pub(crate) use log::log;
 pub(crate) use ls::ls;
 pub(crate) use names::names;
+pub(crate) use nodes::{move_conversation, node};
 pub(crate) use output::{
     EXIT_INTERRUPTED, EXIT_LATER, EXIT_STOPPED, ErrorReport, Failed, exit_code, failure_code,
     failure_words, print, print_error, print_json, say, say_titled,

@@ -4,6 +4,7 @@ use super::api::{ApiClient, ClientError};
 use super::ask::ApprovalView;
 use super::find::{resolve, short};
 use super::ls::{conversations, needs_you};
+use super::nodes::node_line;
 use super::output::ErrorReport;
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use super::{now_ms, output, task_status};
@@ -134,6 +135,9 @@ impl Seen {
         }
         for channel in &health.channels {
             channel_line(channel, &mut page);
+        }
+        for node in self.status.nodes.iter().flatten() {
+            node_line(node, &health.version, now_ms, &mut page);
         }
         self.counts(&mut page);
         if let Some(bytes) = self.status.ledger_bytes {

@@ -80,11 +80,13 @@ pub(super) async fn check(
             env,
             hidden_from_commands: loaded.config.hidden_from_commands(),
             linger: Duration::ZERO,
+            lease: None,
         },
         transport: TransportChoice::Only(Transport::Stdio),
         new_threads: loaded.config.new_threads(),
         api_key: None,
         restarts_per_minute: loaded.config.codex.restarts_per_minute,
+        threads_aside: scratch.join("threads-aside"),
     };
     let ledger = match scratch_ledger(scratch) {
         Ok(ledger) => ledger,

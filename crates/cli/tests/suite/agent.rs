@@ -42,6 +42,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
         env: env.map(|(name, value)| (name.into(), value)).to_vec(),
         hidden_from_commands: Vec::new(),
         linger: Duration::from_secs(60),
+        lease: None,
     };
     HostOptions {
         launch,
@@ -49,6 +50,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
         new_threads: NewThreads::Usual,
         api_key: None,
         restarts_per_minute: 5,
+        threads_aside: world.path().join("threads-aside"),
     }
 }
 

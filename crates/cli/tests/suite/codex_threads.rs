@@ -426,6 +426,7 @@ async fn n12_reused_pid_is_never_signalled() {
             boot_id,
             started_at: Timestamp(1),
             ended_at: None,
+            node_id: None,
         };
         let recorded = ledger
             .transact(Incarnate { incarnation }, Timestamp(1))

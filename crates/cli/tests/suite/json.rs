@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
-/// Commands whose outputs are tried elsewhere: in `drill.rs`.
-const ELSEWHERE: [&str; 1] = ["drill"];
+/// Commands whose outputs are tried elsewhere: in `drill.rs`, and where several daemons share a database.
+const ELSEWHERE: [&str; 4] = ["drill", "move", "node activate", "node drain"];
 
 /// A world whose commands are asked for JSON, and what was asked so far.
 struct Asked {
@@ -124,6 +124,7 @@ async fn talks(asked: &mut Asked) {
         ("status", &["status"]),
         ("status ID", &["status", "last"]),
         ("list", &["list"]),
+        ("node list", &["node", "list"]),
         ("notify-completed", &["notify-completed", "--dry-run"]),
     ] {
         asked.prints(form, args).await;

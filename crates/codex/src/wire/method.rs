@@ -79,6 +79,9 @@ methods! {
     ThreadArchive = "thread/archive" (ThreadIdParams) -> Empty, HISTORY_MS;
     /// Brings an archived thread back; it is not loaded by that, so nobody holds its writer.
     ThreadUnarchive = "thread/unarchive" (ThreadIdParams) -> Empty, HISTORY_MS;
+    /// Removes the thread with its file, its projection and all agents that it started, also while it is loaded. Where
+    /// the file is gone already, that takes 0.2 s, and the rest goes all the same.
+    ThreadDelete = "thread/delete" (ThreadIdParams) -> Empty, OPEN_MS;
     /// The response is no promise: a kill right after it may leave no trace of the turn. While a
     /// turn runs, this steers it instead, so send it to idle threads only.
     TurnStart = "turn/start" (TurnStartParams) -> TurnStartResponse, HISTORY_MS;

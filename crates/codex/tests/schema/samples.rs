@@ -8,7 +8,7 @@ use bridge_codex::wire::config::ConfigReadParams;
 use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
-    Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
+    Initialize, InitializeParams, Method, ThreadArchive, ThreadDelete, ThreadRead, ThreadResume,
     ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, TurnInterrupt,
     TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
@@ -122,6 +122,7 @@ fn threads() -> Vec<Sample> {
             page: full_page(),
         }),
         sample::<ThreadArchive>(by_id()),
+        sample::<ThreadDelete>(by_id()),
         sample::<ThreadUnarchive>(by_id()),
         sample::<BackgroundTerminalsClean>(by_id()),
         sample::<ConfigRead>(ConfigReadParams { cwd: text("/w") }),

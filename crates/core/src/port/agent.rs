@@ -4,8 +4,8 @@
 
 use crate::rules::Effect;
 use crate::value::{
-    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, RequestKind, RequestVerdict, Sandbox,
-    ThreadId, TurnId, Usage, Wants,
+    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, RequestKind,
+    RequestVerdict, Sandbox, ThreadId, TurnId, Usage, Wants,
 };
 use std::future::Future;
 
@@ -65,6 +65,33 @@ pub trait Agent: Send + Sync + 'static {
         thread: &ThreadId,
         turn_id: &TurnId,
     ) -> impl Future<Output = Result<(), AgentError>> + Send;
+
+    /// In a fleet, before a thread is used: brings it here as it is stored, unless this generation is here already.
+    fn bring_thread(
+        &self,
+        _thread: &TravellingThread,
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        core::future::ready(Ok(()))
+    }
+
+    /// In a fleet: stores what a thread grew by, for a message whose turn runs on it.
+    fn store_thread(
+        &self,
+        _thread: &TravellingThread,
+        _message_id: &MessageId,
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        core::future::ready(Ok(()))
+    }
+}
+
+/// A thread that other nodes may go on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TravellingThread {
+    pub thread: ThreadId,
+    /// CODEX_HOME as an absolute path; the default one when absent.
+    pub codex_home: Option<String>,
+    /// How many nodes had its conversation, this one included.
+    pub generation: u32,
 }
 
 /// The events of one turn, in order, ending with [`TurnEvent::Ended`] or [`TurnEvent::Lost`].

@@ -2,9 +2,9 @@
 
 use crate::value::{
     Answer, AuditEntry, ChannelId, Conversation, ConversationId, Home, Incarnation, IncarnationId,
-    ItemEvent, Life, Message, MessageId, NodeId, NodeState, Reply, ReplyState, ReplyStateName,
-    Request, RequestId, RequestState, RequestStateName, Round, Segment, Seq, StateName,
-    Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    ItemEvent, Life, Message, MessageId, NodeId, NodeInfo, NodeState, Reply, ReplyState,
+    ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round, Segment, Seq,
+    StateName, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -190,6 +190,8 @@ pub enum Change {
     },
     /// Gives a conversation to a node, or lets it go, expecting who has it now.
     Home { from: Option<NodeId>, to: Home },
+    /// Records what a node says about itself.
+    NodeInfo { node_id: NodeId, about: NodeInfo },
     /// Changes what a node does with new work, expecting its present state. A node that left can write nothing more.
     NodeState {
         node_id: NodeId,
@@ -197,6 +199,8 @@ pub enum Change {
         from: NodeState,
         to: NodeState,
     },
-    /// Stores bytes of a thread's file behind those that are stored, or in their place.
+    /// Stores bytes of a thread's file behind those that are stored of it.
     NewSegment(Segment),
+    /// Removes all that is stored of a thread.
+    DropSegments(ThreadId),
 }

@@ -7,6 +7,7 @@ use crate::port::{Change, Read, RowsError};
 use crate::step::{Action, Refused, Transition};
 use crate::value::{Class, Epoch, Timestamp};
 use std::future::Future;
+use std::time::Duration;
 
 /// The durable record of everything.
 pub trait Ledger: Clone + Send + Sync + 'static {
@@ -25,6 +26,12 @@ pub trait Ledger: Clone + Send + Sync + 'static {
 
     /// The boot number of this opening of the ledger.
     fn epoch(&self) -> Epoch;
+
+    /// Makes the lease of this node longer and says how long it is from now on; absent where one daemon has the ledger for
+    /// itself.
+    fn renew(&self) -> impl Future<Output = Result<Option<Duration>, LedgerError>> + Send {
+        core::future::ready(Ok(None))
+    }
 }
 
 /// What a committed transition leaves to do.
@@ -47,8 +54,8 @@ pub enum LedgerError {
     /// The rows could not be read or written.
     #[error(transparent)]
     Rows(#[from] RowsError),
-    /// A newer daemon opened this ledger; this one must stop.
-    #[error("write to the database: another daemon has taken over (epoch {found}, ours is {ours})")]
+    /// A newer daemon opened this ledger, or the lease of this one has ended (then both epochs are the same); it must stop.
+    #[error("write to the database: {}", fenced(*found, *ours))]
     Fenced {
         /// The epoch on disk.
         found: i64,
@@ -58,6 +65,13 @@ pub enum LedgerError {
     /// The writer is gone or has too much waiting.
     #[error("reach the database: {what}")]
     Unavailable { what: String },
+}
+
+fn fenced(found: i64, ours: i64) -> String {
+    if found == ours {
+        return format!("the lease of this daemon has ended (epoch {ours})");
+    }
+    format!("another daemon has taken over (epoch {found}, ours is {ours})")
 }
 
 impl LedgerError {

@@ -570,7 +570,7 @@ pub trait Read {
     ) -> Result<Vec<Request>, RowsError>;
     /// When the first open request after `asked_by` of which nobody was reminded was asked.
     fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError>;
-    /// Codex processes that are not known to have ended.
+    /// Codex processes of this node that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
     /// A task by its id.
     fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError>;
@@ -643,16 +643,22 @@ pub trait Read {
         after: Option<&ConversationId>,
         limit: u32,
     ) -> Result<Vec<Home>, RowsError>;
+    /// How many conversations this node has; it counts to `max` and no further.
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError>;
     /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that never had one, in id
     /// order, at most `limit`.
     fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;
     /// Whether a turn of a conversation wrote, or may have written, files.
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
-    /// What is stored of a thread's file, without its bytes.
-    fn thread_file(&self, thread: &ThreadId) -> Result<Option<ThreadFile>, RowsError>;
-    /// The stored segments of a thread from an offset on, in order, at most `limit`.
-    fn segments(&self, thread: &ThreadId, from: u64, limit: u32)
-    -> Result<Vec<Segment>, RowsError>;
+    /// What is stored of a thread's files, without their bytes, by path: the oldest first, its own last.
+    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError>;
+    /// The stored segment of a thread's file that begins at an offset.
+    fn segment(
+        &self,
+        thread: &ThreadId,
+        path: &str,
+        offset: u64,
+    ) -> Result<Option<Segment>, RowsError>;
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.

@@ -7,7 +7,8 @@ use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, RequestsOf, RowsError};
 use crate::value::{
-    ConversationId, Home, Message, MessageId, Node, NodeId, NodeState, Segment, Timestamp, Turn,
+    ConversationId, Home, Message, MessageId, Node, NodeId, NodeInfo, NodeState, Segment, ThreadId,
+    Timestamp, Turn,
 };
 
 impl Tx<'_> {
@@ -16,8 +17,8 @@ impl Tx<'_> {
         let Some(this) = self.this_node() else {
             return Ok(true);
         };
-        let home = self.home(id)?;
-        Ok(home.and_then(|home| home.node_id) == Some(this))
+        let holder = self.home(id)?.and_then(|home| home.node_id);
+        Ok(holder.is_none_or(|holder| holder == this))
     }
 
     /// A turn that is under way is known to the Codex of its conversation's node alone: nobody else may say what became
@@ -74,6 +75,15 @@ impl Tx<'_> {
         }
         self.set_home(id, home, Some(this), now)?;
         Ok(true)
+    }
+
+    /// Whether a turn of a conversation runs here, if one does.
+    pub(super) fn is_at_home(&self, id: &ConversationId) -> Result<bool, RowsError> {
+        let Some(this) = self.this_node() else {
+            return Ok(true);
+        };
+        let home = self.home(id)?;
+        Ok(home.and_then(|home| home.node_id) == Some(this))
     }
 
     /// A node that comes to a conversation begins a new generation of its thread.
@@ -248,7 +258,8 @@ pub enum MoveOutcome {
     Single,
 }
 
-/// Gives a conversation to another node.
+/// Gives a conversation to another node. Of a node that is gone it takes what was left unfinished, without the files that
+/// are there alone.
 #[derive(Clone, Debug)]
 pub struct MoveConversation {
     pub conversation_id: ConversationId,
@@ -276,15 +287,43 @@ impl Transition for MoveConversation {
         if holder.as_ref() == Some(&self.to) {
             return Ok(MoveOutcome::AtHome);
         }
+        let holder = match &holder {
+            Some(holder) => tx.node(holder)?,
+            None => None,
+        };
+        let lives = holder.is_some_and(|node| node.keeps());
         // A living node would go on with what runs there.
-        if is_busy(tx, id)? {
+        if lives && is_busy(tx, id)? {
             let message_id = tx.in_flight_of(id)?.map(|message| message.message_id);
             return Ok(MoveOutcome::Busy { message_id });
         }
         tx.set_home(id, home, Some(self.to.clone()), now)?;
+        if !lives {
+            lose_turn(tx, id, now)?;
+            tx.deliver(id);
+        }
         tx.audit(self.actor, "move", id, format!("to node {}", self.to), now)?;
         tx.act(Action::Schedule);
         Ok(MoveOutcome::Moved)
+    }
+}
+
+/// Says what this node is to the others.
+#[derive(Clone, Debug)]
+pub struct Introduce {
+    pub about: NodeInfo,
+}
+
+impl Transition for Introduce {
+    type Outcome = ();
+    const NAME: &'static str = "introduce";
+
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
+        if let Some(node_id) = tx.this_node() {
+            let about = self.about;
+            tx.change(Change::NodeInfo { node_id, about })?;
+        }
+        Ok(())
     }
 }
 
@@ -315,8 +354,12 @@ impl Transition for SetNodeState {
             to: self.state,
         })?;
         if let Some(actor) = self.actor {
-            let what = format!("node_{}", self.state.as_str());
-            tx.audit(actor, &what, &self.node_id, "", now)?;
+            let what = match self.state {
+                NodeState::Active => "node-activate",
+                NodeState::Draining => "node-drain",
+                NodeState::Left => "node-leave",
+            };
+            tx.audit(actor, what, &self.node_id, "", now)?;
         }
         tx.act(Action::Schedule);
         Ok(Some(node))
@@ -329,6 +372,8 @@ impl Transition for SetNodeState {
 pub struct StoreSegments {
     /// The message whose turn wrote them.
     pub message_id: MessageId,
+    /// Set when a file does not begin any more with what is stored of it: everything of this thread is stored anew.
+    pub anew: Option<ThreadId>,
     pub segments: Vec<Segment>,
 }
 
@@ -343,16 +388,15 @@ impl Transition for StoreSegments {
             home.as_ref()
                 .is_some_and(|home| home.generation == segment.generation)
         };
-        if !self.segments.iter().all(ours) || !is_here(tx, home.as_ref()) {
+        if !self.segments.iter().all(ours) || !tx.is_at_home(&message.conversation_id)? {
             return Err(Refused::new(Self::NAME, &self.message_id, Some(&message)).into());
+        }
+        if let Some(thread) = self.anew {
+            tx.change(Change::DropSegments(thread))?;
         }
         for segment in self.segments {
             tx.change(Change::NewSegment(segment))?;
         }
         Ok(())
     }
-}
-
-fn is_here(tx: &Tx<'_>, home: Option<&Home>) -> bool {
-    home.and_then(|home| home.node_id.as_ref()) == tx.this_node().as_ref()
 }

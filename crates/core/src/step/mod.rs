@@ -21,8 +21,8 @@ pub use approval::{
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
 };
 pub use fleet::{
-    MoveConversation, MoveOutcome, Release, Released, SetNodeState, StoreSegments, TakeOver,
-    TakenOver,
+    Introduce, MoveConversation, MoveOutcome, Release, Released, SetNodeState, StoreSegments,
+    TakeOver, TakenOver,
 };
 pub use intake::{
     Adopted, Extras, Import, ImportTasks, Imported, LoopLimits, MidTurn, NOTHING_TO_DO, OldEvent,
@@ -53,8 +53,8 @@ pub use tx::Tx;
 use crate::port::{Change, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, RequestId, StateName, Timestamp};
 
-/// One arrow of the message machine.
-pub trait Transition: core::marker::Send + 'static {
+/// One arrow of the message machine. It is pure, so a copy of it can be run again when a transaction is lost.
+pub trait Transition: Clone + core::marker::Send + 'static {
     /// What the caller learns.
     type Outcome: core::marker::Send + 'static;
 

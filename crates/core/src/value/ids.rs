@@ -37,6 +37,8 @@ macro_rules! text_id {
 }
 
 text_id! {
+    /// One daemon of a fleet; the same for all its openings of the ledger.
+    NodeId;
     /// A channel: one connected platform account, or `local`.
     ChannelId;
     /// The ordering unit on a channel; bound to one Codex thread.
@@ -55,8 +57,6 @@ text_id! {
     IncarnationId;
     /// One boot of this machine: Codex does not fsync, so a reboot changes what its history proves.
     BootId;
-    /// A daemon of a fleet.
-    NodeId;
     /// Known to the outside for one approval request of Codex; unguessable.
     RequestId;
     /// A task; `codex-` and twelve digits for one that was started here, a UUIDv7 for one of another agent.

@@ -1,6 +1,6 @@
 //! One life of one Codex process, recorded so that the next daemon finds it, attaches to it or ends it.
 
-use super::{BootId, IncarnationId, Timestamp};
+use super::{BootId, IncarnationId, NodeId, Timestamp};
 
 /// One life of one Codex process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Incarnation {
     pub started_at: Timestamp,
     /// When we learned that it is gone.
     pub ended_at: Option<Timestamp>,
+    /// The node of the fleet that it runs on.
+    pub node_id: Option<NodeId>,
 }
 
 /// A process that can be distinguished from a later one with the same pid.

@@ -67,7 +67,8 @@ pub struct Home {
     pub since: Timestamp,
 }
 
-/// Bytes of a thread's file, stored so that another node can go on with the thread.
+/// Bytes of one of a thread's files, stored so that another node can go on with the thread. A thread has one file; one
+/// that was forked also needs those it was forked from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub thread: ThreadId,
@@ -75,9 +76,11 @@ pub struct Segment {
     pub path: String,
     /// The generation of the conversation's home that wrote it.
     pub generation: u32,
-    /// Where it begins in the file; 0 replaces all that is stored of the thread.
+    /// Where it begins in the file.
     pub offset: u64,
     pub bytes: Vec<u8>,
+    /// SHA-256 of the file up to the end of these bytes.
+    pub digest: [u8; 32],
 }
 
 impl Segment {
@@ -89,7 +92,7 @@ impl Segment {
     }
 }
 
-/// What is stored of a thread's file.
+/// What is stored of one of a thread's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadFile {
     /// Its path in its CODEX_HOME.
@@ -97,4 +100,6 @@ pub struct ThreadFile {
     /// The generation of its newest bytes.
     pub generation: u32,
     pub length: u64,
+    /// SHA-256 of all of it.
+    pub digest: [u8; 32],
 }

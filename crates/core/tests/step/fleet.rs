@@ -369,15 +369,34 @@ fn a_move_waits_for_the_turn() {
 }
 
 #[test]
+fn a_move_takes_what_a_gone_node_left() {
+    let fleet = Fleet::running(true);
+    fleet.lapse_a();
+    let to_b = MoveConversation {
+        conversation_id: conversation(),
+        to: b(),
+        actor: "ada".to_owned(),
+    };
+    assert_eq!(run(&fleet.b, to_b).unwrap(), MoveOutcome::Moved);
+    assert_eq!(fleet.home().node_id, Some(b()));
+    assert_eq!(fleet.message().life.state.name(), StateName::Unclear);
+    let rows = fleet.ledger.snapshot().unwrap();
+    assert_eq!(rows.homes_counted(&a(), 9).unwrap(), 0);
+    assert_eq!(rows.homes_counted(&b(), 9).unwrap(), 1);
+}
+
+#[test]
 fn segments_need_the_present_generation() {
     let segment = |generation, offset, bytes: &[u8]| StoreSegments {
         message_id: MessageId::new("m"),
+        anew: None,
         segments: vec![Segment {
             thread: ThreadId::new("t"),
             path: "sessions/2026/11/18/rollout-x-t.jsonl".to_owned(),
             generation,
             offset,
             bytes: bytes.to_vec(),
+            digest: [0; 32],
         }],
     };
     let fleet = Fleet::running(false);
@@ -392,9 +411,14 @@ fn segments_need_the_present_generation() {
         assert!(matches!(late, Err(LedgerError::Refused(_))), "{late:?}");
     }
     let rows = fleet.ledger.snapshot().unwrap();
-    let file = rows.thread_file(&ThreadId::new("t")).unwrap().unwrap();
-    assert_eq!((file.length, file.generation), (8, 1));
-    run(&fleet.a, segment(1, 0, b"whole\n")).unwrap();
+    let thread = ThreadId::new("t");
+    let files = rows.thread_files(&thread).unwrap();
+    assert_eq!((files[0].length, files[0].generation), (8, 1));
+    let anew = StoreSegments {
+        anew: Some(thread.clone()),
+        ..segment(1, 0, b"whole\n")
+    };
+    run(&fleet.a, anew).unwrap();
     let rows = fleet.ledger.snapshot().unwrap();
-    assert_eq!(rows.segments(&ThreadId::new("t"), 0, 9).unwrap().len(), 1);
+    assert_eq!(rows.thread_files(&thread).unwrap()[0].length, 6);
 }

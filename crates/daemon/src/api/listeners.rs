@@ -13,7 +13,7 @@ use bridge_core::value::Token;
 use bridge_front::api::{Api, Hosts, LocalProcess, ProcessFinder, RouteEntry};
 use bridge_front::{BridgeService, LocalProgram, Scope};
 use bridge_host::process::peer::{Ours, PeerProcess, PeerProgram};
-use bridge_store::SqliteLedger;
+use bridge_store::AnyLedger;
 use data_encoding::HEXLOWER;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::{self, Read, Write};
@@ -186,12 +186,12 @@ fn local_program(program: PeerProgram) -> LocalProgram {
 
 /// All routes of the API with their guards.
 pub fn routes() -> Vec<RouteEntry> {
-    Api::<DaemonService<SqliteLedger>>::routes()
+    Api::<DaemonService<AnyLedger>>::routes()
 }
 
 /// The OpenAPI document, as the running daemon gives it.
 fn openapi_text() -> String {
-    format!("{:#}\n", Api::<DaemonService<SqliteLedger>>::openapi())
+    format!("{:#}\n", Api::<DaemonService<AnyLedger>>::openapi())
 }
 
 /// Prints it, for code generators and for `docs/openapi.json`.
@@ -253,7 +253,7 @@ fn remove_legacy_token(path: &Path) {
 }
 
 /// Says how to make an owner's token while nobody has one: without it TCP is of little use.
-pub(crate) async fn suggest_owner_token(ledger: &SqliteLedger) {
+pub(crate) async fn suggest_owner_token(ledger: &AnyLedger) {
     let admin = Scope::Admin.as_str();
     let is_owner =
         move |token: &Token| token.is_live() && token.scopes.iter().any(|scope| scope == admin);

@@ -28,6 +28,8 @@ const OLD_STATE: &str = ".codex-channel-molecule";
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 /// Where the API is served over TCP.
 pub(crate) const LISTEN: &str = "CODEX_BRIDGE_LISTEN";
+/// Names the database, perhaps with its password.
+pub(crate) const LEDGER_URL: &str = "CODEX_BRIDGE_LEDGER_URL";
 /// Whether tokens may travel over plain http to another machine.
 pub(crate) const ALLOW_HTTP: &str = "CODEX_BRIDGE_ALLOW_HTTP";
 /// Says what is logged.
@@ -84,7 +86,15 @@ const PUBLIC_PREFIXES: &[&str] = &[
     "LLVM_PROFILE_",
 ];
 /// What a name does not hold that is public, whatever family it belongs to.
-const SECRET_WORDS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
+const SECRET_WORDS: &[&str] = &[
+    "TOKEN",
+    "KEY",
+    "SECRET",
+    "PASS",
+    "CREDENTIAL",
+    "AUTH",
+    "LEDGER_URL",
+];
 
 /// Why a place can't be read from the environment.
 #[derive(Debug, thiserror::Error)]
@@ -227,6 +237,11 @@ impl Environment {
         self.text(LISTEN)
     }
 
+    /// Where the database is.
+    pub fn ledger_url(&self) -> Option<String> {
+        self.text(LEDGER_URL)
+    }
+
     /// The user's home.
     pub fn home(&self) -> Option<&Path> {
         self.home.as_deref().filter(|home| home.is_absolute())
@@ -302,6 +317,7 @@ impl Environment {
             .iter()
             .filter(|(name, _)| name.to_str().is_some_and(secret))
             .filter_map(|(_, value)| value.to_str())
+            .chain(config.ledger.url.as_ref().and_then(|url| url.password()))
             .map(str::to_owned)
             .collect()
     }

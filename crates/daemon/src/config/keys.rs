@@ -4,6 +4,7 @@
 //! file says about them together (a directory that must exist, say) is judged in [`super::validate`].
 
 use super::a2a::A2aConfig;
+use super::fleet::{FleetConfig, LedgerConfig};
 use super::http::HttpConfig;
 use super::loop_guard::LoopGuardConfig;
 use super::molecule::MoleculeConfig;
@@ -39,6 +40,10 @@ const DRAIN_MAX_SECS: u64 = 3_600;
 pub struct Config {
     /// The daemon itself.
     pub daemon: DaemonConfig,
+    /// Where the database is.
+    pub ledger: LedgerConfig,
+    /// Daemons that share one database.
+    pub fleet: FleetConfig,
     /// The Codex that is started.
     pub codex: CodexConfig,
     /// What senders may do, by who they are. No message can change it.

@@ -3,6 +3,7 @@
 
 use super::environment::{self, Environment};
 use super::error::{ConfigError, ConfigProblem, ProblemPlace};
+use super::fleet::LedgerUrl;
 use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
 use super::parse::Spots;
@@ -247,6 +248,10 @@ fn overlay(config: &mut Config, origins: &mut ValueOrigins, environment: &Enviro
     if let Some(bin) = environment.codex_bin() {
         config.codex.bin = Some(bin.to_owned());
         origins.set("codex.bin", variable(environment::CODEX_BIN));
+    }
+    if let Some(url) = environment.ledger_url() {
+        config.ledger.url = Some(LedgerUrl::new(url));
+        origins.set("ledger.url", variable(environment::LEDGER_URL));
     }
     if let Some(listen) = environment.listen() {
         config.http.listen = Some(listen);

@@ -29,6 +29,15 @@ pub(super) fn problems(
     {
         say("codex.home", what);
     }
+    if let Some(path) = &config.ledger.password_file
+        && !path.is_absolute()
+    {
+        let what = format!("names {}; write an absolute path", path.display());
+        say("ledger.password_file", what);
+    }
+    if let Some((key, what)) = config.fleet.problems() {
+        say(key, what);
+    }
     if let Some(path) = &config.daemon.key_file
         && !path.is_absolute()
     {

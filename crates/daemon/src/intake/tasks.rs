@@ -379,6 +379,9 @@ fn idle(outcome: TellOutcome) -> String {
         TellOutcome::Steered(leader) => {
             format!("its text was given to the turn of message {leader}: steer that one")
         }
+        TellOutcome::Elsewhere => {
+            "its turn runs on another node, which could not be asked: try again".to_owned()
+        }
         TellOutcome::Stopping => "somebody stopped it, and its turn is ending".to_owned(),
         TellOutcome::Idle(state) if state.finished() || !state.awaits_answer() => {
             "it is answered or over: send a new message to its conversation".to_owned()

@@ -5,6 +5,7 @@ use bridge_core::step::Transition;
 use bridge_core::value::{Epoch, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How often each transition was committed since the start, by its verb, for `/metrics`.
 #[derive(Debug, Default)]
@@ -66,5 +67,9 @@ impl<L: Ledger> Ledger for Counted<L> {
 
     fn epoch(&self) -> Epoch {
         self.ledger.epoch()
+    }
+
+    async fn renew(&self) -> Result<Option<Duration>, LedgerError> {
+        self.ledger.renew().await
     }
 }

@@ -9,11 +9,11 @@ use self::registry::SecretRegistry;
 use bridge_core::deadline::after;
 use bridge_core::port::{
     Agent, AgentError, ApprovalRequest, Extent, LostTurn, RecordedTurn, RequestKey, Responded,
-    Started, Steer, Steered, TextUpdate, ThreadSpec, TurnEnd, TurnEvent, TurnHistory, TurnLookup,
-    TurnSpec, TurnStream,
+    Started, Steer, Steered, TextUpdate, ThreadSpec, TravellingThread, TurnEnd, TurnEvent,
+    TurnHistory, TurnLookup, TurnSpec, TurnStream,
 };
 use bridge_core::secrets::Redacted;
-use bridge_core::value::{Failure, IncarnationId, RequestVerdict, ThreadId, TurnId};
+use bridge_core::value::{Failure, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -287,6 +287,18 @@ impl<A: Agent> Agent for RedactingAgent<A> {
 
     async fn interrupt(&self, thread: &ThreadId, turn_id: &TurnId) -> Result<(), AgentError> {
         self.redacted(self.agent.interrupt(thread, turn_id).await)
+    }
+
+    async fn bring_thread(&self, thread: &TravellingThread) -> Result<(), AgentError> {
+        self.redacted(self.agent.bring_thread(thread).await)
+    }
+
+    async fn store_thread(
+        &self,
+        thread: &TravellingThread,
+        message_id: &MessageId,
+    ) -> Result<(), AgentError> {
+        self.redacted(self.agent.store_thread(thread, message_id).await)
     }
 }
 

@@ -5,6 +5,7 @@ mod tasks;
 use crate::config::{Config, ProtectedPaths, TierConfig};
 use crate::delivery::notify_targets::NotifySettings;
 use crate::delivery::push_client::{HttpPushClient, PushClient};
+use crate::fleet::NodeSettings;
 use crate::process::ids;
 use crate::redaction::registry::SecretRegistry;
 use crate::turn::follow::TurnTimeouts;
@@ -54,6 +55,8 @@ pub(crate) struct StartSettings {
     pub(crate) exec_channels: Vec<String>,
     /// Paths that no isolated turn may read.
     pub(crate) hidden: Vec<String>,
+    /// This daemon as a node of a fleet.
+    pub(crate) node: Option<NodeSettings>,
 }
 
 #[cfg(test)]
@@ -68,6 +71,7 @@ impl StartSettings {
             notify: NotifySettings::default(),
             exec_channels: Vec::new(),
             hidden: Vec::new(),
+            node: None,
         }
     }
 }
@@ -167,9 +171,14 @@ impl Settings {
             one_writer: self.one_writer(),
             readers: self.readers(),
             budgets: Arc::clone(&self.budgets),
-            leave_written: false,
+            leave_written: self.leave_written(),
             now,
         }
+    }
+
+    /// Whether a conversation that wrote files waits for a node that is gone.
+    pub(crate) fn leave_written(&self) -> bool {
+        self.config.fleet.leaves_written()
     }
 
     /// What a sender may store. The owner may store what they like, also as tasks.

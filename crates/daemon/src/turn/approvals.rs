@@ -233,6 +233,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some((request, verdict)) = self.decided(&request_id).await else {
             return;
         };
+        // The node whose turn asks is woken by the same commit.
+        if !self.asks_here(&request).await {
+            return;
+        }
         let to = named(&request);
         let because = match self.agent.respond(&to, &verdict).await {
             Ok(Responded::Delivered) => None,
@@ -263,6 +267,25 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             self.not_delivered(attempt, because).await;
         }
         self.look_at_open(&request.message_id).await;
+    }
+
+    /// Whether the turn that asks runs on this node.
+    async fn asks_here(&self, request: &Request) -> bool {
+        if self.settings().start.node.is_none() {
+            return true;
+        }
+        let message_id = request.message_id.clone();
+        let message = self.ledger.read(move |rows| rows.message(&message_id));
+        let here = match message.await {
+            Ok(Some(message)) => self.is_at_home(&message.conversation_id).await,
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        here.unwrap_or_else(|error| {
+            tracing::error!(%error, "where a question of codex belongs can't be read");
+            self.turns.recheck();
+            false
+        })
     }
 
     async fn decided(&self, request_id: &RequestId) -> Option<(Request, RequestVerdict)> {
@@ -431,23 +454,35 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn answer_again(self: &Arc<Self>) -> Result<(), LedgerError> {
         let running: Vec<_> = self.turns.running.lock().keys().cloned().collect();
         for message_id in running {
-            for standing in self.standings(&message_id).await? {
-                if let RequestState::Decided(verdict) = &standing.state {
-                    let to = RequestKey {
-                        incarnation: standing.incarnation,
-                        rpc_id: standing.rpc_id,
-                        item_id: standing.item_id,
-                    };
-                    let attempt = ResponseAttempt {
-                        request_id: standing.request_id,
-                        resends: standing.resends,
-                    };
-                    // Codex may have it already: what does not reach it now is no grant.
-                    self.respond_at_once(&to, &attempt, verdict).await;
-                }
-            }
-            self.look_at_open(&message_id).await;
+            self.answer_again_to(&message_id).await?;
         }
+        Ok(())
+    }
+
+    /// The same for one message, if its turn runs here.
+    pub(crate) async fn answer_again_to(
+        self: &Arc<Self>,
+        message_id: &MessageId,
+    ) -> Result<(), LedgerError> {
+        if self.requests_of(message_id).is_none() {
+            return Ok(());
+        }
+        for standing in self.standings(message_id).await? {
+            if let RequestState::Decided(verdict) = &standing.state {
+                let to = RequestKey {
+                    incarnation: standing.incarnation,
+                    rpc_id: standing.rpc_id,
+                    item_id: standing.item_id,
+                };
+                let attempt = ResponseAttempt {
+                    request_id: standing.request_id,
+                    resends: standing.resends,
+                };
+                // Codex may have it already: what does not reach it now is no grant.
+                self.respond_at_once(&to, &attempt, verdict).await;
+            }
+        }
+        self.look_at_open(message_id).await;
         Ok(())
     }
 }

@@ -220,7 +220,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             TurnEvent::Stderr(line) => {
                 self.note(message_id, EventKind::Stderr, line, false).await;
             }
-            TurnEvent::Item(item) => self.item(message_id, item).await,
+            TurnEvent::Item(item) => {
+                let wrote = item.effect && item.completed;
+                self.item(message_id, item).await;
+                if wrote {
+                    self.store_thread(turn).await;
+                }
+            }
             TurnEvent::Text(said) => {
                 tracing::debug!(target: TRACE, at = "text", %message_id);
                 self.hub.publish(message_id, LiveUpdate::Text(said.into()));
@@ -236,7 +242,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.note(message_id, EventKind::Retrying, message, false)
                     .await;
             }
-            TurnEvent::Request(asked) => self.asked(turn, asked).await,
+            TurnEvent::Request(asked) => {
+                self.store_thread(turn).await;
+                self.asked(turn, asked).await;
+            }
             TurnEvent::Resolved(asked) => self.resolved(turn, asked).await,
             TurnEvent::Confirmed(asked) => self.confirmed(turn, asked).await,
             TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
@@ -289,6 +298,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {
         let message_id = turn.message_id();
+        // Before its answer: another node that takes the conversation over finds the thread as far as its answers.
+        self.store_thread(turn).await;
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {

@@ -54,6 +54,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             self.turns.detached.over(message_id);
             return Ok(());
         };
+        let TurnSpec { thread, spec, .. } = &lost.turn;
+        self.bring_thread(&claimed.conversation, thread, spec)
+            .await?;
         let looked = self.agent.look_up(&lost).await;
         let TurnLookup { mut found, stream } = looked.map_err(|fault| fault.failure)?;
         let parcel = self.harvest(&claimed, &mut found).await;

@@ -86,6 +86,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Resumes a message. One with a row that can't be read stays where it is, and keeps no other one back.
     async fn take_up(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
         let message_id = message.message_id.clone();
+        // What another node works on is that one's; what a node that is gone left is taken over with its conversation.
+        if message.life.state.name() != StateName::Received
+            && !self.is_at_home(&message.conversation_id).await?
+        {
+            return Ok(());
+        }
         match self.resume(message).await {
             Err(error) if error.is_unreadable() => {
                 tracing::error!(%error, %message_id, "a message stays where it is, because one of its rows can't be read; run `codex-bridge doctor`");

@@ -168,6 +168,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         spec: &ThreadSpec,
     ) -> Result<ThreadId, WorkError> {
         if let Some(thread) = &conversation.thread {
+            self.bring_thread(conversation, thread, spec).await?;
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
                 Err(fault) if fault.thread.is_some() => {

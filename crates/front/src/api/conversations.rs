@@ -2,6 +2,7 @@
 
 use super::extract::{PageQuery, Params, Who};
 use super::messages::rows_of;
+use super::nodes::node_of;
 use super::operator::first_line;
 use super::{Context, ProblemResponse};
 use crate::Time;
@@ -13,7 +14,7 @@ use bridge_core::limits::ACTIVE_MESSAGES;
 use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
-use bridge_core::value::{Conversation, ConversationId, MessageId, Timestamp};
+use bridge_core::value::{Conversation, ConversationId, MessageId, NodeId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct ConversationView {
     pub workdir: String,
     /// When.
     pub created_at: Time,
+    /// The node that has it, where several share the database; absent when none has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// A conversation and what happens in it.
@@ -74,8 +78,8 @@ pub struct ConversationStory {
     pub next: Option<String>,
 }
 
-impl From<Conversation> for ConversationView {
-    fn from(conversation: Conversation) -> Self {
+impl ConversationView {
+    fn new(conversation: Conversation, node: Option<NodeId>) -> Self {
         Self {
             conversation_id: conversation.conversation_id.to_string(),
             channel: conversation.channel.to_string(),
@@ -83,6 +87,7 @@ impl From<Conversation> for ConversationView {
             thread_id: conversation.thread.map(|thread| thread.to_string()),
             workdir: conversation.workdir,
             created_at: conversation.created_at.into(),
+            node: node.map(|node| node.to_string()),
         }
     }
 }
@@ -144,6 +149,7 @@ fn in_detail(
     at: Timestamp,
 ) -> Result<ActiveConversation, RowsError> {
     let id = &conversation.conversation_id;
+    let node = node_of(rows, id)?;
     let newest = rows.messages_before(id, None, 1)?.pop();
     let unanswered = rows.unanswered_of(id, ACTIVE_MESSAGES)?;
     let mut open_requests = 0_u32;
@@ -155,7 +161,7 @@ fn in_detail(
     let present = unanswered.first().or(newest.as_ref());
     let phase = present.map(|one| Phase::of_message(one, open_requests > 0));
     Ok(ActiveConversation {
-        conversation: conversation.into(),
+        conversation: ConversationView::new(conversation, node),
         active_at: at.into(),
         phase: phase.map(|phase| phase.as_str().to_owned()),
         message_id: newest.as_ref().map(|one| one.message_id.to_string()),
@@ -177,6 +183,7 @@ pub(super) async fn show<D: BridgeService>(
     let seen = found.filter(|story| caller.sees_conversation(&story.conversation));
     let Some(Story {
         conversation,
+        node,
         messages,
         next,
     }) = seen
@@ -185,7 +192,7 @@ pub(super) async fn show<D: BridgeService>(
     };
     let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();
     Ok(Json(ConversationStory {
-        conversation: conversation.into(),
+        conversation: ConversationView::new(conversation, node),
         messages,
         next,
     }))
@@ -193,6 +200,7 @@ pub(super) async fn show<D: BridgeService>(
 
 struct Story {
     conversation: Conversation,
+    node: Option<NodeId>,
     messages: Vec<MessageRows>,
     next: Option<String>,
 }
@@ -218,6 +226,7 @@ fn story(
         messages.extend(readable(rows_of(rows, &message.message_id, claim))?.flatten());
     }
     Ok(Some(Story {
+        node: node_of(rows, id)?,
         conversation,
         messages,
         next,

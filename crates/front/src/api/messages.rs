@@ -1,6 +1,7 @@
 //! Messages: submit, show, list.
 
 use super::extract::{Body, PageQuery, Params, Who, idempotency_key};
+use super::nodes::node_of;
 use super::{Context, ProblemResponse};
 use crate::message_view::HistoryRows;
 use crate::message_view::ID_PREFIX_MIN_CHARS;
@@ -14,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
-use bridge_core::value::{Message, MessageId, Seq};
+use bridge_core::value::{Conversation, Message, MessageId, Seq};
 use bridge_core::why::Case;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -124,7 +125,7 @@ pub(super) async fn list<D: BridgeService>(
 
 /// Why there is no such list.
 #[derive(Clone, Copy, Debug)]
-enum ListRefusal {
+pub(super) enum ListRefusal {
     Order,
     Unknown,
     Several,
@@ -144,6 +145,20 @@ impl From<ListRefusal> for ProblemResponse {
     }
 }
 
+/// The one conversation of this id or key.
+pub(super) fn one_named(
+    rows: &dyn Read,
+    caller: &Caller,
+    name: &str,
+) -> Result<Result<Conversation, ListRefusal>, RowsError> {
+    let mut named = caller.conversations(rows, name)?;
+    Ok(match (named.pop(), named.pop()) {
+        (Some(one), None) => Ok(one),
+        (Some(_), Some(_)) => Err(ListRefusal::Several),
+        (None, _) => Err(ListRefusal::Unknown),
+    })
+}
+
 fn listed(
     rows: &dyn Read,
     query: &MessageQuery,
@@ -157,11 +172,9 @@ fn listed(
             (before, None) => caller.newest_messages(rows, before.as_ref(), limit).map(Ok),
         };
     };
-    let mut named = caller.conversations(rows, name)?;
-    let id = match (named.pop(), named.pop()) {
-        (Some(one), None) => one.conversation_id,
-        (Some(_), Some(_)) => return Ok(Err(ListRefusal::Several)),
-        (None, _) => return Ok(Err(ListRefusal::Unknown)),
+    let id = match one_named(rows, caller, name)? {
+        Ok(one) => one.conversation_id,
+        Err(refused) => return Ok(Err(refused)),
     };
     let place = |of: &MessageId| -> Result<Option<Seq>, RowsError> {
         let message = rows.message(of)?;
@@ -265,6 +278,7 @@ pub(super) fn rows_of(
         conversation: rows.conversation(&case.message.conversation_id)?,
         answer: rows.answer(message_id)?,
         requests: rows.requests(message_id)?,
+        node: node_of(rows, &case.message.conversation_id)?,
         case,
     }))
 }

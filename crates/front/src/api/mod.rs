@@ -13,6 +13,7 @@ mod local;
 mod mcp;
 mod messages;
 mod metrics;
+pub(crate) mod nodes;
 mod openapi;
 pub(crate) mod operator;
 mod permits;

@@ -1,8 +1,9 @@
 //! Health and counts of the daemon. Field names are stable: programs read them. Contains no message content.
 
+use super::nodes::present;
 use super::{Context, ProblemResponse};
 use crate::Time;
-use crate::{BridgeService, LedgerView, ReloadView};
+use crate::{BridgeService, LedgerView, NodeView, ReloadView};
 use axum::Json;
 use axum::extract::State;
 use bridge_core::port::{Figures, LedgerError, StateCount};
@@ -35,6 +36,9 @@ pub struct StatusView {
     pub requests_waiting: u64,
     /// What the database takes on disk.
     pub ledger_bytes: Option<u64>,
+    /// Daemons that share the database and have not left; absent where one has it for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeView>>,
 }
 
 /// How many messages are where, in the words of people.
@@ -148,6 +152,7 @@ impl StatusView {
             replies_retried: figures.replies_retried,
             requests_waiting: figures.requests_waiting,
             ledger_bytes,
+            nodes: None,
         }
     }
 }
@@ -193,8 +198,13 @@ pub(super) async fn status<D: BridgeService>(
         Err(_) if !health.ready => Default::default(),
         read => read?,
     };
+    let nodes = match present(&service, now).await {
+        Err(_) if !health.ready => None,
+        read => read?,
+    };
     let bytes = service.ledger_bytes();
-    Ok(Json(StatusView::new(health, &counts, figures, bytes, now)))
+    let status = StatusView::new(health, &counts, figures, bytes, now);
+    Ok(Json(StatusView { nodes, ..status }))
 }
 
 #[cfg(test)]

@@ -4,17 +4,17 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, conversations, feed, find, mcp, messages, metrics, openapi, operator, platform,
-    requests, status, tasks, tokens,
+    all_events, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
+    platform, requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
-    DecisionView, FoundView, MessageList, NewToken, ReloadView, RequestEntry, RequestList,
-    StatusView, StopSenderRequest, StopSenderView, StoryView, SubmitRequest, SubmitResponse,
-    TokenList, TokenMade, TokenRevoked,
+    DecisionView, FoundView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList,
+    ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest, StopSenderView,
+    StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -35,6 +35,7 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.push(mcp::row());
     routes.extend(of_messages());
     routes.extend(of_conversations());
+    routes.extend(of_nodes());
     routes.extend(of_tokens());
     routes.extend(of_requests());
     routes.extend(of_tasks());
@@ -131,6 +132,44 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         .asks::<PageQuery>()
         .answers::<ConversationStory>()
         .for_members(Scope::Read),
+    ]
+}
+
+/// Daemons that share the database.
+fn of_nodes<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/v1/nodes",
+            READ,
+            "Daemons that share the database, and how each is",
+            nodes::list::<D>,
+        )
+        .answers::<NodeList>(),
+        Route::post(
+            "/v1/nodes/{id}/drain",
+            ADMIN,
+            Trace::Audit(&["node-drain"]),
+            "Let a node take nothing new, finish what runs and leave",
+            nodes::drain::<D>,
+        )
+        .answers::<NodeActView>(),
+        Route::post(
+            "/v1/nodes/{id}/activate",
+            ADMIN,
+            Trace::Audit(&["node-activate"]),
+            "Let a draining node take work again",
+            nodes::activate::<D>,
+        )
+        .answers::<NodeActView>(),
+        Route::post(
+            "/v1/conversations/{id}/move",
+            ADMIN,
+            Trace::Audit(&["move"]),
+            "Give a conversation, by its id or key, to another node",
+            nodes::move_conversation::<D>,
+        )
+        .takes::<MoveRequest>()
+        .answers::<MoveView>(),
     ]
 }
 

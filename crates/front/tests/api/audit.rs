@@ -7,9 +7,9 @@ use axum::http::{Method, Request};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{
     AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
-    IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId, RequestKind,
-    RequestState, Sandbox, StateName, Task, TaskId, TaskInput, TaskInputKind, ThreadId, Timestamp,
-    Turn, TurnId, TurnState, Usage, Wants,
+    IncarnationId, Life, MessageId, MessageState, NodeId, NodeState, Request as Asked, RequestId,
+    RequestKind, RequestState, Sandbox, StateName, Task, TaskId, TaskInput, TaskInputKind,
+    ThreadId, Timestamp, Turn, TurnId, TurnState, Usage, Wants,
 };
 use bridge_front::BridgeService;
 use bridge_front::api::{Api, Trace, Verb};
@@ -31,7 +31,7 @@ pub(crate) fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
     }
 }
 
-fn running(id: &str, at: Timestamp) -> Vec<Change> {
+pub(crate) fn running(id: &str, at: Timestamp) -> Vec<Change> {
     let (message_id, turn_id) = (MessageId::new(id), TurnId::new("turn"));
     let turn = Turn {
         client_id: ClientId::of(&message_id, 1),
@@ -110,6 +110,14 @@ fn given(id: &str, at: Timestamp) -> Vec<Change> {
     vec![Change::NewTask(task), Change::NewTaskInput(word)]
 }
 
+fn draining() -> Vec<Change> {
+    vec![Change::NodeState {
+        node_id: NodeId::new("b"),
+        from: NodeState::Active,
+        to: NodeState::Draining,
+    }]
+}
+
 /// Where a route acts: the rows, what is filled into its path, and its body.
 fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
     let decision = json!({"decision": "decline"});
@@ -118,6 +126,9 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
     match path {
         "/v1/tokens" => (vec![], "", json!({"name": "ci", "scopes": ["read"]})),
         "/v1/tokens/{name}" => (vec![], "known", Value::Null),
+        "/v1/nodes/{id}/drain" => (vec![], "b", Value::Null),
+        "/v1/nodes/{id}/activate" => (draining(), "b", Value::Null),
+        "/v1/conversations/{id}/move" => (vec![], "c-m1-of-ann", json!({"to": "b"})),
         "/v1/reload" => (vec![], "", Value::Null),
         "/v1/stop" => (vec![], "", json!({"sender": "ann"})),
         "/v1/messages/{id}/redrive" | "/v1/messages/{id}/drop" => {
@@ -149,7 +160,7 @@ async fn threat_28_audited_routes_record_their_action() {
             Trace::Audit(words) | Trace::RowOrAudit(words) => words,
             Trace::Nothing | Trace::Row => continue,
         };
-        let service = TestService::new();
+        let service = TestService::of_fleet();
         let router = service.router();
         begin(&service, "ann").await;
         service.receives(OTHER).await;

@@ -12,8 +12,8 @@ use bridge_core::step::{
 };
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
-    Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId,
-    RequestVerdict, SenderKind, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
+    Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, NodeId,
+    NodeInfo, RequestVerdict, SenderKind, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
@@ -30,6 +30,18 @@ use tokio_util::sync::CancellationToken;
 
 /// Longer than a stream waits between two looks; nothing more comes after it.
 const QUIET: Duration = Duration::from_secs(12);
+
+/// How long a node of a fleet may be silent.
+pub(crate) const LEASE_MS: i64 = 10_000;
+
+fn about() -> NodeInfo {
+    NodeInfo {
+        version: "1.2.3".to_owned(),
+        codex_version: "0.150.0".to_owned(),
+        capacity: 4,
+        ..NodeInfo::default()
+    }
+}
 
 #[derive(Clone)]
 pub(crate) struct TestService {
@@ -50,6 +62,28 @@ impl TestService {
             tasks: Arc::default(),
             mute: Arc::default(),
         }
+    }
+
+    /// Two nodes over one ledger: `a`, which answers, and `b`.
+    pub(crate) fn of_fleet() -> Self {
+        let service = Self::new();
+        let (ledger, now) = (service.ledger.clone(), service.now());
+        ledger.set_clock(now).unwrap();
+        ledger.join(&NodeId::new("b"), about(), LEASE_MS).unwrap();
+        let ledger = ledger.join(&NodeId::new("a"), about(), LEASE_MS);
+        Self {
+            ledger: ledger.unwrap(),
+            ..service
+        }
+    }
+
+    /// The leases of all nodes but `a` end.
+    pub(crate) async fn loses_others(&self) {
+        self.pass_ms(LEASE_MS - 1);
+        self.ledger.set_clock(self.now()).unwrap();
+        self.does(Put(Vec::new())).await.unwrap();
+        self.pass_ms(1);
+        self.ledger.set_clock(self.now()).unwrap();
     }
 
     /// From now on no stream of a task can begin.
@@ -166,6 +200,7 @@ fn key_id(owner: &str, key: &str) -> ExternalId {
 }
 
 /// Rows as a test wants them.
+#[derive(Clone)]
 pub(crate) struct Put(pub(crate) Vec<Change>);
 
 impl Transition for Put {

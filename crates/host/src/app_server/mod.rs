@@ -74,6 +74,8 @@ pub struct HostOptions {
     pub api_key: Option<ApiKey>,
     /// How often Codex may be started within a minute.
     pub restarts_per_minute: u32,
+    /// Where files of threads are put that another node has gone on from.
+    pub threads_aside: PathBuf,
 }
 
 /// How the host is.
@@ -213,6 +215,9 @@ impl<L: Ledger> Host<L> {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
                 launch::stop(&incarnation, KeeperHold::Child, IDLE_STOP_GRACE).await;
             }
+            if let Some(why) = launch::lease_end(&incarnation) {
+                tracing::warn!(why, incarnation = %incarnation.incarnation_id, "the codex process of an earlier daemon was ended");
+            }
             launch::remove_directory(&incarnation);
             self.record_gone(&incarnation.incarnation_id).await;
         }
@@ -229,7 +234,7 @@ impl<L: Ledger> Host<L> {
     }
 
     async fn attach(&self, state: &mut HostState, incarnation: &Incarnation) -> bool {
-        let attached = match launch::adopt(incarnation).await {
+        let attached = match launch::adopt(incarnation, self.options.launch.lease.as_ref()).await {
             Ok(launched) => self.handshake(launched).await,
             Err(error) => Err(agent_error(Class::Transient, error.to_string())),
         };
@@ -268,7 +273,8 @@ impl<L: Ledger> Host<L> {
 
     async fn restart(&self, state: &mut HostState) -> Result<Arc<Session>, AgentError> {
         if let Some((session, hold)) = self.let_go(state) {
-            let why = session.connection.closed().await;
+            let closed = session.connection.closed().await;
+            let why = launch::lease_end(&session.incarnation).map_or(closed, str::to_owned);
             tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
             // Before anything is read or started again, the old writer must be impossible.
             launch::stop(&session.incarnation, hold, Duration::ZERO).await;

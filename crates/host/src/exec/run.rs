@@ -61,6 +61,9 @@ impl Run {
         let incarnation_id = IncarnationId::of_run(&turn.client_id);
         let directory = options.run_dir.join(incarnation_id.as_str());
         let started = start(options, turn, args, &directory);
+        if let (Ok(_), Some(lease)) = (&started, &options.lease) {
+            lease.follow(directory.clone());
+        }
         let run = started.and_then(|child| Self::of(options, turn, directory, child));
         let run = run.map_err(|error| {
             agent_error(Class::Transient, format!("start `codex exec`: {error}"))
@@ -101,6 +104,7 @@ impl Run {
             boot_id: process::boot_id()?,
             started_at: wall_now(),
             ended_at: None,
+            node_id: None,
         };
         Ok(Self {
             turn: turn.clone(),
@@ -246,7 +250,10 @@ impl Run {
     async fn end<L: Ledger>(mut self, host: &Host<L>, stopped: bool, slot: &RunSlot) -> TurnEvent {
         let status = self.keeper.wait().await;
         let code = status.ok().and_then(|status| status.code()).unwrap_or(-1);
-        let tail = launch::stderr_tail(Path::new(&self.incarnation.directory));
+        let tail = match launch::lease_end(&self.incarnation) {
+            Some(why) => why.to_owned(),
+            None => launch::stderr_tail(Path::new(&self.incarnation.directory)),
+        };
         launch::remove_directory(&self.incarnation);
         host.record_gone(&self.incarnation.incarnation_id).await;
         if self.is_astray() {
@@ -318,12 +325,16 @@ fn start(
     args: Vec<String>,
     directory: &Path,
 ) -> io::Result<Child> {
+    if options.is_lease_over() {
+        return Err(io::Error::other("the lease of this node is over"));
+    }
     launch::make_directory(directory)?;
     let child = Command::new(&options.keeper)
         .arg("keeper")
         .arg("--directory")
         .arg(directory)
         .args(["--transport", Transport::Stdio.as_str(), "--linger-ms", "0"])
+        .args(options.lease_args())
         .args(["--prompt-bytes", &turn.text.len().to_string()])
         .arg("--")
         .arg(&options.codex)

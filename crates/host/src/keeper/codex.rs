@@ -85,6 +85,14 @@ pub(super) fn signal(codex_pid: i32, signal: Signal) {
     let _gone = kill(Pid::from_raw(codex_pid), signal);
 }
 
+/// Kills Codex and everything below us, as far as it can be seen at once; [`sweep`] finds the rest.
+pub(super) fn kill_all(codex_pid: i32) {
+    let _gone = killpg(Pid::from_raw(codex_pid), Signal::SIGKILL);
+    for below in crate::process::descendants(nix::unistd::getpid().as_raw()) {
+        let _gone = kill(Pid::from_raw(below), Signal::SIGKILL);
+    }
+}
+
 /// Ends whatever is left: Codex's group, and every child that the keeper has or inherits.
 pub(super) fn sweep(codex_pid: i32, exit: &Exit) {
     let ours = nix::unistd::getpid().as_raw();

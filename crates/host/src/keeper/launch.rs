@@ -4,7 +4,7 @@
 
 use crate::app_server::socket_dir;
 use crate::app_server::transport::{self, TransportError, TransportReader, TransportWriter};
-use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, STDERR_FILE};
+use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, KeeperLease, STDERR_FILE, lease};
 use crate::process;
 use bridge_core::value::{Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
 use nix::sys::signal::{Signal, kill};
@@ -46,6 +46,8 @@ pub struct LaunchOptions {
     pub hidden_from_commands: Vec<String>,
     /// How long Codex may live without a daemon.
     pub linger: Duration,
+    /// On a fleet: until when Codex may live. It replaces the linger.
+    pub lease: Option<KeeperLease>,
 }
 
 /// A Codex process we can talk to.
@@ -74,6 +76,10 @@ pub(crate) enum LaunchError {
     Exited { tail: String },
     #[error("start codex: no answer on its socket within {} s; its last words: {tail}", START_DEADLINE.as_secs())]
     Silent { tail: String },
+    #[error(
+        "start codex: the lease of this node is over, so another node may have its conversations; it starts again when the database gives a new one"
+    )]
+    LeaseOver,
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
@@ -84,7 +90,7 @@ impl LaunchError {
         match self {
             Self::Exited { .. } => Self::Exited { tail },
             Self::Silent { .. } => Self::Silent { tail },
-            Self::Io(_) | Self::Transport(_) => self,
+            Self::Io(_) | Self::LeaseOver | Self::Transport(_) => self,
         }
     }
 }
@@ -93,6 +99,19 @@ impl LaunchError {
 const CODEX_HOME: &str = "CODEX_HOME";
 
 impl LaunchOptions {
+    pub(crate) fn is_lease_over(&self) -> bool {
+        let lease = self.lease.as_ref();
+        lease.is_some_and(|lease| lease.until().is_past())
+    }
+
+    /// The keeper's arguments for it.
+    pub(crate) fn lease_args(&self) -> Vec<String> {
+        let until = self.lease.as_ref().map(|lease| lease.until().as_millis());
+        until.map_or_else(Vec::new, |until| {
+            vec!["--lease-until-ms".to_owned(), until.to_string()]
+        })
+    }
+
     /// The same for another CODEX_HOME.
     pub(crate) fn with_home(&self, home: &str) -> Self {
         let mut options = self.clone();
@@ -157,12 +176,18 @@ pub(crate) async fn launch(
     incarnation_id: IncarnationId,
     now: Timestamp,
 ) -> Result<Launched, LaunchError> {
+    if options.is_lease_over() {
+        return Err(LaunchError::LeaseOver);
+    }
     let directory = options.run_dir.join(incarnation_id.as_str());
     make_directory(&directory)?;
     let mut child = spawn_keeper(options, transport, &directory).inspect_err(|_| {
         // Nothing was started that could leave anything else.
         let _left = std::fs::remove_dir(&directory);
     })?;
+    if let Some(lease) = &options.lease {
+        lease.follow(directory.clone());
+    }
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
     let keeper = pid.and_then(process::child_stamp).ok_or_else(exited)?;
     let incarnation = Incarnation {
@@ -175,6 +200,7 @@ pub(crate) async fn launch(
         boot_id: process::boot_id()?,
         started_at: now,
         ended_at: None,
+        node_id: None,
     };
     let connected = match transport {
         Transport::Socket => attach_new(&mut child, &directory).await,
@@ -221,6 +247,7 @@ fn spawn_keeper(
         .arg(directory)
         .args(["--transport", transport.as_str()])
         .args(["--linger-ms", &options.linger.as_millis().to_string()])
+        .args(options.lease_args())
         .arg("--")
         .arg(&options.codex)
         .args(options.codex_args(transport, directory))
@@ -276,9 +303,17 @@ fn take_pipes(
     Ok((reader, writer, KeeperHold::Child))
 }
 
-/// Attaches to a Codex that an earlier daemon left behind its socket.
-pub(crate) async fn adopt(incarnation: &Incarnation) -> Result<Launched, LaunchError> {
-    let (reader, writer, hold) = connect(Path::new(&incarnation.directory)).await?;
+/// Attaches to a Codex that an earlier daemon left behind its socket. On a fleet its keeper must take our lease.
+pub(crate) async fn adopt(
+    incarnation: &Incarnation,
+    lease: Option<&KeeperLease>,
+) -> Result<Launched, LaunchError> {
+    let directory = Path::new(&incarnation.directory);
+    let (reader, writer, mut hold) = connect(directory).await?;
+    if let (Some(lease), KeeperHold::Socket(attachment)) = (lease, &mut hold) {
+        attachment.renew(lease.until()).await?;
+        lease.follow(directory.to_owned());
+    }
     Ok(Launched {
         incarnation: incarnation.clone(),
         reader,
@@ -337,6 +372,11 @@ async fn gone_within(process: &ProcessStamp, patience: Duration) -> bool {
     })
     .await
     .is_ok()
+}
+
+/// Why the keeper ended this Codex, if it was not asked to: its lease was over.
+pub(crate) fn lease_end(incarnation: &Incarnation) -> Option<&'static str> {
+    lease::ended(Path::new(&incarnation.directory))
 }
 
 /// Removes what a Codex that is gone left in its directory.

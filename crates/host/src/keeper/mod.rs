@@ -3,21 +3,26 @@
 //! It starts Codex in a session of its own, keeps the tail of its stderr, and ends it with everything it
 //! started: on request, on SIGTERM, or when no daemon has been attached for a while. So a daemon that never
 //! comes back leaves no orphan and no writer lock. It holds no state worth keeping and knows no JSON-RPC.
+//! With a lease it ends Codex when that was not renewed, whether a daemon is attached or not, and never lingers.
 
 mod codex;
 mod control;
 pub(crate) mod launch;
+pub(crate) mod lease;
 mod pipes;
 
 pub use codex::exec_codex;
 pub use control::{KeeperAttachment, attach};
+pub use lease::{BootInstant, KeeperLease};
 
 use bridge_core::deadline::after;
 use bridge_core::value::Transport;
+use lease::Lease;
 use nix::sys::signal::{SigSet, Signal};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -53,6 +58,8 @@ pub struct KeeperOptions {
     pub transport: Transport,
     /// How long Codex may live without a daemon.
     pub linger: Duration,
+    /// How long Codex may live unless that is renewed; without it a daemon's end decides.
+    pub lease: Option<BootInstant>,
     /// Set for one run of `codex exec`: so many bytes of our stdin are its prompt, and the end of our stdin ends it.
     pub prompt_bytes: Option<u64>,
     /// The Codex binary.
@@ -67,6 +74,8 @@ enum KeeperEvent {
     Left,
     Stop(Duration),
     Exited,
+    /// Codex was killed.
+    LeaseEnded,
 }
 
 /// Runs until Codex and everything it started is gone. Returns Codex's exit code where it had one.
@@ -83,12 +92,17 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     signals.thread_block()?;
 
     let (events, inbox) = mpsc::sync_channel(EVENTS_MAX);
-    if options.transport == Transport::Socket {
-        control::listen(&options.directory.join(KEEPER_SOCKET), events.clone())?;
+    let lease = options.lease.map(Lease::begin).transpose()?.map(Arc::new);
+    if options.transport == Transport::Socket || lease.is_some() {
+        let socket = options.directory.join(KEEPER_SOCKET);
+        control::listen(&socket, lease.as_ref(), events.clone())?;
     }
     let (mut codex, stderr) = spawn(options)?;
     let codex_pid = i32::try_from(codex.id()).map_err(io::Error::other)?;
     let exit = codex::watch(codex_pid, events.clone());
+    if let Some(lease) = &lease {
+        lease.watch(codex_pid, events.clone());
+    }
     if let (Some(bytes), Some(stdin)) = (options.prompt_bytes, codex.stdin.take()) {
         pipes::give_prompt(stdin, bytes, events.clone());
     }
@@ -100,6 +114,9 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     codex::sweep(codex_pid, &exit);
     if let Some(stderr) = stderr {
         stderr.finish();
+    }
+    if let Some(lease) = lease {
+        lease.leave_word(&options.directory);
     }
     Ok(exit.code())
 }
@@ -165,10 +182,12 @@ fn connects(socket: &Path) -> bool {
 fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<KeeperEvent>) {
     let mut attached: u32 = 0;
     let mut alone_since = Instant::now();
+    let lingers = options.transport == Transport::Socket && options.lease.is_none();
     loop {
-        let wait = match (options.transport, attached) {
-            (Transport::Socket, 0) => options.linger.saturating_sub(alone_since.elapsed()),
-            (Transport::Socket | Transport::Stdio, _) => Duration::from_secs(3600),
+        let wait = if lingers && attached == 0 {
+            options.linger.saturating_sub(alone_since.elapsed())
+        } else {
+            Duration::from_secs(3600)
         };
         match inbox.recv_timeout(wait) {
             Ok(KeeperEvent::Joined) => attached = attached.saturating_add(1),
@@ -177,10 +196,11 @@ fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<KeeperE
                 alone_since = Instant::now();
             }
             Ok(KeeperEvent::Stop(grace)) => return stop(codex_pid, grace, inbox),
-            Ok(KeeperEvent::Exited) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(KeeperEvent::Exited | KeeperEvent::LeaseEnded)
+            | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let lingered = alone_since.elapsed() >= options.linger;
-                if options.transport == Transport::Socket && attached == 0 && lingered {
+                if lingers && attached == 0 && lingered {
                     return stop(codex_pid, SIGNAL_GRACE, inbox);
                 }
             }
@@ -194,7 +214,7 @@ fn stop(codex_pid: i32, grace: Duration, inbox: &mpsc::Receiver<KeeperEvent>) {
     let deadline = after(Instant::now(), grace);
     loop {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(KeeperEvent::Exited) | Err(_) => return,
+            Ok(KeeperEvent::Exited | KeeperEvent::LeaseEnded) | Err(_) => return,
             Ok(KeeperEvent::Joined | KeeperEvent::Left | KeeperEvent::Stop(_)) => {}
         }
     }

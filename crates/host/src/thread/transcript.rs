@@ -167,6 +167,7 @@ mod tests {
             boot_id: BootId::new("b"),
             started_at: Timestamp(0),
             ended_at: None,
+            node_id: None,
         }
     }
 

@@ -233,6 +233,7 @@ mod tests {
             boot_id: BootId::new("boot"),
             started_at: Timestamp(0),
             ended_at: None,
+            node_id: None,
         }
     }
 

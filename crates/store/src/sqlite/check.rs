@@ -7,7 +7,8 @@ use super::files::log_of;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
 use super::open::{OpenError, expect_no_link, for_check, recovered_place};
-use super::{sql, sums};
+use super::texts;
+use crate::sql;
 use bridge_core::port::{LedgerError, RowsError};
 use rusqlite::Connection;
 use std::io;
@@ -68,14 +69,14 @@ pub(super) async fn quick_check(path: PathBuf) -> Result<Soundness, LedgerError>
 /// SQLite's quick check: every page, row and constraint, without comparing indexes with their tables; then the texts.
 pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
     match judge(conn, &format!("PRAGMA quick_check({FINDINGS_MAX})"))? {
-        Soundness::Sound => texts(conn),
+        Soundness::Sound => texts_hold(conn),
         damaged @ Soundness::Damaged { .. } => Ok(damaged),
     }
 }
 
 /// Compares every text with its checksum.
-fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
-    let findings = match sums::check(conn, FINDINGS_MAX as usize) {
+fn texts_hold(conn: &Connection) -> Result<Soundness, RowsError> {
+    let findings = match texts::check(conn, FINDINGS_MAX as usize) {
         Ok(findings) => findings,
         Err(RowsError::Damaged { why, .. } | RowsError::Unreadable { why, .. }) => vec![why],
         Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
@@ -107,12 +108,14 @@ pub(super) fn thoroughly(conn: &Connection) -> Result<Soundness, RowsError> {
             return Ok(found);
         }
     }
-    texts(conn)
+    texts_hold(conn)
 }
 
 /// Damage that keeps SQLite from even looking is damage too.
 fn judge(conn: &Connection, query: &str) -> Result<Soundness, RowsError> {
-    let found = sql::many(conn, query, [], |row| row.get(0).map_err(sql::failed));
+    let found = sql::many(conn.into(), query, [], |row| {
+        row.get(0).map_err(sql::failed)
+    });
     let findings: Vec<String> = match found {
         Ok(findings) => findings,
         Err(RowsError::Damaged { why, .. } | RowsError::Unreadable { why, .. }) => vec![why],

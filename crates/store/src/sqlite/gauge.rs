@@ -102,7 +102,8 @@ pub struct Gauge {
 
 #[derive(Debug)]
 struct GaugeState {
-    path: PathBuf,
+    /// Absent where the ledger is on another program's disk.
+    path: Option<PathBuf>,
     limits: Limits,
     commit_times: Mutex<CommitTimes>,
     health: watch::Sender<LedgerHealth>,
@@ -110,9 +111,18 @@ struct GaugeState {
 
 impl Gauge {
     pub(super) fn new(path: &Path, limits: Limits) -> Self {
+        Self::of(Some(path.to_owned()), limits)
+    }
+
+    /// Of a ledger without a file of ours.
+    pub(crate) fn without_file(limits: Limits) -> Self {
+        Self::of(None, limits)
+    }
+
+    fn of(path: Option<PathBuf>, limits: Limits) -> Self {
         Self {
             shared: Arc::new(GaugeState {
-                path: path.to_owned(),
+                path,
                 limits,
                 commit_times: Mutex::default(),
                 health: watch::Sender::default(),
@@ -148,7 +158,8 @@ impl Gauge {
     #[must_use]
     pub fn vitals(&self) -> Vitals {
         let (free_bytes, low_bytes) = self.room();
-        let log = std::fs::metadata(log_of(&self.shared.path));
+        let log = self.shared.path.as_deref().map(log_of);
+        let log = log.and_then(|log| std::fs::metadata(log).ok());
         Vitals {
             free_bytes,
             low_bytes,
@@ -189,7 +200,7 @@ impl Gauge {
 
     /// Records the error of a read or a write: damage is often met before a check finds it. A row that this program does
     /// not understand is none: the file does what it should.
-    pub(super) fn observe(&self, error: &LedgerError) {
+    pub(crate) fn observe(&self, error: &LedgerError) {
         match error {
             LedgerError::Rows(RowsError::Damaged { what, why }) => {
                 self.damage(&format!("{what}: {why}"));
@@ -218,22 +229,21 @@ impl Gauge {
         });
     }
 
-    pub(super) fn commit_begins(&self) {
+    pub(crate) fn commit_begins(&self) {
         self.commit_times().running_since = Some(Instant::now());
     }
 
-    pub(super) fn commit_ended(&self) {
+    pub(crate) fn commit_ended(&self) {
         let limits = self.shared.limits;
         self.commit_times().ended(Instant::now(), &limits);
     }
 
     fn room(&self) -> (Option<u64>, u64) {
         let disk_low = self.shared.limits.disk_low_bytes;
-        let directory = self
-            .shared
-            .path
-            .parent()
-            .filter(|at| !at.as_os_str().is_empty());
+        let Some(path) = &self.shared.path else {
+            return (None, disk_low);
+        };
+        let directory = path.parent().filter(|at| !at.as_os_str().is_empty());
         match statvfs(directory.unwrap_or(Path::new("."))) {
             Ok(disk) => {
                 let size = disk.blocks().saturating_mul(disk.fragment_size());

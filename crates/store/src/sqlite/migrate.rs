@@ -13,8 +13,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The SQL that leads to version 1, 2, and so on.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../schema/0001_ledger.sql")];
+pub(super) use crate::sql::schema::MIGRATIONS;
 
 /// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone
 /// and the disk does not fill.

@@ -1,58 +1,41 @@
 //! The ledger on SQLite: one file, one writer thread with group commit, a few readers beside it.
 //!
-//! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Stored forms
-//! are the tables' own, one file per table; nothing outside this folder knows a column.
+//! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Tables and statements are
+//! in [`crate::sql`].
 
-mod apply;
-mod attached;
 mod audit;
 mod backup;
-mod bounded;
-mod budget;
 mod check;
-mod conversation;
-mod fields;
 mod files;
 mod gauge;
-mod incarnation;
-mod job;
 mod log;
-mod message;
 mod migrate;
 mod open;
-mod place;
-mod queue;
 mod reader;
 mod recover;
-mod reply;
-mod request;
-mod rows;
 mod seal;
-mod sql;
-mod subscription;
-mod sums;
-mod task;
-mod token;
-mod turn;
+mod texts;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use audit::{AuditRecord, AuditSigner, audit, audit_signer};
+pub use crate::sql::audit::{AuditRecord, AuditSigner};
+pub use crate::sql::seal::SealedPushes;
+pub use audit::{audit, audit_signer};
 pub use backup::{Backup, BackupError, Existing, back_up};
 pub use check::{Depth, Inspection, Soundness, inspect};
 pub(crate) use files::{PRIVATE, sync_directory};
 pub use gauge::{Gauge, LedgerHealth, Limits, Pressure, Vitals};
 pub use open::{OpenError, Options};
 pub use recover::{RecoverError, Recovered, RecoveryNotice, RecoveryReport, TableReport, recover};
-pub use seal::{SealedPushes, sealed_pushes};
+pub use seal::sealed_pushes;
 
 use crate::key::LedgerKey;
+use crate::sql::job::TransitionJob;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::Transition;
 use bridge_core::value::{Epoch, Timestamp};
-use job::TransitionJob;
 use reader::ReaderPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,13 +2,13 @@
 //!
 //! Nothing is ever deleted or overwritten here: a file that can't be used is refused with what to do.
 
-use super::audit;
 use super::backup::BackupError;
 use super::files::{PRIVATE, beside, is_link, log_index_of, log_of, sync_directory};
 use super::gauge::Limits;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
 use crate::key::LedgerKey;
+use crate::sql::audit;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Epoch, Timestamp};
 use nix::fcntl::OFlag;
@@ -188,6 +188,14 @@ impl OpenError {
         }
     }
 
+    /// What `path` holds is not what was written.
+    pub(super) fn damaged(path: &Path, finding: String) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            findings: vec![finding],
+        }
+    }
+
     /// SQLite's error about `path`; the two that need a person have variants of their own.
     pub(super) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -329,10 +337,7 @@ pub(super) fn recovered_place(path: &Path) -> PathBuf {
 }
 
 fn damaged(path: &Path, finding: &str) -> OpenError {
-    OpenError::Damaged {
-        path: path.to_owned(),
-        findings: vec![finding.to_owned()],
-    }
+    OpenError::damaged(path, finding.to_owned())
 }
 
 fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
@@ -410,8 +415,8 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
     let transaction = conn
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(sqlite)?;
-    let adopted = audit::adopt(&transaction, key, now).map_err(failed)?;
-    let (row, _) = audit::head(&transaction).map_err(failed)?;
+    let adopted = audit::adopt((&*transaction).into(), key, now).map_err(failed)?;
+    let (row, _) = audit::head((&*transaction).into()).map_err(failed)?;
     transaction.commit().map_err(sqlite)?;
     if adopted && row > 0 {
         tracing::warn!(
@@ -424,7 +429,7 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
 
 /// Whoever puts an older ledger in place can't take this line back.
 fn tell_where_record_ends(conn: &Connection, key: &LedgerKey) -> Result<(), rusqlite::Error> {
-    let head = audit::head(conn);
+    let head = audit::head(conn.into());
     let head = head.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()));
     let (row, sum) = head?;
     if row > 0 {

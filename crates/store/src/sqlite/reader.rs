@@ -3,11 +3,11 @@
 //! Each read sees one committed snapshot, and is aborted when it holds it too long: the log can't be emptied behind an
 //! open snapshot.
 
-use super::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use super::gauge::Gauge;
-use super::rows::{SqliteRows, Undo};
-use super::sql;
 use crate::key::LedgerKey;
+use crate::sql;
+use crate::sql::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
+use crate::sql::rows::{SqlRows, Undo};
 use bridge_core::port::{LedgerError, Read, RowsError};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -143,8 +143,12 @@ impl ReaderThread {
         &self,
         query: impl FnOnce(&dyn Read) -> Result<V, RowsError>,
     ) -> Result<V, LedgerError> {
-        sql::run(&self.conn, "BEGIN", [])?;
-        let found = query(&SqliteRows::new(&self.conn, &self.key, Undo::Transaction));
+        sql::run((&self.conn).into(), "BEGIN", [])?;
+        let found = query(&SqlRows::new(
+            (&self.conn).into(),
+            &self.key,
+            Undo::Transaction,
+        ));
         self.close();
         Ok(found?)
     }
@@ -152,7 +156,7 @@ impl ReaderThread {
     /// Ends the read transaction; nothing was written, so there is nothing to lose.
     fn close(&self) {
         if !self.conn.is_autocommit()
-            && let Err(error) = sql::run(&self.conn, "ROLLBACK", [])
+            && let Err(error) = sql::run((&self.conn).into(), "ROLLBACK", [])
         {
             tracing::warn!(%error, "database reader could not end its snapshot");
         }

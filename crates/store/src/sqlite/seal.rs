@@ -1,125 +1,19 @@
-//! Credentials as they are stored: each is encrypted for its own row and column, and those of a push for its address
-//! too, so that a value that is moved, or whose address is changed, can't be read.
+//! The credentials in a ledger's file, looked at beside a daemon if one runs.
 
+use super::migrate::{self, MIGRATIONS};
 use super::open::{OpenError, for_check};
-use super::{migrate, sql};
-use crate::key::{LedgerKey, Unreadable};
-use bridge_core::port::RowsError;
-use rusqlite::Connection;
+use crate::key::LedgerKey;
+use crate::sql::seal::{self, SealedPushes};
 use std::path::Path;
-
-/// Where a value is stored; what it is encrypted for.
-#[derive(Debug)]
-pub(super) struct SealContext(Vec<u8>);
-
-impl SealContext {
-    fn of(parts: &[&str]) -> Self {
-        let mut place = Vec::new();
-        for part in parts {
-            // With its length, so that no text can move from one part to the next.
-            place.extend_from_slice(format!("{}:{part}", part.len()).as_bytes());
-        }
-        Self(place)
-    }
-
-    pub(super) fn push_url(task_id: &str, config_id: &str) -> Self {
-        Self::of(&["push", "url", task_id, config_id])
-    }
-
-    pub(super) fn push_token(task_id: &str, config_id: &str, url: &str) -> Self {
-        Self::of(&["push", "token", task_id, config_id, url])
-    }
-
-    pub(super) fn push_credentials(task_id: &str, config_id: &str, url: &str) -> Self {
-        Self::of(&["push", "credentials", task_id, config_id, url])
-    }
-
-    pub(super) fn answers(request_id: &str) -> Self {
-        Self::of(&["request", "answers", request_id])
-    }
-}
-
-pub(super) fn seal(key: &LedgerKey, place: &SealContext, clear: &str) -> Result<String, RowsError> {
-    key.seal(&place.0, clear).map_err(|_| RowsError::Backend {
-        what: "a credential could not be encrypted, because the system gives no random numbers; nothing was written"
-            .to_owned(),
-    })
-}
-
-pub(super) fn open(
-    key: &LedgerKey,
-    place: &SealContext,
-    stored: &str,
-) -> Result<String, Unreadable> {
-    key.open(&place.0, stored)
-}
-
-/// One row of `push` as it is stored.
-struct StoredPush {
-    task_id: String,
-    config_id: String,
-    url: String,
-    token: Option<String>,
-    credentials: Option<String>,
-}
-
-impl StoredPush {
-    fn all(conn: &Connection) -> Result<Vec<Self>, RowsError> {
-        let query = "SELECT task_id, subscription_id, target, token, credentials FROM subscription WHERE kind = 'push'";
-        sql::many(conn, query, [], |row| {
-            let text = |at| row.get(at).map_err(sql::failed);
-            let maybe = |at| row.get(at).map_err(sql::failed);
-            Ok(Self {
-                task_id: text(0)?,
-                config_id: text(1)?,
-                url: text(2)?,
-                token: maybe(3)?,
-                credentials: maybe(4)?,
-            })
-        })
-    }
-
-    fn is_readable(&self, key: &LedgerKey) -> bool {
-        let (task, config) = (&self.task_id, &self.config_id);
-        let Ok(url) = open(key, &SealContext::push_url(task, config), &self.url) else {
-            return false;
-        };
-        let readable = |place: SealContext, stored: &Option<String>| {
-            let stored = stored.as_ref();
-            stored.is_none_or(|stored| open(key, &place, stored).is_ok())
-        };
-        readable(SealContext::push_token(task, config, &url), &self.token)
-            && readable(
-                SealContext::push_credentials(task, config, &url),
-                &self.credentials,
-            )
-    }
-}
-
-/// How many push configurations there are, and how many of them this key can't read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealedPushes {
-    /// All of them.
-    pub all: usize,
-    /// Those whose address or credentials can't be decrypted.
-    pub unreadable: usize,
-}
 
 /// Looks at the credentials of the ledger at `path`, beside a daemon if one runs. `None` where there is no ledger.
 pub fn sealed_pushes(path: &Path, key: &LedgerKey) -> Result<Option<SealedPushes>, OpenError> {
     if !path.exists() {
         return Ok(None);
     }
-    let sqlite = |error| OpenError::sqlite(path, error);
-    let conn = for_check(path).map_err(sqlite)?;
-    migrate::check_ours(&conn, path, migrate::MIGRATIONS)?;
-    let pushes = StoredPush::all(&conn).map_err(|error| OpenError::Damaged {
-        path: path.to_owned(),
-        findings: vec![error.to_string()],
-    })?;
-    let unreadable = pushes.iter().filter(|push| !push.is_readable(key));
-    Ok(Some(SealedPushes {
-        unreadable: unreadable.count(),
-        all: pushes.len(),
-    }))
+    let conn = for_check(path).map_err(|error| OpenError::sqlite(path, error))?;
+    migrate::check_ours(&conn, path, MIGRATIONS)?;
+    seal::pushes((&conn).into(), key)
+        .map(Some)
+        .map_err(|error| OpenError::damaged(path, error.to_string()))
 }

@@ -3,15 +3,15 @@
 //! A job that fails undoes only itself: the transaction is begun anew, and what the jobs before it decided is written
 //! again. No caller gets a result before its commit is on disk. What a job does is `job`'s business.
 
-use super::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use super::gauge::Gauge;
-use super::rows::{SqliteRows, Undo, Undone};
-use super::sql;
 use crate::key::LedgerKey;
+use crate::sql;
+use crate::sql::batch::{Batch, CROWD, Job, JobResult, QUEUE_MAX, panicked};
+use crate::sql::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
+use crate::sql::rows::{SqlRows, Undo, Undone};
 use bridge_core::port::{LedgerError, RowsError};
 use bridge_core::value::Epoch;
 use rusqlite::Connection;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,32 +19,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
-/// Jobs that may wait for the writer; further callers wait outside.
-const QUEUE_MAX: usize = 1024;
-
 /// Jobs in one commit: enough to share an fsync, few enough that the first does not wait long.
 const BATCH_MAX: usize = 256;
 
-/// With so many jobs in one commit, the next ones are expected at once: each caller goes on with its next step.
-const CROWD: usize = 8;
-
-/// How long the writer then waits for one more job to share the fsync: much shorter than an fsync takes.
-const MOMENT: Duration = Duration::from_micros(50);
-
 /// Quiet time after which the writer moves the log into the database.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-
-/// One unit of work inside a batch.
-pub(super) trait Job: Send {
-    /// Does the work and keeps the result; an error undoes it.
-    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError>;
-
-    /// Writes what it decided once more, over the same rows: the transaction in which it ran was rolled back.
-    fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError>;
-
-    /// Passes the result to the caller, after the commit.
-    fn resolve(self: Box<Self>, result: Result<(), LedgerError>);
-}
 
 /// Handle to the writer thread.
 #[derive(Debug)]
@@ -93,44 +72,6 @@ pub(super) fn gone() -> LedgerError {
     }
 }
 
-/// The jobs of one commit, in the order they run.
-struct Batch<'q> {
-    jobs: Vec<Box<dyn Job>>,
-    /// Queue from which more jobs join while the first ones run; `None` after a small batch.
-    crowd: Option<&'q BoundedReceiver<Box<dyn Job>>>,
-}
-
-impl<'q> Batch<'q> {
-    /// What waits now.
-    fn of(first: Box<dyn Job>, receiver: &'q BoundedReceiver<Box<dyn Job>>, crowd: bool) -> Self {
-        let mut jobs = vec![first];
-        while jobs.len() < BATCH_MAX
-            && let Ok(job) = receiver.try_recv()
-        {
-            jobs.push(job);
-        }
-        Self {
-            jobs,
-            crowd: crowd.then_some(receiver),
-        }
-    }
-
-    /// The job with this number; in a crowd it may arrive within a moment.
-    fn get(&mut self, number: usize) -> Option<&mut dyn Job> {
-        if number >= self.jobs.len()
-            && self.jobs.len() < BATCH_MAX
-            && let Some(receiver) = self.crowd
-            && let Ok(job) = receiver.recv_timeout(MOMENT)
-        {
-            self.jobs.push(job);
-        }
-        Some(self.jobs.get_mut(number)?.as_mut())
-    }
-}
-
-/// Result of one job of a batch.
-type JobResult = Result<(), LedgerError>;
-
 /// The thread's own state.
 struct WriterThread {
     conn: Connection,
@@ -152,7 +93,7 @@ impl WriterThread {
             };
             match first {
                 Ok(first) => {
-                    last = self.batch(Batch::of(first, jobs, last >= CROWD));
+                    last = self.batch(Batch::of(first, jobs, BATCH_MAX, last >= CROWD));
                     clean = false;
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -225,7 +166,7 @@ impl WriterThread {
 
     /// Runs one job. An error undoes the whole batch.
     fn job(&self, job: &mut dyn Job, undo: Undo) -> Result<(JobResult, Undone), LedgerError> {
-        let mut rows = SqliteRows::new(&self.conn, &self.key, undo);
+        let mut rows = SqlRows::new((&self.conn).into(), &self.key, undo);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
         match ran {
@@ -250,7 +191,7 @@ impl WriterThread {
     ) -> Result<(), LedgerError> {
         for (job, result) in batch.iter().zip(results) {
             if result.is_ok() {
-                let mut rows = SqliteRows::new(&self.conn, &self.key, Undo::Transaction);
+                let mut rows = SqlRows::new((&self.conn).into(), &self.key, Undo::Transaction);
                 let wrote = catch_unwind(AssertUnwindSafe(|| job.write_again(&mut rows)));
                 wrote.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))?;
             }
@@ -259,7 +200,8 @@ impl WriterThread {
     }
 
     fn check_epoch(&self) -> Result<(), LedgerError> {
-        let found = sql::number(&self.conn, "SELECT epoch FROM instance", [])?.unwrap_or(0);
+        let found =
+            sql::number((&self.conn).into(), "SELECT epoch FROM instance", [])?.unwrap_or(0);
         if found == self.epoch.0 {
             return Ok(());
         }
@@ -281,21 +223,6 @@ impl WriterThread {
         {
             tracing::error!(%error, "database could not roll back");
         }
-    }
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> LedgerError {
-    let said = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a word");
-    tracing::error!(
-        panic = said,
-        "a database transition panicked and was undone"
-    );
-    LedgerError::Unavailable {
-        what: format!("the transition panicked ({said}) and was undone; this is a bug"),
     }
 }
 

@@ -7,18 +7,19 @@ use bridge_core::step::{RunError, Transition, Tx};
 use bridge_core::value::Timestamp;
 use bridge_store::sqlite::{Limits, Pressure};
 use bridge_store::{Options, SqliteLedger};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// A commit that takes as long as it is told to.
-struct Slow(mpsc::Receiver<()>);
+#[derive(Clone)]
+struct Slow(Arc<Mutex<mpsc::Receiver<()>>>);
 
 impl Transition for Slow {
     type Outcome = ();
     const NAME: &'static str = "slow";
 
     fn apply(self, _tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
-        self.0.recv().unwrap();
+        self.0.lock().unwrap().recv().unwrap();
         Ok(())
     }
 }
@@ -41,7 +42,7 @@ async fn s10_slow_commit_keeps_waiting_writes() {
     let world = World::over(&ledger);
     let slow = tokio::spawn({
         let world = World::over(&ledger);
-        async move { world.tries(Slow(hold)).await }
+        async move { world.tries(Slow(Arc::new(Mutex::new(hold)))).await }
     });
     until("the door to close", || gauge.admit().is_err()).await;
     let Err(Pressure::Slow { took, retry_after }) = gauge.admit() else {

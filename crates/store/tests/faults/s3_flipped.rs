@@ -40,6 +40,11 @@ const GUARDED: [&str; 16] = [
 
 /// Every value of every table, or none if they can't be read: first those that decide, then all.
 fn everything(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
+    // rusqlite panics at a column's name that is no text.
+    std::panic::catch_unwind(|| every_value(path)).ok()?
+}
+
+fn every_value(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
     let conn = Connection::open(path).ok()?;
     let tables =
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'instance' ORDER BY name";

@@ -2,7 +2,7 @@
 //!
 //! Every sequence is seeded; a failure names its seed and its step, and comes back with them.
 
-use crate::fixture::{Fixture, InMemory, OnDisk};
+use crate::fixture::{Fixture, InFleet, InMemory, OnDisk, OnPostgres};
 use crate::given::{
     Write, answered, attach, begin, claim, conversation, failure, found, incarnation, lose,
     message, note, pace, reconcile, request, text, verdict,
@@ -53,9 +53,12 @@ impl Dice {
     }
 }
 
+/// The stores side by side.
 pub(crate) struct Pair {
     memory: InMemory,
     pub(crate) disk: OnDisk,
+    /// PostgreSQL, where every daemon is a node, and a node in memory.
+    server: Option<(OnPostgres, InFleet)>,
     dice: Dice,
     now: Timestamp,
     seed: u64,
@@ -67,10 +70,19 @@ impl Pair {
         Self {
             memory: InMemory::open(),
             disk: OnDisk::open(),
+            server: None,
             dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             now: Timestamp(1_000_000),
             seed,
             step: 0,
+        }
+    }
+
+    /// With a third store beside them.
+    fn open_three(seed: u64) -> Self {
+        Self {
+            server: Some((OnPostgres::open(), InFleet::open())),
+            ..Self::open(seed)
         }
     }
 
@@ -90,20 +102,36 @@ impl Pair {
             .await;
         let (seed, step) = (self.seed, self.step);
         assert_eq!(found, expected, "seed {seed} step {step}: {transition:?}");
+        if let Some((server, memory)) = &self.server {
+            let found = server.ledger().transact(transition.clone(), self.now).await;
+            let expected = memory.ledger().transact(transition.clone(), self.now).await;
+            assert_eq!(
+                found, expected,
+                "postgres, seed {seed} step {step}: {transition:?}"
+            );
+        }
     }
 
     async fn compare(&self) {
         let expected = everything(self.memory.ledger(), self.now).await;
         let found = everything(self.disk.ledger(), self.now).await;
-        for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(found, expected, "seed {} step {}", self.seed, self.step);
+        self.expect_equal("sqlite", &found, &expected);
+        if let Some((server, memory)) = &self.server {
+            let found = everything(server.ledger(), self.now).await;
+            let expected = everything(memory.ledger(), self.now).await;
+            self.expect_equal("postgres", &found, &expected);
+        }
+    }
+
+    fn expect_equal(&self, store: &str, found: &[String], expected: &[String]) {
+        let (seed, step) = (self.seed, self.step);
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!(found, expected, "{store}, seed {seed} step {step}");
         }
         assert_eq!(
             found.len(),
             expected.len(),
-            "seed {} step {}",
-            self.seed,
-            self.step
+            "{store}, seed {seed} step {step}"
         );
     }
 
@@ -636,6 +664,10 @@ impl Pair {
             _ => {
                 self.memory.reopen();
                 self.disk.reopen();
+                if let Some((server, memory)) = &mut self.server {
+                    server.reopen();
+                    memory.reopen();
+                }
             }
         }
     }
@@ -643,13 +675,30 @@ impl Pair {
 
 async fn run(seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let mut pair = Pair::open(seed);
-        while pair.step < STEPS {
-            pair.step().await;
-            if pair.step.is_multiple_of(10) {
-                pair.compare().await;
-            }
+        compared(Pair::open(seed)).await;
+    }
+}
+
+async fn compared(mut pair: Pair) {
+    while pair.step < STEPS {
+        pair.step().await;
+        if pair.step.is_multiple_of(10) {
+            pair.compare().await;
         }
+    }
+}
+
+#[tokio::test]
+async fn three_stores_agree_on_random_sequences() {
+    for seed in 240..260 {
+        compared(Pair::open_three(seed)).await;
+    }
+}
+
+#[tokio::test]
+async fn three_stores_agree_on_further_sequences() {
+    for seed in 260..280 {
+        compared(Pair::open_three(seed)).await;
     }
 }
 

@@ -236,6 +236,7 @@ pub(crate) fn incarnation(id: &str, started_at: i64) -> Incarnation {
         boot_id: BootId::new("boot"),
         started_at: Timestamp(started_at),
         ended_at: None,
+        node_id: None,
     }
 }
 

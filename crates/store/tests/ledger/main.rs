@@ -1,8 +1,10 @@
 //! The ledger's tests: one contract that every store passes, the stores compared with each other, and what
-//! only SQLite promises.
+//! only SQLite or only PostgreSQL promises.
 //!
 //! A new store adds a [`fixture::Fixture`] and one line to the `contract!` below.
 
+#[cfg(test)]
+mod batches;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
@@ -11,6 +13,10 @@ mod differential;
 mod fixture;
 #[cfg(test)]
 mod given;
+#[cfg(test)]
+mod postgres;
+#[cfg(test)]
+mod proxy;
 #[cfg(test)]
 mod soundness;
 #[cfg(test)]

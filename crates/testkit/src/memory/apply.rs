@@ -97,8 +97,10 @@ impl Rows for MemoryRows {
                 self.end_incarnation(incarnation_id, *at)?;
             }
             Change::Home { from, to } => self.move_home(from.as_ref(), to)?,
+            Change::NodeInfo { node_id, about } => self.node_info(node_id, about)?,
             Change::NodeState { node_id, from, to } => self.node_state(node_id, *from, *to)?,
             Change::NewSegment(segment) => self.new_segment(segment)?,
+            Change::DropSegments(thread) => self.drop_segments(thread),
         }
         Ok(())
     }

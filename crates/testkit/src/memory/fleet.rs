@@ -6,7 +6,7 @@ use super::derived::page;
 use bridge_core::port::{NodeFilter, RowsError};
 use bridge_core::value::{
     ConversationId, Epoch, Home, Message, Node, NodeId, NodeInfo, NodeState, Segment, StateName,
-    ThreadId, Timestamp,
+    ThreadFile, ThreadId, Timestamp,
 };
 
 impl MemoryRows {
@@ -80,6 +80,15 @@ impl MemoryRows {
         behind.take(page(limit)).cloned().collect()
     }
 
+    pub(super) fn count_homes(&self, node_id: &NodeId, max: u32) -> u64 {
+        let homes = self.homes.iter().map(|(_, home)| home);
+        let ours = homes.filter(|home| home.node_id.as_ref() == Some(node_id));
+        let counted = ours
+            .take(usize::try_from(max).unwrap_or(usize::MAX))
+            .count();
+        u64::try_from(counted).unwrap_or(u64::MAX)
+    }
+
     /// Whether no living node has a conversation.
     fn is_nobodys(&self, id: &ConversationId) -> bool {
         let holder = self.homes.get(id).and_then(|home| home.node_id.as_ref());
@@ -135,6 +144,18 @@ impl MemoryRows {
         Ok(())
     }
 
+    pub(super) fn node_info(
+        &mut self,
+        node_id: &NodeId,
+        about: &NodeInfo,
+    ) -> Result<(), RowsError> {
+        let node = self.nodes.get(node_id);
+        let mut node = found(node, || format!("node {node_id}"))?.clone();
+        node.about = about.clone();
+        self.nodes.put(node_id.clone(), node);
+        Ok(())
+    }
+
     pub(super) fn node_state(
         &mut self,
         node_id: &NodeId,
@@ -148,31 +169,37 @@ impl MemoryRows {
     }
 
     pub(super) fn new_segment(&mut self, segment: &Segment) -> Result<(), RowsError> {
-        let thread = &segment.thread;
-        if segment.offset == 0 {
-            for old in self.segments_from(thread, 0, u32::MAX) {
-                self.segments.remove(&(thread.clone(), old.offset));
-            }
-        }
-        let end = self.newest_segment(thread).map_or(0, |last| last.end());
+        let (thread, path) = (&segment.thread, segment.path.clone());
+        let file = self.files_of(thread).into_iter().find(|it| it.path == path);
+        let end = file.map_or(0, |file| file.length);
         guard(segment.offset == end, || {
             format!("segment of thread {thread}")
         })?;
         self.segments
-            .put((thread.clone(), segment.offset), segment.clone());
+            .put((thread.clone(), path, segment.offset), segment.clone());
         Ok(())
     }
 
-    pub(super) fn newest_segment(&self, thread: &ThreadId) -> Option<Segment> {
-        let all = (thread.clone(), 0)..=(thread.clone(), u64::MAX);
-        let last = self.segments.range(all).next_back();
-        last.map(|(_, segment)| segment.clone())
+    pub(super) fn drop_segments(&mut self, thread: &ThreadId) {
+        let keys = self.segments.iter().map(|(key, _)| key);
+        let keys: Vec<_> = keys.filter(|key| key.0 == *thread).cloned().collect();
+        for key in keys {
+            self.segments.remove(&key);
+        }
     }
 
-    pub(super) fn segments_from(&self, thread: &ThreadId, from: u64, limit: u32) -> Vec<Segment> {
-        let all = (thread.clone(), from)..=(thread.clone(), u64::MAX);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let segments = self.segments.range(all).take(limit);
-        segments.map(|(_, segment)| segment.clone()).collect()
+    pub(super) fn files_of(&self, thread: &ThreadId) -> Vec<ThreadFile> {
+        let segments = self.segments.iter().map(|(_, segment)| segment);
+        let mut files: Vec<ThreadFile> = Vec::new();
+        for segment in segments.filter(|segment| segment.thread == *thread) {
+            files.retain(|file| file.path != segment.path);
+            files.push(ThreadFile {
+                path: segment.path.clone(),
+                generation: segment.generation,
+                length: segment.end(),
+                digest: segment.digest,
+            });
+        }
+        files
     }
 }

@@ -21,6 +21,7 @@ use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{Epoch, NodeId, NodeInfo, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// A ledger that lives as long as its handles.
 #[derive(Clone, Debug)]
@@ -164,5 +165,13 @@ impl Ledger for MemoryLedger {
 
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    async fn renew(&self) -> Result<Option<Duration>, LedgerError> {
+        let mut shared = self.lock()?;
+        self.check_fence(&mut shared)?;
+        let lease = self.node.as_ref();
+        let lease = lease.and_then(|node| u64::try_from(node.lease_ms).ok());
+        Ok(lease.map(Duration::from_millis))
     }
 }

@@ -720,6 +720,10 @@ impl Read for MemoryRows {
         Ok(self.all_homes_of(node_id, after, limit))
     }
 
+    fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError> {
+        Ok(self.count_homes(node_id, max))
+    }
+
     fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
         Ok(self.all_stranded(limit))
     }
@@ -728,21 +732,17 @@ impl Read for MemoryRows {
         Ok(self.has_written(id))
     }
 
-    fn thread_file(&self, thread: &ThreadId) -> Result<Option<ThreadFile>, RowsError> {
-        let newest = self.newest_segment(thread);
-        Ok(newest.map(|newest| ThreadFile {
-            length: newest.end(),
-            path: newest.path,
-            generation: newest.generation,
-        }))
+    fn thread_files(&self, thread: &ThreadId) -> Result<Vec<ThreadFile>, RowsError> {
+        Ok(self.files_of(thread))
     }
 
-    fn segments(
+    fn segment(
         &self,
         thread: &ThreadId,
-        from: u64,
-        limit: u32,
-    ) -> Result<Vec<Segment>, RowsError> {
-        Ok(self.segments_from(thread, from, limit))
+        path: &str,
+        offset: u64,
+    ) -> Result<Option<Segment>, RowsError> {
+        let key = (thread.clone(), path.to_owned(), offset);
+        Ok(self.segments.get(&key).cloned())
     }
 }

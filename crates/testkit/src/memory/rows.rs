@@ -63,8 +63,8 @@ pub struct MemoryRows {
     pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
     pub(super) nodes: Table<NodeId, Node>,
     pub(super) homes: Table<ConversationId, Home>,
-    /// By thread and offset.
-    pub(super) segments: Table<(ThreadId, u64), Segment>,
+    /// By thread, path and offset.
+    pub(super) segments: Table<(ThreadId, String, u64), Segment>,
     /// The database's clock, with which leases are compared.
     pub(super) clock_ms: i64,
     /// The node whose transaction this is.

@@ -38,7 +38,11 @@ impl Transition for Incarnate {
     const NAME: &'static str = "incarnate";
 
     fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
-        Ok(tx.change(Change::NewIncarnation(self.incarnation))?)
+        let node_id = tx.this_node();
+        Ok(tx.change(Change::NewIncarnation(Incarnation {
+            node_id,
+            ..self.incarnation
+        }))?)
     }
 }
 

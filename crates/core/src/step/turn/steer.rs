@@ -28,6 +28,10 @@ impl Transition for Join {
         let Some(leader) = tx.in_flight_of(&message.conversation_id)? else {
             return Ok(None);
         };
+        // Its turn runs on another node, which is woken by this message too.
+        if !tx.is_at_home(&message.conversation_id)? {
+            return Ok(None);
+        }
         let (MessageState::Running { turn_id }, Some(turn)) =
             (&leader.life.state, tx.turn_of(&leader)?)
         else {
@@ -131,6 +135,8 @@ pub enum TellOutcome {
     Idle(StateName),
     /// Somebody stopped it.
     Stopping,
+    /// Its turn runs on another node.
+    Elsewhere,
 }
 
 impl Transition for Tell {
@@ -149,6 +155,9 @@ impl Transition for Tell {
             (MessageState::Running { turn_id }, Some(turn)) => (turn_id.clone(), turn),
             (other, _) => return Ok(TellOutcome::Idle(other.name())),
         };
+        if !tx.is_at_home(&message.conversation_id)? {
+            return Ok(TellOutcome::Elsewhere);
+        }
         let detail = limits::clip(&self.text, limits::EVENT_TEXT_MAX_CHARS);
         tx.audit(&self.by, Self::NAME, &self.message_id, detail, now)?;
         // An intent: whether the turn received it is a line of its own.

@@ -8,7 +8,7 @@
 use super::salvage::{Identity, SEQUENCE_LEAP, SalvagedRows};
 use super::{RecoveryNotice, RecoveryReport, TableReport};
 use crate::key::LedgerKey;
-use crate::sqlite::{audit, sums};
+use crate::sql::{audit, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{AuditEntry, MessageId, ReplyKey, Timestamp};
 use rusqlite::{Connection, Error, OptionalExtension, params};
@@ -408,7 +408,7 @@ impl Mender<'_> {
             ),
         };
         let failed = |error: RowsError| Error::ToSqlConversionFailure(error.into());
-        let found = audit::salvaged(self.new, self.settings.key, entry).map_err(failed)?;
+        let found = audit::salvaged(self.new.into(), self.settings.key, entry).map_err(failed)?;
         self.report.audit_cuts = found.cuts;
         Ok(())
     }

@@ -5,10 +5,9 @@
 
 use super::TableReport;
 use crate::key::AuditPublicKey;
-use crate::sqlite::audit;
+use crate::sql::{audit, sums};
 use crate::sqlite::migrate::MIGRATIONS;
 use crate::sqlite::open::read_only;
-use crate::sqlite::sums;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, ErrorCode, Row, params_from_iter};
 use std::cmp::Ordering;
@@ -84,7 +83,7 @@ impl SalvageSource {
 impl SalvageSource {
     /// Whose key signed its record, if that can be read.
     pub(super) fn signer(&self) -> Option<AuditPublicKey> {
-        audit::named_signer(&self.conn).ok().flatten()
+        audit::named_signer((&self.conn).into()).ok().flatten()
     }
 }
 

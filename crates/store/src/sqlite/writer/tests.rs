@@ -4,6 +4,7 @@ use super::*;
 use crate::key::for_tests;
 use crate::sqlite::gauge::Limits;
 use crate::sqlite::open::{Options, open};
+use bridge_core::step::Action;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -11,14 +12,24 @@ use tokio::sync::oneshot;
 struct Sql(&'static str, oneshot::Sender<Result<(), LedgerError>>);
 
 impl Job for Sql {
-    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    fn run(&mut self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         let ran = rows.execute_batch(self.0);
         Ok(ran?)
     }
 
-    fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    fn write_again(&self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         let ran = rows.execute_batch(self.0);
         Ok(ran?)
+    }
+
+    fn reset(&mut self) {}
+
+    fn kind(&self) -> &'static str {
+        "sql"
+    }
+
+    fn actions(&self) -> &[Action] {
+        &[]
     }
 
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
@@ -67,13 +78,13 @@ fn handed_in(
 fn batch(service: &WriterThread, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
     let (receiver, results) = handed_in(statements.iter().copied());
     let first = receiver.try_recv().unwrap();
-    service.batch(Batch::of(first, &receiver, false));
+    service.batch(Batch::of(first, &receiver, BATCH_MAX, false));
     let got = results.into_iter().map(|mut result| result.try_recv());
     got.map(Result::unwrap).collect()
 }
 
 fn cursors(service: &WriterThread) -> i64 {
-    let count = super::sql::number(&service.conn, "SELECT count(*) FROM cursor", []);
+    let count = crate::sql::number((&service.conn).into(), "SELECT count(*) FROM cursor", []);
     count.unwrap().unwrap()
 }
 
@@ -100,6 +111,7 @@ fn batch_admits_late_jobs_up_to_limit() {
     // None of the others was there when it began.
     let crowd = Batch {
         jobs: vec![first],
+        max: BATCH_MAX,
         crowd: Some(&receiver),
     };
     assert_eq!(service.batch(crowd), BATCH_MAX);
@@ -127,13 +139,23 @@ fn batch_admits_late_jobs_up_to_limit() {
 struct Falls(oneshot::Sender<Result<(), LedgerError>>);
 
 impl Job for Falls {
-    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    fn run(&mut self, rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         rows.execute_batch(GOOD)?;
         panic!("on purpose")
     }
 
-    fn write_again(&self, _rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+    fn write_again(&self, _rows: &mut SqlRows<'_>) -> Result<(), LedgerError> {
         panic!("it did not run to its end")
+    }
+
+    fn reset(&mut self) {}
+
+    fn kind(&self) -> &'static str {
+        "sql"
+    }
+
+    fn actions(&self) -> &[Action] {
+        &[]
     }
 
     fn resolve(self: Box<Self>, result: Result<(), LedgerError>) {
@@ -148,7 +170,7 @@ fn panicking_job_rolls_back_only_itself() {
     let (caller, mut fell) = oneshot::channel();
     let (before, mut before_it) = sql(GOOD);
     let (behind, mut behind_it) = sql(GOOD);
-    let mut batch = Batch::of(before, &receiver, false);
+    let mut batch = Batch::of(before, &receiver, BATCH_MAX, false);
     batch.jobs.push(Box::new(Falls(caller)));
     batch.jobs.push(behind);
     service.batch(batch);

@@ -41,7 +41,8 @@ macro_rules! contract {
 
 contract! {
     memory: crate::fixture::InMemory,
-    sqlite: crate::fixture::OnDisk;
+    sqlite: crate::fixture::OnDisk,
+    postgres: crate::fixture::OnPostgres;
     {
         life {
             a_message_goes_from_receipt_to_done,

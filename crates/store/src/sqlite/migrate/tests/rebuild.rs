@@ -1,8 +1,8 @@
 //! A step that rebuilds a table that others refer to keeps every value of every table.
 
 use super::*;
-use crate::sqlite::rows::{SqliteRows, Undo};
-use crate::sqlite::sums::sum;
+use crate::sql::rows::{SqlRows, Undo};
+use crate::sql::sums::sum;
 use bridge_core::port::Read;
 use bridge_core::value::{MessageId, StateName};
 use rusqlite::types::Value;
@@ -107,7 +107,7 @@ fn rebuilding_a_table_keeps_values() {
     assert_eq!(soundness(&conn), Ok(Soundness::Sound));
     assert_eq!(backups(&directory).len(), 1);
     let key = crate::key::for_tests();
-    let rows = SqliteRows::new(&conn, &key, Undo::Transaction);
+    let rows = SqlRows::new((&conn).into(), &key, Undo::Transaction);
     for (n, state) in (1..).zip(StateName::ALL) {
         let id = MessageId::new(format!("m{n}"));
         let message = rows.message(&id).unwrap().unwrap();

@@ -1,0 +1,104 @@
+//! How a node comes and goes: it introduces itself; drained, it takes nothing new, lets its turns finish, hands its
+//! conversations over, and leaves.
+
+use crate::Daemon;
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::step::{Introduce, Release, SetNodeState};
+use bridge_core::value::{NodeId, NodeInfo, NodeState};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+/// Conversations handed over in one transaction.
+const RELEASED_AT_ONCE: u32 = 64;
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Waits until somebody drains this node and it has nothing left, for ever otherwise.
+    pub(crate) async fn drained(self: Arc<Self>, every: Duration) {
+        let Some(node) = self.settings().start.node.clone() else {
+            return std::future::pending().await;
+        };
+        let mut look = tokio::time::interval(every);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut announced = false;
+        loop {
+            look.tick().await;
+            match self.is_draining(&node.node_id).await {
+                Ok(false) => continue,
+                Ok(true) if !announced => {
+                    announced = true;
+                    tracing::info!(node = %node.node_id, "this node is drained: it takes nothing new and leaves when its turns have ended");
+                }
+                Ok(true) => {}
+                Err(error) => {
+                    tracing::error!(%error, "whether this node is drained can't be seen");
+                    continue;
+                }
+            }
+            match self.release_all().await {
+                Ok(0) => return,
+                Ok(busy) => tracing::debug!(busy, "conversations still at work"),
+                Err(error) => tracing::error!(%error, "conversations can't be handed over yet"),
+            }
+        }
+    }
+
+    async fn is_draining(&self, node_id: &NodeId) -> Result<bool, LedgerError> {
+        let node_id = node_id.clone();
+        let node = self.ledger.read(move |rows| rows.node(&node_id)).await?;
+        Ok(node.is_some_and(|node| node.state == NodeState::Draining))
+    }
+
+    /// Hands over every conversation in which nothing is under way; how many others there are.
+    async fn release_all(self: &Arc<Self>) -> Result<u32, LedgerError> {
+        let (mut busy, mut after) = (0_u32, None);
+        loop {
+            let released = self
+                .commit(Release {
+                    after,
+                    limit: RELEASED_AT_ONCE,
+                })
+                .await?;
+            busy = busy.saturating_add(released.busy);
+            after = released.next;
+            if after.is_none() {
+                return Ok(busy);
+            }
+        }
+    }
+
+    /// Says what this node is to the others.
+    pub(crate) async fn introduce(
+        self: &Arc<Self>,
+        codex_version: &str,
+    ) -> Result<(), LedgerError> {
+        self.commit(Introduce {
+            about: NodeInfo {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                codex_version: codex_version.to_owned(),
+                capacity: self.settings().config.daemon.turns_max,
+                ..NodeInfo::default()
+            },
+        })
+        .await
+    }
+
+    /// The last transaction of this node: the others take what is left at once instead of after its lease.
+    pub(crate) async fn leave(self: &Arc<Self>) {
+        let Some(node) = self.settings().start.node.clone() else {
+            return;
+        };
+        let left = async {
+            self.release_all().await?;
+            self.commit(SetNodeState {
+                node_id: node.node_id,
+                state: NodeState::Left,
+                actor: None,
+            })
+            .await
+        };
+        if let Err(error) = left.await {
+            tracing::warn!(%error, "this node could not say that it leaves; the others go on when its lease has ended");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Wake-ups between nodes: a committed batch names what it left to do, and every node that listens hears of it.
+//!
+//! A wake-up may be lost, like an action: who listens is told when it may have missed some, and looks at the rows.
+
+use super::connect::STATEMENT_MAX;
+use super::connect::{PostgresUrl, setup};
+use super::fault::chain;
+use super::session::{Expected, Session};
+use bridge_core::port::RowsError;
+use bridge_core::step::Action;
+use bridge_core::value::{ConversationId, MessageId, NodeId, RequestId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio_postgres::AsyncMessage;
+
+/// The name under which nodes listen.
+const CHANNEL: &str = "codex_bridge";
+
+/// Ids in one wake-up: with ids of the greatest length it stays within the 8000 bytes that PostgreSQL carries.
+const IDS_MAX: usize = 20;
+
+/// Ids that one batch names. Of more of them nodes are told that there are some, and look.
+const NAMED_MAX: usize = 200;
+
+/// Wake-ups that wait for a listener before it is told that it missed some.
+const WAITING_MAX: usize = 1024;
+
+/// The waits before the connection is made again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often the listening thread looks whether anybody still listens.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What a commit of another node left to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// Rows of these changed.
+    Changed {
+        /// Messages.
+        messages: Vec<MessageId>,
+        /// Conversations with something to send.
+        conversations: Vec<ConversationId>,
+        /// Requests of Codex that were decided.
+        requests: Vec<RequestId>,
+        /// Something may be claimable, now or at a time that was not known before.
+        schedule: bool,
+    },
+    /// Some wake-ups were missed: look at the rows.
+    Missed,
+}
+
+/// One wake-up on its way. Names of fields are never changed, only added.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Note {
+    node: String,
+    #[serde(default)]
+    messages: Vec<String>,
+    #[serde(default)]
+    conversations: Vec<String>,
+    #[serde(default)]
+    requests: Vec<String>,
+    #[serde(default)]
+    schedule: bool,
+    #[serde(default)]
+    more: bool,
+}
+
+/// An id that a batch names.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Named<'a> {
+    Message(&'a str),
+    Conversation(&'a str),
+    Request(&'a str),
+}
+
+/// Queues the wake-ups of a batch; they go out with its commit.
+pub(super) fn send<'a>(
+    session: &Session,
+    node: &NodeId,
+    actions: impl Iterator<Item = &'a Action>,
+) -> Result<(), RowsError> {
+    let (mut named, mut schedule) = (BTreeSet::new(), false);
+    for action in actions {
+        named.insert(match action {
+            Action::Work { message_id }
+            | Action::Reconcile { message_id }
+            | Action::Join { message_id }
+            | Action::Interrupt { message_id }
+            | Action::Announce { message_id } => Named::Message(message_id.as_str()),
+            Action::Deliver { conversation_id } => Named::Conversation(conversation_id.as_str()),
+            Action::Answer { request_id } => Named::Request(request_id.as_str()),
+            Action::Schedule | Action::ScheduleAt { .. } => {
+                schedule = true;
+                continue;
+            }
+        });
+    }
+    for note in notes(node, &named, schedule) {
+        let note = serde_json::to_string(&note).unwrap_or_default();
+        session.write("SELECT pg_notify(?1, ?2)", &(CHANNEL, note), Expected::Any)?;
+    }
+    Ok(())
+}
+
+fn notes(node: &NodeId, named: &BTreeSet<Named<'_>>, schedule: bool) -> Vec<Note> {
+    let more = named.len() > NAMED_MAX;
+    let empty = Note {
+        node: node.to_string(),
+        schedule,
+        more,
+        ..Note::default()
+    };
+    if more || (named.is_empty() && schedule) {
+        return vec![empty];
+    }
+    let named: Vec<&Named<'_>> = named.iter().collect();
+    let notes = named.chunks(IDS_MAX).map(|ids| {
+        let mut note = empty.clone();
+        for id in ids {
+            match id {
+                Named::Message(id) => note.messages.push((*id).to_owned()),
+                Named::Conversation(id) => note.conversations.push((*id).to_owned()),
+                Named::Request(id) => note.requests.push((*id).to_owned()),
+            }
+        }
+        note
+    });
+    notes.collect()
+}
+
+/// Hears what other nodes committed.
+#[derive(Debug)]
+pub struct Wakeups {
+    receiver: broadcast::Receiver<Wakeup>,
+}
+
+impl Wakeups {
+    /// The next one. It ends never, but may be silent for as long as the database is away.
+    pub async fn next(&mut self) -> Wakeup {
+        match self.receiver.recv().await {
+            Ok(wakeup) => wakeup,
+            Err(broadcast::error::RecvError::Lagged(_)) => Wakeup::Missed,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// The connection that listens, for all who ask.
+#[derive(Debug)]
+pub(super) struct Listener {
+    sender: Arc<broadcast::Sender<Wakeup>>,
+}
+
+impl Listener {
+    pub(super) fn start(url: &PostgresUrl, node: &NodeId) -> std::io::Result<Self> {
+        let (sender, _) = broadcast::channel(WAITING_MAX);
+        let sender = Arc::new(sender);
+        let (url, node, heard) = (url.clone(), node.clone(), Arc::downgrade(&sender));
+        let runtime = super::session::runtime()?;
+        thread::Builder::new()
+            .name("ledger-listener".to_owned())
+            .spawn(move || runtime.block_on(listen(&url, &node, &heard)))?;
+        Ok(Self { sender })
+    }
+
+    pub(super) fn wakeups(&self) -> Wakeups {
+        Wakeups {
+            receiver: self.sender.subscribe(),
+        }
+    }
+}
+
+/// Listens until nobody holds the ledger any more.
+async fn listen(url: &PostgresUrl, node: &NodeId, heard: &Weak<broadcast::Sender<Wakeup>>) {
+    while heard.strong_count() > 0 {
+        let ended = hear(url, node, heard).await;
+        if let Err(error) = ended {
+            tracing::debug!(
+                error = chain(&error),
+                "wake-ups of other nodes are not heard now"
+            );
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn hear(
+    url: &PostgresUrl,
+    node: &NodeId,
+    heard: &Weak<broadcast::Sender<Wakeup>>,
+) -> Result<(), tokio_postgres::Error> {
+    let (client, mut driver) = url.connect().await?;
+    let begin = format!("{}; LISTEN {CHANNEL}", setup(STATEMENT_MAX));
+    let mut begin = Box::pin(client.batch_execute(&begin));
+    let mut begun = false;
+    loop {
+        let message = {
+            let driven = poll_fn(|context| {
+                if !begun && let std::task::Poll::Ready(result) = begin.as_mut().poll(context) {
+                    begun = true;
+                    return std::task::Poll::Ready(Heard::Begun(result));
+                }
+                driver
+                    .poll_message(context)
+                    .map(|message| Heard::Message(Box::new(message)))
+            });
+            tokio::time::timeout(LOOK, driven).await
+        };
+        let Some(sender) = heard.upgrade() else {
+            return Ok(());
+        };
+        let wakeup = match message {
+            Err(_quiet) => continue,
+            Ok(Heard::Begun(result)) => {
+                result?;
+                Wakeup::Missed
+            }
+            Ok(Heard::Message(message)) => {
+                let Some(message) = message.transpose()? else {
+                    return Ok(());
+                };
+                let AsyncMessage::Notification(note) = message else {
+                    continue;
+                };
+                let Some(wakeup) = read(note.payload(), node) else {
+                    continue;
+                };
+                wakeup
+            }
+        };
+        // Nobody may listen now.
+        let _ = sender.send(wakeup);
+    }
+}
+
+enum Heard {
+    Begun(Result<(), tokio_postgres::Error>),
+    Message(Box<Option<Result<AsyncMessage, tokio_postgres::Error>>>),
+}
+
+/// What a note says, unless it is our own.
+fn read(payload: &str, node: &NodeId) -> Option<Wakeup> {
+    let Ok(note) = serde_json::from_str::<Note>(payload) else {
+        return Some(Wakeup::Missed);
+    };
+    if note.node == node.as_str() {
+        return None;
+    }
+    if note.more {
+        return Some(Wakeup::Missed);
+    }
+    Some(Wakeup::Changed {
+        messages: note.messages.into_iter().map(MessageId::new).collect(),
+        conversations: note
+            .conversations
+            .into_iter()
+            .map(ConversationId::new)
+            .collect(),
+        requests: note.requests.into_iter().map(RequestId::new).collect(),
+        schedule: note.schedule,
+    })
+}

@@ -1,0 +1,114 @@
+//! Writes one change of a transition to its table. No SQL here: statements are in the tables' files.
+
+use super::rows::SqlRows;
+use super::{
+    audit, budget, conversation, fleet, incarnation, message, queue, reply, request, subscription,
+    task, token, turn,
+};
+use crate::key::LedgerKey;
+use crate::sql::Conn;
+use bridge_core::port::{Change, OldRecords, Rows, RowsError};
+
+impl Rows for SqlRows<'_> {
+    fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
+        let (conn, key) = self.writer()?;
+        match change {
+            Change::NewConversation(conversation) => conversation::insert(conn, conversation),
+            Change::Rekey {
+                conversation_id,
+                external_key,
+                context,
+            } => conversation::rekey(conn, conversation_id, external_key, context.as_deref()),
+            Change::Cursor {
+                channel,
+                position,
+                at,
+            } => conversation::set_cursor(conn, channel, position, *at),
+            Change::Bind {
+                conversation_id,
+                from,
+                to,
+            } => conversation::bind(conn, conversation_id, from.as_ref(), to.as_ref()),
+            Change::Active(id, at) => conversation::touch(conn, id.as_str(), *at),
+            Change::LastTurn {
+                conversation_id,
+                turn_id,
+                at,
+            } => conversation::last_turn(conn, conversation_id, turn_id, *at),
+            Change::NewMessage(message) => message::insert(conn, message),
+            Change::UpdateState {
+                message_id,
+                from,
+                life,
+            } => message::live(conn, message_id, *from, life),
+            Change::Tail {
+                message_id,
+                seq,
+                at,
+            } => message::tail(conn, message_id, *seq, *at),
+            Change::Round(round) => queue::set_round(conn, *round),
+            Change::Forget { message_id, from } => message::forget(conn, message_id, *from),
+            Change::ForgetRecords(old) => forget_records(conn, key, *old),
+            Change::Stored(stored) => budget::add_stored(conn, stored),
+            Change::Audit(entry) => audit::insert(conn, key, entry),
+            Change::NewToken(token) => token::insert(conn, token),
+            Change::RevokeToken { name, at } => token::revoke(conn, name, *at),
+            Change::TokenUsed { name, at } => token::used(conn, name, *at),
+            Change::NewTurn(turn) => turn::insert(conn, turn),
+            Change::Turn(turn) => turn::update(conn, turn),
+            Change::NewAnswer(answer) => turn::insert_answer(conn, answer),
+            Change::NewReply(reply) => reply::insert(conn, reply),
+            Change::Reply {
+                message_id,
+                ordinal,
+                from,
+                to,
+                tries,
+                first_try_at,
+            } => {
+                let step = reply::ReplyMove {
+                    from: *from,
+                    to,
+                    tries: *tries,
+                    first_try_at: *first_try_at,
+                };
+                reply::update(conn, message_id, *ordinal, &step)
+            }
+            Change::NewEvent(event) => turn::insert_event(conn, event),
+            Change::NewRequest(request) => request::insert(conn, key, request),
+            Change::NewTask(task) => task::insert(conn, task),
+            Change::Request {
+                request_id,
+                from,
+                to,
+            } => request::moved(conn, key, request_id, *from, to),
+            Change::Reminded { request_id } => request::reminded(conn, request_id),
+            Change::AnswerResent { request_id } => request::resends(conn, request_id),
+            Change::Orphan(of) => request::orphan(conn, of),
+            Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
+            Change::NewTaskInput(word) => task::insert_input(conn, word),
+            Change::TaskSequence { task_id, sequence } => task::sequence(conn, task_id, *sequence),
+            Change::PutSubscription(new) => subscription::put(conn, key, new),
+            Change::DropSubscription {
+                task_id,
+                subscription_id,
+            } => subscription::remove(conn, task_id, subscription_id),
+            Change::DropPushesOf { owner } => subscription::remove_pushes_of(conn, owner),
+            Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
+            Change::IncarnationEnded { incarnation_id, at } => {
+                incarnation::end(conn, incarnation_id, *at)
+            }
+            Change::Home { from, to } => fleet::set_home(conn, from.as_ref(), to),
+            Change::NodeInfo { node_id, about } => fleet::set_info(conn, node_id, about),
+            Change::NodeState { node_id, from, to } => fleet::set_state(conn, node_id, *from, *to),
+            Change::NewSegment(segment) => fleet::add_segment(conn, segment),
+            Change::DropSegments(thread) => fleet::drop_segments(conn, thread),
+        }
+    }
+}
+
+fn forget_records(conn: Conn<'_>, key: &LedgerKey, old: OldRecords) -> Result<(), RowsError> {
+    incarnation::forget(conn, old.incarnations)?;
+    budget::forget_stored(conn, old.stored)?;
+    audit::forget(conn, key, old.audit)
+}
