@@ -34,10 +34,28 @@ impl Tx<'_> {
         Err(Refused::new(transition, &message.message_id, Some(message)).into())
     }
 
-    /// Makes this node the home of a conversation that no living node has. False: another node has it.
+    /// Makes this node the home of a conversation that no node has. False: another one has it, living or gone.
     ///
-    /// Where one daemon has the ledger for itself it is always at home.
+    /// Who only sends something takes nothing from a node that is gone: what runs there must be given up for lost with it,
+    /// and what it wrote may be there alone. [`TakeOver`] sees to both.
     pub(super) fn come_home(
+        &mut self,
+        id: &ConversationId,
+        now: Timestamp,
+    ) -> Result<bool, RowsError> {
+        let Some(this) = self.this_node() else {
+            return Ok(true);
+        };
+        let home = self.home(id)?;
+        if let Some(holder) = home.as_ref().and_then(|home| home.node_id.as_ref()) {
+            return Ok(*holder == this);
+        }
+        self.set_home(id, home, Some(this), now)?;
+        Ok(true)
+    }
+
+    /// Makes this node the home of a conversation that no living node has. False: another node has it.
+    pub(super) fn take_home(
         &mut self,
         id: &ConversationId,
         now: Timestamp,
@@ -116,7 +134,7 @@ impl Transition for TakeOver {
             if self.leave_written && tx.home(&id)?.is_some() && tx.wrote_files(&id)? {
                 continue;
             }
-            if tx.come_home(&id, now)? {
+            if tx.take_home(&id, now)? {
                 lose_turn(tx, &id, now)?;
                 tx.deliver(&id);
                 taken.conversations.push(id);

@@ -233,7 +233,8 @@ impl Transition for Claim {
         if let Some(hold) = self.budget_hold(tx, &message)? {
             return hold.write(tx, &message, now);
         }
-        tx.come_home(&message.conversation_id, now)?;
+        // In a conversation whose next message waits no turn is under way.
+        tx.take_home(&message.conversation_id, now)?;
         let round = tx.round()?;
         let mut life = message.life.moved(MessageState::Claimed, now);
         life.attempt = life.attempt.saturating_add(1);

@@ -7,7 +7,7 @@ use crate::steps::{Nexts, Step};
 use crate::world::{
     Broken, DUE, Join, LATE, Lane, Memory, NOW, Task, World, conversation_id, message_id,
 };
-use crate::{follow, join, reconcile, work};
+use crate::{fleet, follow, join, reconcile, work};
 use bridge_core::step::{
     Action, Claim, ClaimOutcome, Pace, Receive, Received, RunError, Transition, Verdict,
 };
@@ -28,7 +28,12 @@ pub(crate) fn commit<T: Transition>(
     transition: T,
     now: Timestamp,
 ) -> Option<T::Outcome> {
-    match world.rows.transact(transition, now) {
+    if !fleet::enter(world, T::NAME) {
+        return None;
+    }
+    let ran = world.rows.transact(transition, now);
+    fleet::leave(world);
+    match ran {
         Ok(committed) => {
             world.wrote();
             perform(world, committed.actions);
@@ -140,6 +145,9 @@ fn receive(nexts: &mut Nexts<'_>) {
 /// The source may show a row again at any time, which must change nothing.
 fn shown_again(nexts: &mut Nexts<'_>) {
     let (world, setup) = (nexts.from, nexts.setup);
+    if !world.may_act() {
+        return;
+    }
     for message in 0..setup.messages {
         if world.message(message).is_some() {
             let step = Step::of("commit receive: shown again", message);
@@ -179,7 +187,7 @@ fn claim_at(nexts: &mut Nexts<'_>, message: u8, now: Timestamp) {
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
-        leave_written: false,
+        leave_written: nexts.setup.leaves_written(),
         now,
     };
     let what = match commit(&mut world, claim, now) {

@@ -2,6 +2,7 @@
 
 use crate::codex::{CodexTurn, Stage, turn_id};
 use crate::daemon::{commit, end_with, set};
+use crate::fleet;
 use crate::setup::{Mutant, Setup};
 use crate::steps::{Nexts, Step};
 use crate::work::fail;
@@ -18,6 +19,7 @@ pub(crate) fn follow(nexts: &mut Nexts<'_>, message: u8, turn: u8, stopping: boo
     if codex_turn.touched && !noted(nexts.from, message) {
         note(nexts, message);
     }
+    fleet::stores_early(nexts, message, turn);
     if codex_turn.live() && (stopping || stopped) {
         nexts.add(Step::of("interrupt the turn", message), |world| {
             world.codex.turn_mut(turn).cut = true;
@@ -72,6 +74,9 @@ fn answered(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
             world.platform.take_unwritten(message, &key);
             set(world, message, Task::Told { turn });
         });
+    }
+    if fleet::stores(nexts, message, "commit store_segments: before the answer") {
+        return;
     }
     let setup = nexts.setup;
     nexts.add(Step::of("commit answer", message), |world| {

@@ -72,6 +72,9 @@ fn running(world: &World) -> Option<u8> {
 
 /// The turn takes the text, or it is over, or nobody ever hears of it because Codex is gone.
 fn tell(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
+    if !nexts.from.may_act() {
+        return;
+    }
     let unknown = if nexts.setup.has(Mutant::UnknownForgotten) {
         Join::None
     } else {

@@ -5,7 +5,7 @@
 //! see any more, and how many of them a history holds. Threads and turns are numbered anew, so that two states
 //! that differ only by what was forgotten are one.
 
-use crate::codex::{CodexTurn, Heard, number};
+use crate::codex::{Codex, CodexTurn, Heard, Stage, number};
 use crate::history::Seen;
 use crate::setup::{BLIND_RESEND, Setup};
 use crate::sight::Row;
@@ -20,15 +20,86 @@ const END: u8 = 0xfe;
 const PAST_SHOWN: u8 = 0xf1;
 const PAST_LOST: u8 = 0xf0;
 
+/// A turn of the past that a history shows without its answer, where that makes a difference.
+const PAST_UNSAID: u8 = 0xf2;
+
 /// The key of a state.
 pub(crate) fn of(world: &World, setup: &Setup) -> Box<[u8]> {
-    let key = Key::new(world, setup);
-    key.write()
+    if world.fleet.is_some() {
+        return of_fleet(world, setup);
+    }
+    let mut key = Key::new(world, setup);
+    key.rows();
+    key.memory();
+    key.done();
+    key.codex();
+    key.seen();
+    key.bytes.into_boxed_slice()
+}
+
+/// Nodes differ by their names alone: which of the two comes first makes no difference.
+fn of_fleet(world: &World, setup: &Setup) -> Box<[u8]> {
+    let turned = world.clone().turned();
+    let key = of_nodes([world, &turned], setup);
+    key.min(of_nodes([&turned, world], setup))
+}
+
+fn of_nodes(worlds: [&World; 2], setup: &Setup) -> Box<[u8]> {
+    let [first, second] = worlds;
+    let nothing = Codex::default();
+    let brief = setup.fleet.is_some_and(|fleet| fleet.brief);
+    let [first_key, second_key] = worlds.map(|world| {
+        let mut key = Key::new(world, setup);
+        if brief && !world.may_act() {
+            key.memory = None;
+        }
+        let lives = |codex: &Codex| codex.turns.iter().any(CodexTurn::live);
+        if brief && !world.is_current() && !lives(key.codex) {
+            key.codex = &nothing;
+        }
+        key
+    });
+    let stored = Key {
+        memory: None,
+        codex: &first.fleet().stored.codex,
+        ..Key::new(first, setup)
+    };
+    let mut keys = [first_key, second_key, stored];
+    let mut threads: Vec<u8> = keys.iter().flat_map(Key::named_threads).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    for key in &mut keys {
+        key.threads.clone_from(&threads);
+    }
+    let mut turns: Vec<u8> = keys.iter().flat_map(Key::named_turns).collect();
+    turns.sort_unstable();
+    turns.dedup();
+    for key in &mut keys {
+        key.turns.clone_from(&turns);
+    }
+    let [mut key, second_key, mut stored] = keys;
+    key.rows();
+    key.fleet(second);
+    key.done();
+    key.memory();
+    key.codex();
+    let mut second_key = Key {
+        bytes: key.bytes,
+        ..second_key
+    };
+    second_key.memory();
+    second_key.codex();
+    stored.bytes = second_key.bytes;
+    stored.codex();
+    stored.seen();
+    stored.bytes.into_boxed_slice()
 }
 
 struct Key<'a> {
     world: &'a World,
     setup: &'a Setup,
+    memory: Option<&'a Memory>,
+    codex: &'a Codex,
     conversation: Option<&'a Conversation>,
     /// What still has a name, in order of age.
     threads: Vec<u8>,
@@ -41,6 +112,8 @@ impl<'a> Key<'a> {
         let mut key = Self {
             world,
             setup,
+            memory: world.daemon.as_ref(),
+            codex: &world.codex,
             conversation: world.sight.conversation.as_ref(),
             threads: Vec::new(),
             turns: Vec::new(),
@@ -52,8 +125,7 @@ impl<'a> Key<'a> {
     }
 
     fn tasks(&self) -> impl Iterator<Item = Task> {
-        let memory = self.world.daemon.as_ref();
-        memory.into_iter().flat_map(|memory| memory.tasks)
+        self.memory.into_iter().flat_map(|memory| memory.tasks)
     }
 
     fn row_turns(&self) -> impl Iterator<Item = &'a Turn> {
@@ -66,7 +138,7 @@ impl<'a> Key<'a> {
         let mut named: Vec<u8> = bound.map(|id| number(id.as_str())).into_iter().collect();
         named.extend(self.row_turns().map(|turn| number(turn.thread.as_str())));
         named.extend(self.tasks().filter_map(task_thread));
-        let live = self.world.codex.turns.iter().filter(|turn| turn.live());
+        let live = self.codex.turns.iter().filter(|turn| turn.live());
         named.extend(live.map(|turn| turn.thread));
         named.sort_unstable();
         named.dedup();
@@ -91,14 +163,14 @@ impl<'a> Key<'a> {
         turn.live()
             || current
             || self.tasks().any(|task| task_turn(task) == Some(at))
-            || self.world.daemon.as_ref().is_some_and(told)
+            || self.memory.is_some_and(told)
     }
 
     fn named_turns(&self) -> Vec<u8> {
         let anchors = self.anchors();
         let mut named = Vec::new();
         let mut past_thread = None;
-        for (at, turn) in (0_u8..).zip(&self.world.codex.turns) {
+        for (at, turn) in (0_u8..).zip(&self.codex.turns) {
             if self.present(at, turn) || anchors.contains(&at) {
                 named.push(at);
                 past_thread = None;
@@ -121,7 +193,7 @@ impl<'a> Key<'a> {
         name(&self.turns, turn)
     }
 
-    fn write(mut self) -> Box<[u8]> {
+    fn rows(&mut self) {
         let world = self.world;
         self.bytes.extend(world.faults.bytes());
         self.bytes
@@ -130,8 +202,31 @@ impl<'a> Key<'a> {
             self.message(row.as_ref());
         }
         self.conversation();
-        self.memory();
-        self.codex();
+    }
+
+    /// What only a fleet has, and what its nodes have beside their daemons and their Codexes.
+    fn fleet(&mut self, other: &World) {
+        let fleet = self.world.fleet();
+        self.bytes.extend(fleet.faults.bytes());
+        self.bytes.extend(fleet.unfenced);
+        for world in [self.world, other] {
+            let (fleet, side) = (world.fleet(), world.fleet().side());
+            let node = world.node_row(fleet.at);
+            self.bytes.push(node.state as u8);
+            self.bytes.push(bits(&[
+                node.alive,
+                side.lost,
+                side.whole,
+                world.daemon.is_some(),
+                world.is_home(),
+                world.is_current(),
+                fleet.wrote_at == Some(fleet.at),
+            ]));
+        }
+    }
+
+    fn seen(&mut self) {
+        let world = self.world;
         if self.setup.sink == BLIND_RESEND {
             self.bytes.push(world.platform.doubts);
         }
@@ -142,7 +237,6 @@ impl<'a> Key<'a> {
             self.bytes
                 .extend([shown.message, ordinal, shown.kind as u8, seq]);
         }
-        self.bytes.into_boxed_slice()
     }
 
     fn message(&mut self, row: Option<&Row>) {
@@ -185,7 +279,7 @@ impl<'a> Key<'a> {
     }
 
     fn memory(&mut self) {
-        let Some(memory) = &self.world.daemon else {
+        let Some(memory) = self.memory else {
             return self.bytes.push(NONE);
         };
         self.bytes.push(u8::from(memory.stopping));
@@ -220,7 +314,7 @@ impl<'a> Key<'a> {
     }
 
     fn task(&self, task: Task) -> [u8; 3] {
-        let stale = |life: u8| u8::from(life != self.world.codex.life);
+        let stale = |life: u8| u8::from(life != self.codex.life);
         let thread = task_thread(task).map_or(NONE, |thread| self.thread(thread));
         let turn = task_turn(task).map_or(NONE, |turn| self.turn(turn));
         match task {
@@ -252,19 +346,29 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// What all Codexes did.
+    fn done(&mut self) {
+        self.bytes.extend(self.world.codex.effects);
+        self.bytes.push(bits(&self.world.codex.said));
+    }
+
     fn codex(&mut self) {
-        let codex = &self.world.codex;
-        self.bytes.extend(codex.effects);
-        self.bytes.push(bits(&codex.said));
+        let codex = self.codex;
         for thread in &self.threads {
-            self.bytes.push(codex.thread(*thread) as u8);
+            let state = codex.threads.get(usize::from(*thread));
+            self.bytes.push(state.map_or(NONE, |state| *state as u8));
         }
         self.bytes.push(END);
         for at in &self.turns {
-            let turn = codex.turn(*at);
+            let Some(turn) = codex.turns.get(usize::from(*at)) else {
+                self.bytes.push(NONE);
+                continue;
+            };
             let thread = self.thread(turn.thread);
+            let unsaid = self.world.fleet.is_some() && turn.stage < Stage::Said;
             match self.present(*at, turn) {
                 true => self.bytes.extend(self.turn_bytes(turn)),
+                false if turn.kept() && unsaid => self.bytes.push(PAST_UNSAID),
                 false if turn.kept() => self.bytes.push(PAST_SHOWN),
                 false => self.bytes.push(PAST_LOST),
             }

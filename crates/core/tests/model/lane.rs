@@ -30,6 +30,10 @@ pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
             };
             set(world, lane);
         }),
+        // Whoever sends looks at its own lease right before. A host that is frozen between this look and the bytes can't
+        // be fenced: no platform knows our leases.
+        Lane::Sending { .. } | Lane::Handing(_)
+            if !nexts.from.may_act() && !nexts.setup.has(Mutant::LateReply) => {}
         Lane::Sending { piece, again } => approach(nexts, piece, again),
         Lane::Handing(piece) => platform(nexts, piece),
         Lane::Heard(piece, verdict) => {

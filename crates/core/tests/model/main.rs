@@ -10,6 +10,7 @@
 mod codex;
 mod daemon;
 mod explore;
+mod fleet;
 mod follow;
 mod history;
 mod join;

@@ -8,7 +8,7 @@ use bridge_core::port::SinkClass;
 use bridge_core::step::MidTurn;
 
 /// Insists that the defect breaks this rule first, and shows how.
-fn caught(mutant: Mutant, setup: Setup, rule: &str) {
+pub(crate) fn caught(mutant: Mutant, setup: Setup, rule: &str) {
     let setup = Setup {
         mutant: Some(mutant),
         ..setup
@@ -45,10 +45,10 @@ fn together(host: HostKind) -> Setup {
     }
 }
 
-const TWICE: &str = "an effect was executed twice";
-const SEEN_TWICE: &str = "a reply is seen twice";
-const TWO_LIVE: &str = "two turns of one thread are live";
-const STUCK: &str = "nothing more happens and a message is not finished";
+pub(crate) const TWICE: &str = "an effect was executed twice";
+pub(crate) const SEEN_TWICE: &str = "a reply is seen twice";
+pub(crate) const TWO_LIVE: &str = "two turns of one thread are live";
+pub(crate) const STUCK: &str = "nothing more happens and a message is not finished";
 const UNSEEN: &str = "a message is done and its answer was never seen";
 const UNHEARD: &str = "a message has the answer of a turn that never heard it";
 const CALLED_AGAIN: &str = "the model was called for a message that has an answer";

@@ -1,6 +1,7 @@
 //! A turn lost from sight: one look at the history, then what the core makes of it. Between the two the world goes on.
 
 use crate::daemon::{PACE, end_with, set};
+use crate::fleet;
 use crate::follow::heard;
 use crate::history::Seen;
 use crate::setup::{Mutant, Setup};
@@ -11,6 +12,9 @@ use bridge_core::step::Reconcile;
 use bridge_core::value::{Life, Message, NextInput, StateName};
 
 pub(crate) fn look(nexts: &mut Nexts<'_>, message: u8) {
+    if fleet::restores(nexts, message) {
+        return;
+    }
     let world = nexts.from;
     let lost = world.row(message).and_then(|row| row.turn.as_ref());
     let Some(lost) = lost else {
@@ -27,6 +31,15 @@ pub(crate) fn look(nexts: &mut Nexts<'_>, message: u8) {
 }
 
 pub(crate) fn reconcile(nexts: &mut Nexts<'_>, message: u8, seen: Seen) {
+    if seen.turn().is_some()
+        && fleet::stores(
+            nexts,
+            message,
+            "commit store_segments: before what was seen",
+        )
+    {
+        return;
+    }
     let setup = nexts.setup;
     let believed = believed(seen, setup);
     nexts.add(Step::of(decided(believed), message), |world| {

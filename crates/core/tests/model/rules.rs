@@ -10,15 +10,23 @@ use std::sync::Arc;
 
 /// The rule that this state breaks. A quiet state is one where nothing more happens without a fault.
 pub(crate) fn broken(world: &World, setup: &Setup, quiet: bool) -> Option<&'static str> {
-    let always = noticed(world)
-        .or_else(|| seen_once(world, setup))
+    if setup.fleet.is_some() {
+        return crate::fleet::broken(world, setup, quiet);
+    }
+    let always = messages_are_kept(world, setup)
         .or_else(|| touched_once(world, setup))
         .or_else(|| one_live_turn(world))
+        .or_else(|| thread_is_kept(world, setup));
+    always.or_else(|| quiet.then(|| finished(world, setup)).flatten())
+}
+
+/// What is promised of messages and replies, whoever works on them.
+pub(crate) fn messages_are_kept(world: &World, setup: &Setup) -> Option<&'static str> {
+    noticed(world)
+        .or_else(|| seen_once(world, setup))
         .or_else(|| in_order(world))
         .or_else(|| ends_are_told(world, setup))
         .or_else(|| answers_are_real(world, setup))
-        .or_else(|| thread_is_kept(world, setup));
-    always.or_else(|| quiet.then(|| finished(world, setup)).flatten())
 }
 
 fn noticed(world: &World) -> Option<&'static str> {
@@ -130,7 +138,7 @@ fn thread_is_kept(world: &World, setup: &Setup) -> Option<&'static str> {
         .then_some("a thread that Codex has kept was given up")
 }
 
-fn finished(world: &World, setup: &Setup) -> Option<&'static str> {
+pub(crate) fn finished(world: &World, setup: &Setup) -> Option<&'static str> {
     for message in 0..setup.messages {
         let Some(row) = world.row(message) else {
             return Some("nothing more happens and a row was not taken");

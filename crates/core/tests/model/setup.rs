@@ -1,5 +1,5 @@
-//! What one exploration is about: how many messages, which host, which power, which platform, which faults, and
-//! whether the driver has a defect planted in it.
+//! What one exploration is about: how many messages, which host, which power, which platform, which faults, one daemon
+//! or two, and whether the driver has a defect planted in it.
 
 use bridge_core::port::{OnUnknown, SinkClass};
 use bridge_core::step::MidTurn;
@@ -67,6 +67,46 @@ impl Faults {
     }
 }
 
+/// How often something may happen to a node of a fleet. That its daemon dies is counted among all faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeFaults {
+    /// Its host is gone for good, with all that Codex kept there.
+    pub(crate) lost: u8,
+    /// It is cut off from the ledger, or its daemon is frozen, until its lease has ended.
+    pub(crate) frozen: u8,
+    /// Daemon, keeper and Codex are frozen together until its lease has ended.
+    pub(crate) whole: u8,
+    /// A person moves the conversation to another node.
+    pub(crate) moved: u8,
+    /// A person drains it.
+    pub(crate) drained: u8,
+}
+
+impl NodeFaults {
+    /// All of them as bytes, for the key of a state.
+    pub(crate) fn bytes(&self) -> [u8; 5] {
+        let Self {
+            lost,
+            frozen,
+            whole,
+            moved,
+            drained,
+        } = *self;
+        [lost, frozen, whole, moved, drained]
+    }
+}
+
+/// Two daemons over one ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FleetSetup {
+    pub(crate) faults: NodeFaults,
+    /// Working directories are on one machine each.
+    pub(crate) leave_written: bool,
+    /// States are told apart without what can change nothing any more: what a daemon without a lease is about to do, and
+    /// what a Codex without the present thread remembers. That it can change nothing is seen where this is not set.
+    pub(crate) brief: bool,
+}
+
 /// A defect of the driver or its edges that an invariant must catch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
@@ -114,6 +154,28 @@ pub(crate) enum Mutant {
     CancelForgetsTurn,
     /// A dead letter with an answer is given to Codex again.
     RedriveReruns,
+    /// A node writes after its lease has ended.
+    NoFencing,
+    /// A node claims whatever waits, whoever has the conversation.
+    ClaimAnywhere,
+    /// A node takes over what a living node has.
+    TakeOverLiving,
+    /// A node judges the leases of others by its machine's clock, which is ahead.
+    MachineClock,
+    /// A node sends the replies of conversations that another one has.
+    SendAnywhere,
+    /// A node hands a reply to its platform without looking whether its lease has ended meanwhile.
+    LateReply,
+    /// An answer is stored before the bytes of its turn.
+    AnswerBeforeSegment,
+    /// Codex goes on believing the old branch of a thread that was elsewhere meanwhile.
+    ProjectionKept,
+    /// A node that takes a conversation over goes on with its own older copy of the thread.
+    NotRestored,
+    /// A turn that is lost with its host counts as clean unless an effect of it was noted.
+    LostCountsClean,
+    /// A node that starts takes up what is under way on another one.
+    StartTakesAll,
 }
 
 /// One exploration.
@@ -126,6 +188,8 @@ pub(crate) struct Setup {
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
     pub(crate) faults: Faults,
+    /// Absent where one daemon has the ledger for itself.
+    pub(crate) fleet: Option<FleetSetup>,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -149,8 +213,14 @@ impl Setup {
             on_cut: CutPolicy::Continue,
             mid_turn: MidTurn::Queue,
             faults,
+            fleet: None,
             mutant: None,
         }
+    }
+
+    /// Whether a conversation that wrote files stays with its node.
+    pub(crate) fn leaves_written(&self) -> bool {
+        self.fleet.is_some_and(|fleet| fleet.leave_written)
     }
 
     pub(crate) fn has(&self, mutant: Mutant) -> bool {
@@ -164,7 +234,22 @@ impl fmt::Display for Setup {
         write!(f, "{} messages, {host:?}, {sandbox}, ", self.messages)?;
         write!(f, "{sink:?}, ")?;
         write!(f, "{:?}, cut {}, ", self.mid_turn, self.on_cut.as_str())?;
-        write!(f, "faults {}", self.faults)
+        write!(f, "faults {}", self.faults)?;
+        match self.fleet {
+            Some(fleet) => write!(f, "of nodes {fleet}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for FleetSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = ["lost", "frozen", "whole", "moved", "drained"];
+        let some = names.iter().zip(self.faults.bytes());
+        for (name, times) in some.filter(|(_, times)| *times > 0) {
+            write!(f, "{name}:{times} ")?;
+        }
+        write!(f, "leave written {}", self.leave_written)
     }
 }
 

@@ -12,7 +12,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) what: &'static str,
-    message: Option<u8>,
+    pub(crate) message: Option<u8>,
+    /// On which node of a fleet.
+    pub(crate) node: Option<u8>,
     pub(crate) fault: bool,
 }
 
@@ -21,6 +23,7 @@ impl Step {
         Self {
             what,
             message: Some(message),
+            node: None,
             fault: false,
         }
     }
@@ -29,6 +32,7 @@ impl Step {
         Self {
             what,
             message: None,
+            node: None,
             fault: false,
         }
     }
@@ -43,6 +47,9 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = self.node {
+            write!(f, "{} ", crate::fleet::node_id(node))?;
+        }
         match self.message {
             Some(message) => write!(f, "m{message}: {}", self.what),
             None => f.write_str(self.what),
@@ -74,6 +81,9 @@ impl Nexts<'_> {
 
 /// Everything that can happen in this state.
 pub(crate) fn all(world: &World, setup: &Setup) -> Vec<Next> {
+    if setup.fleet.is_some() {
+        return crate::fleet::all(world, setup);
+    }
     let mut nexts = Nexts {
         from: world,
         setup,
@@ -96,7 +106,7 @@ pub(crate) fn all(world: &World, setup: &Setup) -> Vec<Next> {
     nexts.all
 }
 
-fn codex_works(nexts: &mut Nexts<'_>) {
+pub(crate) fn codex_works(nexts: &mut Nexts<'_>) {
     let (world, setup) = (nexts.from, nexts.setup);
     for (at, turn) in (0_u8..).zip(&world.codex.turns) {
         if !turn.live() {
@@ -149,7 +159,7 @@ fn progress(from: Stage) -> &'static str {
     }
 }
 
-fn codex_dies(nexts: &mut Nexts<'_>) {
+pub(crate) fn codex_dies(nexts: &mut Nexts<'_>) {
     let codex = &nexts.from.codex;
     if nexts.from.faults.codex > 0 && !codex.threads.is_empty() {
         nexts.add(Step::plain("CODEX DIES").fault(), |world| {

@@ -2,6 +2,7 @@
 
 use crate::codex::{Stage, Thread, number, thread_id, turn_id};
 use crate::daemon::{PACE, commit, end_with, set};
+use crate::fleet;
 use crate::setup::Mutant;
 use crate::setup::Setup;
 use crate::steps::{Nexts, Step};
@@ -10,6 +11,9 @@ use bridge_core::step::{Attach, Begin, Begun, Bind, Fail, Unbind};
 use bridge_core::value::{Class, Epoch, Failure, IncarnationId, NextInput, Sandbox};
 
 pub(crate) fn work(nexts: &mut Nexts<'_>, message: u8) {
+    if fleet::restores(nexts, message) {
+        return;
+    }
     let conversation = nexts.from.sight.conversation.as_ref();
     let bound = conversation.and_then(|row| row.thread.as_ref());
     match bound.map(|id| number(id.as_str())) {
@@ -100,6 +104,9 @@ fn ask_codex(world: &mut World, message: u8, thread: u8) -> u8 {
 /// edge says of it.
 pub(crate) fn ask(nexts: &mut Nexts<'_>, message: u8, thread: u8, life: u8) {
     if life == nexts.from.codex.life {
+        if !nexts.from.may_act() {
+            return;
+        }
         return nexts.add(Step::of("ask for the turn", message), |world| {
             let turn = ask_codex(world, message, thread);
             set(world, message, Task::Asked { turn });

@@ -5,6 +5,7 @@
 //! was written, which is all that a wait means to the order of steps.
 
 use crate::codex::Codex;
+use crate::fleet::Fleet;
 use crate::history::Seen;
 use crate::platform::Platform;
 use crate::setup::{Faults, MESSAGES_MAX, Setup};
@@ -152,6 +153,8 @@ pub(crate) struct World {
     /// Messages that a person sent again, and so out of their order.
     pub(crate) redriven: [bool; MESSAGES_MAX],
     pub(crate) broken: Option<Broken>,
+    /// The other node, and what only nodes have; absent where one daemon has the ledger for itself.
+    pub(crate) fleet: Option<Fleet>,
 }
 
 pub(crate) fn message_id(message: u8) -> MessageId {
@@ -191,8 +194,10 @@ impl Memory {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
+        let mut rows = MemoryRows::default();
+        let fleet = setup.fleet.map(|_| Fleet::new(&mut rows, setup));
         Self {
-            rows: MemoryRows::default(),
+            rows,
             sight: Arc::default(),
             daemon: Some(Memory::new()),
             codex: Codex::default(),
@@ -201,6 +206,7 @@ impl World {
             boot: 0,
             redriven: [false; MESSAGES_MAX],
             broken: None,
+            fleet,
         }
     }
 

@@ -303,6 +303,22 @@ fn replies_are_sent_at_home_alone() {
 }
 
 #[test]
+fn sending_takes_nothing_from_lost_nodes() {
+    let answered = fixture::message(MessageState::Answered, |life| life.attempt = 1);
+    let given = Given::message(answered).with(queued_reply());
+    let fleet = Fleet::over(given.with(home(&a(), 1)));
+    fleet.lapse_a();
+    let send = || Send {
+        conversation_id: conversation(),
+    };
+    assert_eq!(run(&fleet.b, send()).unwrap(), SendOutcome::Empty);
+    assert_eq!(fleet.home().node_id, Some(a()));
+    run(&fleet.b, take_over(true)).unwrap();
+    let sent = run(&fleet.b, send()).unwrap();
+    assert!(matches!(sent, SendOutcome::Send { .. }), "{sent:?}");
+}
+
+#[test]
 fn a_draining_node_takes_nothing_new() {
     let fleet = Fleet::waiting();
     let drain = SetNodeState {
