@@ -28,7 +28,7 @@ pub(crate) use thread::{Stored, restores, stores, stores_early};
 use crate::codex::{Codex, CodexTurn, Heard, Lost, Stage, Thread, Why};
 use crate::setup::{MESSAGES_MAX, Mutant, NodeFaults, Setup};
 use crate::world::{Memory, World, conversation_id};
-use bridge_core::port::Read;
+use bridge_core::port::FleetRead;
 use bridge_core::value::{Epoch, Home, Node, NodeId, NodeInfo, Timestamp};
 use bridge_testkit::MemoryRows;
 use std::sync::Arc;

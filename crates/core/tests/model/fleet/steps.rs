@@ -7,7 +7,7 @@ use crate::setup::{Mutant, Setup};
 use crate::steps::{Next, Nexts, Step, codex_dies, codex_works};
 use crate::world::{Lane, Memory, NOW, Task, World, conversation_id};
 use crate::{daemon, lane, people, restart};
-use bridge_core::port::{Change, Read, Rows};
+use bridge_core::port::{Change, FleetChange, FleetRead, Read, Rows};
 use bridge_core::step::{
     MoveConversation, MoveOutcome, Release, Resume, SetNodeState, TakeOver, regenerate,
 };
@@ -219,14 +219,14 @@ fn forget_touched(from: &World, world: &mut World) {
 fn seize(world: &mut World) {
     let home = world.home().unwrap();
     let at = world.fleet().at;
-    let change = Change::Home {
+    let change = Change::Fleet(FleetChange::Home {
         from: home.node_id,
         to: Home {
             node_id: Some(node_id(at)),
             generation: home.generation + 1,
             ..home
         },
-    };
+    });
     world.rows.apply(&change).unwrap();
     world.wrote();
     let in_flight = world.rows.in_flight_of(&conversation_id()).unwrap();

@@ -6,7 +6,7 @@ use crate::daemon::{commit, set};
 use crate::setup::{MESSAGES_MAX, Mutant};
 use crate::steps::{Nexts, Step};
 use crate::world::{NOW, Task, World, message_id};
-use bridge_core::port::Read;
+use bridge_core::port::FleetRead;
 use bridge_core::step::StoreSegments;
 use bridge_core::value::Segment;
 use bridge_testkit::MemoryRows;
@@ -25,13 +25,12 @@ impl Stored {
     fn of(rows: &MemoryRows, threads: usize) -> Self {
         let mut codex = Codex::default();
         for thread in (0_u8..).take(threads) {
-            let segments = rows.segments(&thread_id(thread), 0, u32::MAX).unwrap();
-            codex.threads.push(if segments.is_empty() {
+            let bytes = stored_bytes(rows, thread);
+            codex.threads.push(if bytes.is_empty() {
                 Thread::Missing
             } else {
                 Thread::Recorded
             });
-            let bytes: Vec<u8> = segments.into_iter().flat_map(|one| one.bytes).collect();
             for line in bytes.chunks(LINE) {
                 let (at, turn) = read(line, thread);
                 let needed = codex.turns.len().max(usize::from(at) + 1);
@@ -50,6 +49,23 @@ impl Stored {
     pub(crate) fn has(&self, thread: u8) -> bool {
         self.codex.threads.get(usize::from(thread)) == Some(&Thread::Recorded)
     }
+}
+
+fn stored_bytes(rows: &MemoryRows, thread: u8) -> Vec<u8> {
+    let (thread, path) = (thread_id(thread), path(thread));
+    let mut bytes = Vec::new();
+    while let Some(segment) = rows.segment(&thread, &path, end(&bytes)).unwrap() {
+        bytes.extend(segment.bytes);
+    }
+    bytes
+}
+
+fn path(thread: u8) -> String {
+    format!("rollout-{thread}")
+}
+
+fn end(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap()
 }
 
 /// What the file says of a turn; nothing while its message is not in it.
@@ -143,13 +159,14 @@ fn grown(world: &World, message: u8) -> Option<Segment> {
         (fleet.stored.turn(at) != now).then(|| line(at, &now))
     });
     let bytes: Vec<u8> = lines.flatten().collect();
-    let stored = world.rows.thread_file(&turn.thread).unwrap();
+    let files = world.rows.thread_files(&turn.thread).unwrap();
     (!bytes.is_empty()).then(|| Segment {
         thread: turn.thread.clone(),
-        path: format!("rollout-{thread}"),
+        path: path(thread),
         generation: fleet.side().generation,
-        offset: stored.map_or(0, |file| file.length),
+        offset: files.first().map_or(0, |file| file.length),
         bytes,
+        digest: [0; 32],
     })
 }
 
@@ -182,6 +199,7 @@ fn store(nexts: &mut Nexts<'_>, step: Step) -> bool {
     nexts.add(step, |world| {
         let store = StoreSegments {
             message_id: message_id(message),
+            anew: None,
             segments: vec![segment],
         };
         match commit(world, store, NOW) {
