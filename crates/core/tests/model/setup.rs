@@ -160,8 +160,6 @@ pub(crate) enum Mutant {
     ClaimAnywhere,
     /// A node takes over what a living node has.
     TakeOverLiving,
-    /// A node judges the leases of others by its machine's clock, which is ahead.
-    MachineClock,
     /// A node sends the replies of conversations that another one has.
     SendAnywhere,
     /// A node hands a reply to its platform without looking whether its lease has ended meanwhile.

@@ -212,23 +212,16 @@ pub(crate) fn enter(world: &mut World, transition: &str) -> bool {
         return true;
     };
     let (at, epoch) = (fleet.at, Epoch(fleet.side().epoch));
-    let (fenced, ahead) = (
-        !fleet.has(Mutant::NoFencing),
-        fleet.has(Mutant::MachineClock),
-    );
+    let fenced = !fleet.has(Mutant::NoFencing);
     let anywhere = match transition {
         "claim" => fleet.has(Mutant::ClaimAnywhere),
         "send" => fleet.has(Mutant::SendAnywhere),
         "resume" | "reconcile" => fleet.has(Mutant::StartTakesAll),
         _ => false,
     };
-    let clock_ms = fleet.clock_ms;
     if !world.rows.renew(&node_id(at), epoch, LEASE_MS) && fenced {
         world.stops();
         return false;
-    }
-    if ahead {
-        world.rows.set_clock(Timestamp(clock_ms + LEASE_MS));
     }
     world.rows.set_node((!anywhere).then(|| node_id(at)));
     true

@@ -7,7 +7,6 @@ use crate::setup::{FleetSetup, Mutant, NodeFaults, Setup};
 use bridge_core::port::SinkClass;
 
 const LACKS: &str = "a node goes on with a thread that lacks an answered turn";
-const GIVEN_UP: &str = "a thread that is stored was given up";
 
 /// Two messages, and everything that a node without a lease may still be about to do.
 fn two(nodes: NodeFaults) -> Setup {
@@ -37,11 +36,6 @@ fn catches_claim_without_home() {
 #[test]
 fn catches_take_over_of_living_node() {
     caught(Mutant::TakeOverLiving, two(LOST), STUCK);
-}
-
-#[test]
-fn catches_lease_by_own_clock() {
-    caught(Mutant::MachineClock, two(LOST), GIVEN_UP);
 }
 
 #[test]

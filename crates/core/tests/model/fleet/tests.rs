@@ -96,7 +96,6 @@ fn written_files_keep_conversations_home() {
     let deaths = Faults { daemon: 2, ..DEATH };
     for (messages, faults, nodes) in [
         (1, deaths, NONE),
-        (2, NO_FAULTS, FROZEN),
         (2, NO_FAULTS, drained),
         (2, NO_FAULTS, moved),
     ] {
