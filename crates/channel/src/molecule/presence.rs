@@ -236,8 +236,8 @@ impl Molecule {
             current_task: Some(activity.current.as_deref().unwrap_or_default()),
             ..Heartbeat::default()
         };
-        let heard = self.0.client.heartbeat(&beat).await?;
-        self.learn_secret(&heard);
+        let answer = self.0.client.heartbeat(&beat).await?;
+        self.learn_secret(&answer);
         Ok(())
     }
 

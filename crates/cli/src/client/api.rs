@@ -206,8 +206,8 @@ impl SubmitTries {
     }
 
     fn conclusion(self) -> ClientError {
-        let told = self.broken.or(self.refused).or(self.last);
-        told.unwrap_or_else(|| ClientError::Unreadable("nothing was tried".to_owned()))
+        let error = self.broken.or(self.refused).or(self.last);
+        error.unwrap_or_else(|| ClientError::Unreadable("nothing was tried".to_owned()))
     }
 }
 

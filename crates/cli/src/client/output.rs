@@ -103,20 +103,20 @@ pub(crate) fn failure_code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failed.map_or(1, |failed| failed.code))
 }
 
-/// The words of a failure and its causes; a cause that was told already is not told again.
+/// The words of a failure and its causes; a cause that is in them already is left out.
 pub(crate) fn failure_words(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |said, cause| {
         let cause = cause.to_string();
         match said.as_str() {
             "" => cause,
-            told if told.contains(&cause) => said,
+            text if text.contains(&cause) => said,
             _ => format!("{said}: {cause}"),
         }
     })
 }
 
 impl ErrorReport {
-    /// A failure that no daemon told us.
+    /// A failure found without a daemon.
     pub(crate) fn new(title: &str, detail: impl Into<String>) -> Self {
         Self {
             error: ErrorView {
@@ -148,14 +148,14 @@ impl ErrorReport {
     }
 
     fn of_client(&mut self, error: &ClientError) {
-        let told = &mut self.error;
-        error.title().clone_into(&mut told.title);
+        let view = &mut self.error;
+        error.title().clone_into(&mut view.title);
         match error {
             ClientError::Refused(problem) | ClientError::NotNow(problem) => {
-                told.title = problem.title.to_lowercase();
-                told.status = Some(problem.status);
+                view.title = problem.title.to_lowercase();
+                view.status = Some(problem.status);
             }
-            ClientError::Several { candidates, .. } => told.candidates.clone_from(candidates),
+            ClientError::Several { candidates, .. } => view.candidates.clone_from(candidates),
             _ => {}
         }
     }

@@ -147,16 +147,16 @@ fn painted(pieces: &[(usize, String)], marks: Vec<(usize, String)>) -> Vec<Strin
         } else {
             colours.clone()
         };
-        let mut told = 0;
+        let mut written = 0;
         let end = start.saturating_add(shown.len());
         while let Some((place, mark)) = marks.next_if(|(place, _)| *place < end) {
             let to = place.saturating_sub(*start);
-            line.push_str(shown.get(told..to).unwrap_or_default());
+            line.push_str(shown.get(written..to).unwrap_or_default());
             line.push_str(&mark);
             turn(&mut colours, &mark);
-            told = to;
+            written = to;
         }
-        line.push_str(shown.get(told..).unwrap_or_default());
+        line.push_str(shown.get(written..).unwrap_or_default());
         if !line.is_empty() && !colours.is_empty() {
             line.push_str(RESET);
         }

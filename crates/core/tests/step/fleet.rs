@@ -371,7 +371,7 @@ fn a_move_waits_for_the_turn() {
 }
 
 #[test]
-fn a_move_takes_what_a_gone_node_left() {
+fn moves_take_what_gone_nodes_left() {
     let fleet = Fleet::running(true);
     fleet.lapse_a();
     let to_b = MoveConversation {

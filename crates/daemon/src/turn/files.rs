@@ -106,7 +106,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let aside = match blocking(move || looked.set_aside(&id, attempt)).await? {
             Ok(aside) if aside.is_empty() => return Ok(Parcel::default()),
             Ok(aside) => aside,
-            Err(error) if outbox.is_there() => return Ok(untold(&error)),
+            Err(error) if outbox.is_there() => return Ok(none_sent(&error)),
             Err(error) => return Err(of_disk(&error)),
         };
         let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
@@ -122,7 +122,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 gathered,
                 lay: Some((outbox, open)),
             }),
-            Err(error) => Ok(untold(&error)),
+            Err(error) => Ok(none_sent(&error)),
         }
     }
 
@@ -168,7 +168,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// People hear that something lies there and was not sent.
-fn untold(error: &io::Error) -> Parcel {
+fn none_sent(error: &io::Error) -> Parcel {
     let gathered = Gathered {
         files: Vec::new(),
         not_sent: format!("[codex-bridge] The files in the outbox were not sent along: {error}."),

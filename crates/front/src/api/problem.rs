@@ -231,15 +231,15 @@ mod tests {
             what: "message m1".to_owned(),
             why: "unknown state".to_owned(),
         };
-        let told = ProblemResponse::from(LedgerError::Rows(rows));
-        assert_eq!(told.status, StatusCode::INTERNAL_SERVER_ERROR);
+        let problem = ProblemResponse::from(LedgerError::Rows(rows));
+        assert_eq!(problem.status, StatusCode::INTERNAL_SERVER_ERROR);
         for word in ["message m1", "codex-bridge doctor", "codex-bridge recover"] {
-            assert!(told.detail.contains(word), "{}", told.detail);
+            assert!(problem.detail.contains(word), "{}", problem.detail);
         }
         let away = LedgerError::Unavailable {
             what: "it is gone".to_owned(),
         };
-        let told = ProblemResponse::from(away);
-        assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE);
+        let problem = ProblemResponse::from(away);
+        assert_eq!(problem.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

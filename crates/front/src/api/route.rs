@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn members_learn_why_they_are_refused() {
         let member = Caller::member("ada", Via::Cli, &[Scope::Read]);
-        let told = |members| {
+        let reason = |members| {
             let rule = AccessRule {
                 access: Access::Scope(Scope::Send),
                 pace: CallDeadline::Call,
@@ -373,9 +373,9 @@ mod tests {
             };
             refusal(&rule, &member).map(|problem| problem.detail().to_owned())
         };
-        assert_eq!(told(None).as_deref(), Some(NOT_FOR_MEMBERS));
-        assert_eq!(told(Some(Scope::Read)), None);
-        let missing = told(Some(Scope::Send)).unwrap();
+        assert_eq!(reason(None).as_deref(), Some(NOT_FOR_MEMBERS));
+        assert_eq!(reason(Some(Scope::Read)), None);
+        let missing = reason(Some(Scope::Send)).unwrap();
         assert!(missing.contains("does not give people of the group `send`"));
         assert!(missing.contains("`group_scopes`"), "{missing}");
     }

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_hold_is_expected_no_more() {
+    fn wrong_guesses_are_not_repeated() {
         let mut foresight = Foresight::default();
         job(&mut foresight, "m1");
         foresight.begin("attach");

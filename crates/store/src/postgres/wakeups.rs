@@ -1,6 +1,6 @@
 //! Wake-ups between nodes: a committed batch names what it left to do, and every node that listens hears of it.
 //!
-//! A wake-up may be lost, like an action: who listens is told when it may have missed some, and looks at the rows.
+//! A wake-up may be lost, like an action: a listener learns when it may have missed some, and looks at the rows.
 
 use super::connect::STATEMENT_MAX;
 use super::connect::{PostgresUrl, setup};
@@ -24,10 +24,10 @@ const CHANNEL: &str = "codex_bridge";
 /// Ids in one wake-up: with ids of the greatest length it stays within the 8000 bytes that PostgreSQL carries.
 const IDS_MAX: usize = 20;
 
-/// Ids that one batch names. Of more of them nodes are told that there are some, and look.
+/// Ids that one batch names. Of more of them nodes learn only that there are some.
 const NAMED_MAX: usize = 200;
 
-/// Wake-ups that wait for a listener before it is told that it missed some.
+/// Wake-ups that wait for a listener before it learns that it missed some.
 const WAITING_MAX: usize = 1024;
 
 /// The waits before the connection is made again.
@@ -160,11 +160,11 @@ impl Listener {
     pub(super) fn start(url: &PostgresUrl, node: &NodeId) -> std::io::Result<Self> {
         let (sender, _) = broadcast::channel(WAITING_MAX);
         let sender = Arc::new(sender);
-        let (url, node, heard) = (url.clone(), node.clone(), Arc::downgrade(&sender));
+        let (url, node, weak) = (url.clone(), node.clone(), Arc::downgrade(&sender));
         let runtime = super::session::runtime()?;
         thread::Builder::new()
             .name("ledger-listener".to_owned())
-            .spawn(move || runtime.block_on(listen(&url, &node, &heard)))?;
+            .spawn(move || runtime.block_on(listen(&url, &node, &weak)))?;
         Ok(Self { sender })
     }
 
@@ -176,13 +176,13 @@ impl Listener {
 }
 
 /// Listens until nobody holds the ledger any more.
-async fn listen(url: &PostgresUrl, node: &NodeId, heard: &Weak<broadcast::Sender<Wakeup>>) {
-    while heard.strong_count() > 0 {
-        let ended = hear(url, node, heard).await;
+async fn listen(url: &PostgresUrl, node: &NodeId, sender: &Weak<broadcast::Sender<Wakeup>>) {
+    while sender.strong_count() > 0 {
+        let ended = hear(url, node, sender).await;
         if let Err(error) = ended {
             tracing::debug!(
                 error = chain(&error),
-                "wake-ups of other nodes are not heard now"
+                "wake-ups of other nodes do not arrive now"
             );
         }
         tokio::time::sleep(PAUSE).await;
@@ -192,7 +192,7 @@ async fn listen(url: &PostgresUrl, node: &NodeId, heard: &Weak<broadcast::Sender
 async fn hear(
     url: &PostgresUrl,
     node: &NodeId,
-    heard: &Weak<broadcast::Sender<Wakeup>>,
+    sender: &Weak<broadcast::Sender<Wakeup>>,
 ) -> Result<(), tokio_postgres::Error> {
     let (client, mut driver) = url.connect().await?;
     let begin = format!("{}; LISTEN {CHANNEL}", setup(STATEMENT_MAX));
@@ -203,24 +203,24 @@ async fn hear(
             let driven = poll_fn(|context| {
                 if !begun && let std::task::Poll::Ready(result) = begin.as_mut().poll(context) {
                     begun = true;
-                    return std::task::Poll::Ready(Heard::Begun(result));
+                    return std::task::Poll::Ready(Received::Begun(result));
                 }
                 driver
                     .poll_message(context)
-                    .map(|message| Heard::Message(Box::new(message)))
+                    .map(|message| Received::Message(Box::new(message)))
             });
             tokio::time::timeout(LOOK, driven).await
         };
-        let Some(sender) = heard.upgrade() else {
+        let Some(sender) = sender.upgrade() else {
             return Ok(());
         };
         let wakeup = match message {
             Err(_quiet) => continue,
-            Ok(Heard::Begun(result)) => {
+            Ok(Received::Begun(result)) => {
                 result?;
                 Wakeup::Missed
             }
-            Ok(Heard::Message(message)) => {
+            Ok(Received::Message(message)) => {
                 let Some(message) = message.transpose()? else {
                     return Ok(());
                 };
@@ -238,7 +238,7 @@ async fn hear(
     }
 }
 
-enum Heard {
+enum Received {
     Begun(Result<(), tokio_postgres::Error>),
     Message(Box<Option<Result<AsyncMessage, tokio_postgres::Error>>>),
 }

@@ -52,7 +52,7 @@ pub(crate) struct Asker<'a> {
     /// Requests that wait for their prompt, in order.
     waiting: Vec<String>,
     talk: Option<Dialogue>,
-    /// Decisions made here that the daemon has not told of yet.
+    /// Decisions made here that the daemon has not reported yet.
     own: usize,
     /// Who is given the first request that was shown.
     #[cfg(feature = "demo")]
@@ -81,9 +81,9 @@ impl<'a> Asker<'a> {
     }
 
     /// Whether the daemon now tells of a decision that was made here, and shown.
-    pub(crate) fn is_own_decision(&mut self, told: &str) -> bool {
+    pub(crate) fn is_own_decision(&mut self, line: &str) -> bool {
         let decision = ["Approved by ", "Declined by "];
-        let own = self.own > 0 && decision.iter().any(|begin| told.starts_with(begin));
+        let own = self.own > 0 && decision.iter().any(|begin| line.starts_with(begin));
         if own {
             self.own = self.own.saturating_sub(1);
         }

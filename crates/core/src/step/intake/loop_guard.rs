@@ -84,7 +84,7 @@ pub(super) enum Guarded {
     Stopped(Unfit),
 }
 
-/// Until when a text waits, and whether its sender is told.
+/// Until when a text waits, and whether its sender is notified.
 pub(super) struct Wait {
     pub(super) until: Timestamp,
     pub(super) failure: Failure,
@@ -125,13 +125,13 @@ pub(super) fn loop_guard(receive: &Receive, past: &Past, now: Timestamp) -> Guar
     if until <= now {
         return Guarded::Passes(until);
     }
-    let told = past.waited_since(said_at.plus_ms(-budget.window_ms)) || quiet;
+    let notified = past.waited_since(said_at.plus_ms(-budget.window_ms)) || quiet;
     if until > now.plus_ms(limits::LOOP_WAIT_MAX_MS) {
         let reason = format!(
             "the loop guard stopped it: {}, and as many wait as could go on within a day",
             budget.words()
         );
-        return Guarded::Stopped(stopped(reason, !told));
+        return Guarded::Stopped(stopped(reason, !notified));
     }
     let reason = format!(
         "the loop guard lets it wait: {}; it goes on at {}",
@@ -141,7 +141,7 @@ pub(super) fn loop_guard(receive: &Receive, past: &Past, now: Timestamp) -> Guar
     Guarded::Waits(Wait {
         until,
         failure: Failure::new(Class::Capacity { until: Some(until) }, reason),
-        tell: !told,
+        tell: !notified,
     })
 }
 
