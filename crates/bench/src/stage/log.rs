@@ -10,7 +10,7 @@ use tokio::time::timeout;
 /// Lines that are kept; what comes after them is dropped.
 const LINES_MAX: usize = 200_000;
 /// How many of them are shown where something went wrong.
-const TAIL: usize = 5;
+const TAIL: usize = 12;
 /// How long the last words of a process that has ended may take to be read.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -126,7 +126,7 @@ impl Log {
         self.tail()
     }
 
-    fn tail(&self) -> Vec<String> {
+    pub(crate) fn tail(&self) -> Vec<String> {
         self.from(self.len().saturating_sub(TAIL))
     }
 }

@@ -112,6 +112,7 @@ pub(crate) fn settings(talks: &Talks, place: &Place, turns: usize) -> anyhow::Re
         .context("write the platform's tokens")?;
     Ok(format!(
         "[daemon]\nturns_max = {turns}\nturns_reserved = 0\nturns_per_sender = {turns}\ndrain_secs = 0\n\
+         [loop_guard]\nmessages_per_ten_minutes = 500\nmessages_per_day = 500\n\
          [tiers.peer]\nreads = \"disk\"\napproval_policy = \"never\"\n{platform}"
     ))
 }
@@ -166,7 +167,13 @@ impl Served {
             read = events.len();
             left.is_empty()
         };
-        self.talks.wait_for("all answers", until).await?;
+        let waited = self.talks.wait_for("all answers", until).await;
+        waited.with_context(|| {
+            let (without, all, log) = (left.len(), rows.len(), self.daemon.log.tail());
+            format!(
+                "{without} of {all} messages have no answer; the daemon's log ends with {log:#?}"
+            )
+        })?;
         let seen = Instant::now();
         let wanted: BTreeSet<RowId> = rows.iter().copied().collect();
         let visible = self.talks.visible();

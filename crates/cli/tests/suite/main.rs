@@ -38,6 +38,7 @@ mod exec;
 mod fair_share;
 mod fake;
 mod finding;
+mod fleet;
 mod floods;
 mod foreign;
 mod histories;

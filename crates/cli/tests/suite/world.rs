@@ -135,14 +135,25 @@ impl World {
 
     /// The built binary with this state directory; what follows a `--` stays at the end.
     pub(crate) fn command_on(&self, state_dir: &Path, args: &[&str]) -> Command {
+        self.command_at(state_dir, &self.config_file(), &self.codex_home(), args)
+    }
+
+    /// The built binary with these places.
+    pub(crate) fn command_at(
+        &self,
+        state_dir: &Path,
+        config: &Path,
+        codex_home: &Path,
+        args: &[&str],
+    ) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codex-bridge"));
         command
             .arg("--state-dir")
             .arg(state_dir)
             .arg("--config")
-            .arg(self.config_file())
+            .arg(config)
             .args(args)
-            .env("CODEX_HOME", self.codex_home())
+            .env("CODEX_HOME", codex_home)
             .env("CODEX_BRIDGE_CODEX_BIN", codex_for_tests().unwrap())
             .env_remove("OPENAI_API_KEY")
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -199,21 +210,9 @@ impl World {
         Running::of(self.command(args))
     }
 
-    /// Waits until a message is finished, by its stream of news; gives what `show --json` says then.
+    /// Waits until a message is finished; gives what `show --json` says then.
     pub(crate) async fn finished(&self, id: &str) -> Value {
-        let mut stream = UnixStream::connect(self.state_dir().join("api.sock"))
-            .await
-            .unwrap();
-        let ask = format!(
-            "GET /v1/messages/{id}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(ask.as_bytes()).await.unwrap();
-        let mut news = Vec::new();
-        within("the end of a message", stream.read_to_end(&mut news))
-            .await
-            .unwrap();
-        let news = String::from_utf8_lossy(&news);
-        assert!(news.contains("event: end"), "{news}");
+        end_of_message(&self.state_dir(), id).await;
         self.json(&["show", "--json", id]).await
     }
 
@@ -274,6 +273,23 @@ impl World {
         );
         keepers[0]
     }
+}
+
+/// Waits until a message is finished, by the stream of news of the daemon with this state directory.
+pub(crate) async fn end_of_message(state_dir: &Path, id: &str) {
+    let mut stream = UnixStream::connect(state_dir.join("api.sock"))
+        .await
+        .unwrap();
+    let ask = format!(
+        "GET /v1/messages/{id}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut news = Vec::new();
+    within("the end of a message", stream.read_to_end(&mut news))
+        .await
+        .unwrap();
+    let news = String::from_utf8_lossy(&news);
+    assert!(news.contains("event: end"), "{news}");
 }
 
 /// Waits for the end of a process that is not our child.

@@ -178,10 +178,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             for message in page.iter().filter(|message| message.life.stop.is_some()) {
                 self.turns.running.interrupt(&message.message_id);
             }
-            orphans.extend(page.into_iter().filter(|message| {
-                message.life.state.name().in_flight()
-                    && !self.turns.in_flight.contains(&message.message_id)
-            }));
+            for message in page {
+                let left = message.life.state.name().in_flight()
+                    && !self.turns.in_flight.contains(&message.message_id);
+                if left && self.is_at_home(&message.conversation_id).await? {
+                    orphans.push(message);
+                }
+            }
         }
         Ok(orphans)
     }

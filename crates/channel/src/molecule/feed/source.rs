@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// Pause after a failed ack: messages go first.
 const ACK_PAUSE: Duration = Duration::from_secs(30);
-/// Looks that events may cause at once: a busy chat is read without a pause, though the platform sends up to three
-/// events for one message.
+/// Looks that events may cause beyond the long run: a busy chat is read with short pauses, though the platform sends up
+/// to three events for one message.
 const LOOKS_AT_ONCE: u32 = 120;
 /// And then one more in this time. So looks take at most 360 of the 600 calls a minute that they share with
 /// heartbeats, polls and replies.

@@ -1,0 +1,175 @@
+//! Several daemons over one PostgreSQL, each with its own state directory and CODEX_HOME. Nodes are killed, frozen,
+//! drained, and lose their disk; a conversation goes on, and nothing is done twice.
+
+mod deaths;
+mod leaving;
+mod one_node;
+
+use crate::world::{Daemon, Ended, Running, World, end_of_message};
+use bridge_sim::postgres::Server;
+use serde_json::Value;
+use std::path::PathBuf;
+use tokio::process::Command;
+
+/// Long enough for a busy machine, short enough to wait for.
+const LEASE_SECS: u64 = 5;
+const DATABASE: &str = "fleet";
+
+/// The database and what its daemons have in common.
+struct Fleet {
+    world: World,
+    server: &'static Server,
+}
+
+impl Fleet {
+    async fn new() -> Self {
+        Self::with_settings("").await
+    }
+
+    async fn with_settings(settings: &str) -> Self {
+        let server = Server::shared().unwrap();
+        server.create_database(DATABASE, None).unwrap();
+        let mut world = World::with_settings(settings).await;
+        std::fs::create_dir(world.path().join("work")).unwrap();
+        world.set_env("CODEX_BRIDGE_LEDGER_URL", &server.url_of(DATABASE));
+        Self { world, server }
+    }
+
+    /// A machine that may run a daemon. Its working directories are those of all.
+    fn node(&self, name: &'static str) -> Node<'_> {
+        let node = Node { fleet: self, name };
+        let root = self.world.path().display();
+        let common = std::fs::read_to_string(self.world.config_file()).unwrap();
+        let config = format!(
+            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {LEASE_SECS}\nshared_workdir = true\n\
+             [daemon]\nkey_file = \"{root}/ledger.key\"\n\
+             [tiers.owner]\nsandbox = \"workspace-write\"\nworkdir = \"{root}/work\"\n"
+        );
+        std::fs::write(node.config_file(), config).unwrap();
+        node.make_codex_home();
+        node
+    }
+
+    /// The Codex that a node runs.
+    fn codex_of(&self, node: &Node<'_>) -> i32 {
+        let own = node.state_dir().display().to_string();
+        let processes = self.world.processes().into_iter();
+        let keepers =
+            processes.filter(|(_, line)| line.contains(" keeper ") && line.contains(&own));
+        let below: Vec<i32> = keepers
+            .flat_map(|(pid, _)| bridge_host::process::children(pid))
+            .collect();
+        assert_eq!(below.len(), 1, "{:#?}", self.world.processes());
+        below[0]
+    }
+
+    /// What the database holds, as `psql` prints it.
+    fn rows(&self, query: &str) -> String {
+        self.server.psql(DATABASE, query).unwrap().trim().to_owned()
+    }
+}
+
+/// One machine of the fleet.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    fleet: &'a Fleet,
+    name: &'static str,
+}
+
+impl Node<'_> {
+    fn place(&self, what: &str) -> PathBuf {
+        self.fleet.world.path().join(format!("{}{what}", self.name))
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.place(".toml")
+    }
+
+    fn codex_home(&self) -> PathBuf {
+        self.place("-home")
+    }
+
+    fn state_dir(&self) -> PathBuf {
+        self.place("-state")
+    }
+
+    fn make_codex_home(&self) {
+        std::fs::create_dir(self.codex_home()).unwrap();
+        let config = self.fleet.world.codex_home().join("config.toml");
+        std::fs::copy(config, self.codex_home().join("config.toml")).unwrap();
+    }
+
+    /// Everything that Codex remembered on this machine is gone for good.
+    fn loses_its_disk(&self) {
+        std::fs::remove_dir_all(self.codex_home()).unwrap();
+        std::fs::remove_dir_all(self.state_dir()).unwrap();
+        self.make_codex_home();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let world = &self.fleet.world;
+        world.command_at(
+            &self.state_dir(),
+            &self.config_file(),
+            &self.codex_home(),
+            args,
+        )
+    }
+
+    async fn daemon(&self) -> Daemon {
+        Daemon::of(self.command(&["run"])).await
+    }
+
+    async fn start(&self, args: &[&str]) -> Running {
+        Running::of(self.command(args))
+    }
+
+    async fn run(&self, args: &[&str]) -> Ended {
+        self.start(args).await.ended().await
+    }
+
+    async fn json(&self, args: &[&str]) -> Value {
+        let ended = self.run(args).await;
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+    }
+
+    async fn ask(&self, conversation: &str, text: &str) -> String {
+        let ended = self
+            .run(&["send", "--conversation", conversation, text])
+            .await;
+        assert_eq!(ended.code, Some(0), "{text}: {ended:?}");
+        ended.stdout.trim_end().to_owned()
+    }
+
+    /// Sends a message in the conversation `main`; gives its id when it is on disk.
+    async fn sends(&self, text: &str) -> (Running, String) {
+        let mut send = self.start(&["send", "--conversation", "main", text]).await;
+        let message_id = send.on_disk().await;
+        (send, message_id)
+    }
+
+    async fn finished(&self, message_id: &str) -> Value {
+        end_of_message(&self.state_dir(), message_id).await;
+        self.json(&["show", "--json", message_id]).await
+    }
+
+    /// Kills the daemon with its keepers and everything Codex runs: the machine is gone.
+    async fn dies(&self, daemon: Daemon) {
+        daemon.kill_9().await;
+        let own = self.state_dir().display().to_string();
+        for (pid, line) in self.fleet.world.processes() {
+            if line.contains(&own) {
+                kill_tree(pid);
+            }
+        }
+    }
+}
+
+/// A process with all that it started.
+fn kill_tree(pid: i32) {
+    let children = bridge_host::process::children(pid);
+    let process = nix::unistd::Pid::from_raw(pid);
+    // It may have ended since it was listed.
+    let _gone = nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL);
+    children.into_iter().for_each(kill_tree);
+}
