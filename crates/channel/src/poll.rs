@@ -71,8 +71,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// So many of them, and then one more per span. The more were used, the longer the pause before the next one: few wait
-/// for nothing, a burst is spread before it has used up everything, and nobody suddenly waits for a whole span.
+/// So many at once, and then one more per span: a burst is not held up, a flood is spread.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     at_once: u32,
@@ -93,10 +92,10 @@ impl Allowance {
     /// Takes the next one; gives when it may be used.
     pub(crate) fn next(&mut self, now: Instant) -> Instant {
         let earned = self.earned.map_or(now, |earned| earned.max(now));
-        let used = earned.duration_since(now);
-        let share = used.div_duration_f64(self.every.saturating_mul(self.at_once));
-        self.earned = Some(after(earned, self.every));
-        after(now, self.every.mul_f64((share * share).min(1.0)))
+        let earned = after(earned, self.every);
+        self.earned = Some(earned);
+        let ahead = self.every.saturating_mul(self.at_once);
+        earned.checked_sub(ahead).map_or(now, |may| may.max(now))
     }
 }
 
@@ -105,26 +104,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allowance_spreads_a_burst() {
+    fn allowance_spreads_calls_beyond_burst() {
         let every = Duration::from_millis(250);
-        let mut allowance = Allowance::new(100, every);
+        let mut allowance = Allowance::new(4, every);
         let start = Instant::now();
-        let mut now = start;
-        let pauses: Vec<Duration> = (0..200)
-            .map(|_| {
-                let may = allowance.next(now);
-                let pause = may - now;
-                now = may;
-                pause
-            })
-            .collect();
-        assert_eq!(pauses[0], Duration::ZERO);
-        assert!(pauses[10] < Duration::from_millis(4), "{:?}", pauses[10]);
-        assert!(pauses.windows(2).all(|two| two[0] <= two[1]), "{pauses:?}");
-        assert!(pauses[199] <= every, "{:?}", pauses[199]);
-        let free = u32::try_from(pauses.len()).unwrap() - 100;
-        assert!(now - start >= every * free * 9 / 10, "{:?}", now - start);
-        let later = now + every * 100;
+        let waits: Vec<Duration> = (0..6).map(|_| allowance.next(start) - start).collect();
+        let free = [Duration::ZERO; 4];
+        assert_eq!(waits[..4], free);
+        assert_eq!(waits[4..], [every, every * 2]);
+        let later = start + every * 20;
         assert_eq!(
             allowance.next(later),
             later,

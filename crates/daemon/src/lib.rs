@@ -63,6 +63,7 @@ pub(crate) struct Daemon<L, A, S> {
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
+    relay: fleet::Relay,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
@@ -85,6 +86,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),
+            relay: fleet::Relay::default(),
         })
     }
 }

@@ -221,10 +221,12 @@ impl Loops {
             return Ok(());
         };
         let wakeups = postgres.wakeups().context("listen to the other nodes")?;
-        let hearing = Arc::clone(daemon).hear_other_nodes(wakeups);
+        let hearing = Arc::clone(daemon).hear_other_nodes(postgres.clone(), wakeups);
+        let watching = Arc::clone(daemon).watch_other_nodes(postgres.clone());
         let looking = Arc::clone(daemon).take_over(node.lease / fleet::LOOKS);
         let holding = fleet::hold_lease(Arc::clone(daemon), keepers, node.lease);
         self.0.push(tokio::spawn(hearing));
+        self.0.push(tokio::spawn(watching));
         self.0.push(tokio::spawn(looking));
         self.0.push(tokio::spawn(holding));
         Ok(())
@@ -322,6 +324,9 @@ async fn start(
     let opened = open_ledger(options, &state)?;
     let (ledger, node, keepers) = (Counted::new(opened.ledger), opened.node, opened.keepers);
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
+    if let Some(lease) = ledger.renew().await? {
+        clock::follow(lease.now);
+    }
     // Only a hint hangs on it: a damaged ledger must still be served and named.
     let newest = ledger.read(|rows| rows.newest_messages(1)).await;
     let is_first = newest.is_ok_and(|newest| newest.is_empty());

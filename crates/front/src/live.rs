@@ -9,7 +9,7 @@ use futures_util::future::select_all;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// Updates buffered per subscription; a slower subscriber loses the oldest and reads the rows.
@@ -40,6 +40,8 @@ pub struct Hub {
     texts: Arc<Mutex<HashMap<MessageId, Arc<TextUpdate>>>>,
     watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<LiveUpdate>>>>,
     all: broadcast::Sender<MessageId>,
+    /// Rings when somebody watches a message that nobody watched.
+    begun: Arc<Notify>,
 }
 
 impl Default for Hub {
@@ -48,6 +50,7 @@ impl Default for Hub {
             texts: Arc::default(),
             watched: Arc::default(),
             all: broadcast::channel(ALL_BEHIND_MAX).0,
+            begun: Arc::default(),
         }
     }
 }
@@ -113,6 +116,17 @@ impl Hub {
         texts.remove(message_id);
     }
 
+    /// The messages with subscriptions.
+    #[must_use]
+    pub fn watched(&self) -> Vec<MessageId> {
+        lock(&self.watched).keys().cloned().collect()
+    }
+
+    /// Returns when somebody watches a message that nobody watched before.
+    pub async fn watch_begun(&self) {
+        self.begun.notified().await;
+    }
+
     /// Subscribes to one message. `None` if too many messages have subscriptions.
     #[must_use]
     pub fn watch(&self, message_id: &MessageId) -> Option<LiveSubscription> {
@@ -120,9 +134,10 @@ impl Hub {
         if watched.len() >= WATCHED_MAX && !watched.contains_key(message_id) {
             return None;
         }
-        let sender = watched
-            .entry(message_id.clone())
-            .or_insert_with(|| broadcast::channel(BEHIND_MAX).0);
+        let sender = watched.entry(message_id.clone()).or_insert_with(|| {
+            self.begun.notify_one();
+            broadcast::channel(BEHIND_MAX).0
+        });
         Some(LiveSubscription {
             hub: self.clone(),
             message_id: message_id.clone(),

@@ -2,10 +2,9 @@
 
 use crate::postgres::PostgresLedger;
 use crate::sqlite::{Gauge, Soundness, SqliteLedger};
-use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Committed, Lease, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::Transition;
 use bridge_core::value::{Epoch, Timestamp};
-use std::time::Duration;
 
 /// A ledger on SQLite or on PostgreSQL.
 #[derive(Clone, Debug)]
@@ -83,7 +82,7 @@ impl Ledger for AnyLedger {
         }
     }
 
-    async fn renew(&self) -> Result<Option<Duration>, LedgerError> {
+    async fn renew(&self) -> Result<Option<Lease>, LedgerError> {
         match self {
             Self::Sqlite(ledger) => ledger.renew().await,
             Self::Postgres(ledger) => Ledger::renew(ledger).await,

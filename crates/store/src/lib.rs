@@ -17,7 +17,8 @@ pub use any::AnyLedger;
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use old_tasks::{OldTasksError, read_old_tasks};
 pub use postgres::{
-    PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup, Wakeups,
+    LiveNote, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup, Wakeups,
+    piece,
 };
 pub use sqlite::{OpenError, Options, SqliteLedger};
 

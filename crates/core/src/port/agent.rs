@@ -7,6 +7,7 @@ use crate::value::{
     ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, RequestKind,
     RequestVerdict, Sandbox, ThreadId, TurnId, Usage, Wants,
 };
+use serde::{Deserialize, Serialize};
 use std::future::Future;
 
 /// Runs turns on threads.
@@ -286,7 +287,8 @@ pub struct TextUpdate {
 }
 
 /// What the agent says a message is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Narration; never the answer.
     Commentary,
@@ -296,7 +298,8 @@ pub enum Phase {
 }
 
 /// Which part of a message a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Extent {
     /// The beginning is missing, because the turn was attached to while the message was written.
     Middle,

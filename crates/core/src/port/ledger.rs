@@ -27,9 +27,8 @@ pub trait Ledger: Clone + Send + Sync + 'static {
     /// The boot number of this opening of the ledger.
     fn epoch(&self) -> Epoch;
 
-    /// Makes the lease of this node longer and says how long it is from now on; absent where one daemon has the ledger for
-    /// itself.
-    fn renew(&self) -> impl Future<Output = Result<Option<Duration>, LedgerError>> + Send {
+    /// Makes the lease of this node longer; absent where one daemon has the ledger for itself.
+    fn renew(&self) -> impl Future<Output = Result<Option<Lease>, LedgerError>> + Send {
         core::future::ready(Ok(None))
     }
 }
@@ -95,4 +94,13 @@ impl LedgerError {
             Self::Fenced { .. } => Class::Config,
         }
     }
+}
+
+/// How long a node may write without another word, from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// How long.
+    pub length: Duration,
+    /// What the ledger's own clock shows: all nodes go by it.
+    pub now: Timestamp,
 }

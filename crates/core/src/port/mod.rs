@@ -18,7 +18,7 @@ pub use agent::{
 };
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
-pub use ledger::{Committed, Ledger, LedgerError};
+pub use ledger::{Committed, Lease, Ledger, LedgerError};
 pub use rows::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
     Standing, StateCount, TaskQuery, Workplace, readable,

@@ -1,6 +1,7 @@
 //! Holds this node's lease, and lets Codex live only as long as it.
 
 use crate::Daemon;
+use crate::process::clock;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_host::keeper::{BootInstant, KeeperLease};
 use std::sync::Arc;
@@ -32,7 +33,10 @@ pub(crate) async fn hold_lease<L: Ledger, A: Agent, S: Sink>(
         // The clock is read before the database is asked, so what it answers ends later than we think.
         let before = BootInstant::now();
         match daemon.ledger.renew().await {
-            Ok(Some(lease)) => keepers.renew(codex_until(before, lease)),
+            Ok(Some(lease)) => {
+                keepers.renew(codex_until(before, lease.length));
+                clock::follow(lease.now);
+            }
             Ok(None) => return,
             Err(error @ LedgerError::Fenced { .. }) => {
                 tracing::error!(%error, "the lease of this node has ended: its Codex is ended, and this daemon stops");

@@ -6,12 +6,14 @@
 
 mod lease;
 mod leave;
+mod live;
 mod open;
 mod take_over;
 mod threads;
 mod wakeups;
 
 pub(crate) use lease::hold_lease;
+pub(crate) use live::Relay;
 pub(crate) use open::{OpenedLedger, open};
 pub(crate) use take_over::LOOKS;
 

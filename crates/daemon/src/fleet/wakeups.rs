@@ -7,12 +7,16 @@ use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Action, MidTurn};
 use bridge_core::value::{Message, MessageId, StateName};
 use bridge_front::LiveUpdate;
-use bridge_store::{Wakeup, Wakeups};
+use bridge_store::{PostgresLedger, Wakeup, Wakeups};
 use std::sync::Arc;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// The loop.
-    pub(crate) async fn hear_other_nodes(self: Arc<Self>, mut wakeups: Wakeups) {
+    pub(crate) async fn hear_other_nodes(
+        self: Arc<Self>,
+        nodes: PostgresLedger,
+        mut wakeups: Wakeups,
+    ) {
         loop {
             let wakeup = tokio::select! {
                 () = self.stopping.cancelled() => return,
@@ -32,6 +36,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         self.perform(vec![Action::Answer { request_id }]);
                     }
                     self.look_at(messages).await
+                }
+                Wakeup::Live(node, note) => {
+                    self.hear_live(&nodes, &node, note);
+                    continue;
                 }
                 Wakeup::Missed => self.look_everywhere().await,
             };

@@ -1,18 +1,25 @@
 //! The ledger's clock: the wall clock as it was at the start, moved on by a clock that never jumps.
 //!
 //! Due times are compared with it, so a wall clock that jumps neither expires everything at once nor makes due work
-//! wait. It counts while the machine sleeps, and never goes behind a time that the ledger has already seen.
+//! wait. It counts while the machine sleeps, and never goes behind a time that the ledger has already seen. A node of a
+//! fleet goes by the database's clock.
 
 use bridge_core::value::Timestamp;
 #[cfg(not(test))]
 use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longest sleep of a loop that waits for something due.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
+/// The database's clock is followed when it is so much ahead: answers of a busy server differ by less.
+const BEHIND_MAX_MS: i64 = 250;
+
 static CLOCK: OnceLock<LedgerClock> = OnceLock::new();
+/// How far the clock was moved on since its start.
+static MOVED_MS: AtomicI64 = AtomicI64::new(0);
 
 /// A steady clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,21 @@ pub(crate) fn now() -> Timestamp {
     CLOCK
         .get_or_init(|| LedgerClock::start(wall_ms(), None, steady_ms()))
         .at(steady_ms())
+        .plus_ms(MOVED_MS.load(Ordering::Relaxed))
+}
+
+/// Goes on where the database's clock is. It is never moved back: what is due would come twice.
+pub(crate) fn follow(theirs: Timestamp) {
+    let behind = behind(now(), theirs);
+    if behind > 0 {
+        MOVED_MS.fetch_add(behind, Ordering::Relaxed);
+    }
+}
+
+/// How far our clock must be moved on.
+fn behind(ours: Timestamp, theirs: Timestamp) -> i64 {
+    let behind = theirs.since_ms(ours);
+    if behind > BEHIND_MAX_MS { behind } else { 0 }
 }
 
 /// Sleeps until this clock reaches `due`, for [`SLEEP_MAX`] at most: a wake-up may be lost, rows are not.
@@ -115,6 +137,14 @@ mod tests {
     fn t3_sleep_counts() {
         let clock = LedgerClock::start(0, None, 1_000);
         assert_eq!(clock.at(1_000 + 8 * HOUR_MS), Timestamp(8 * HOUR_MS));
+    }
+
+    #[test]
+    fn follows_the_database_forward_alone() {
+        let ours = Timestamp(HOUR_MS);
+        for (theirs, moved) in [(HOUR_MS, HOUR_MS), (100, 0), (-HOUR_MS, 0)] {
+            assert_eq!(behind(ours, ours.plus_ms(theirs)), moved, "{theirs}");
+        }
     }
 
     #[test]

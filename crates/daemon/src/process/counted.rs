@@ -1,11 +1,10 @@
 //! A ledger that counts what is committed through it, whoever commits: the daemon and the host of Codex share it.
 
-use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Committed, Lease, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::Transition;
 use bridge_core::value::{Epoch, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// How often each transition was committed since the start, by its verb, for `/metrics`.
 #[derive(Debug, Default)]
@@ -69,7 +68,7 @@ impl<L: Ledger> Ledger for Counted<L> {
         self.ledger.epoch()
     }
 
-    async fn renew(&self) -> Result<Option<Duration>, LedgerError> {
+    async fn renew(&self) -> Result<Option<Lease>, LedgerError> {
         self.ledger.renew().await
     }
 }

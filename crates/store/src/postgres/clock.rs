@@ -1,19 +1,29 @@
-//! How far the database's clock is from ours: leases and fences go by the database's.
+//! The database's clock, as this process knows it: every node of a fleet goes by it, whatever its machine's clock says.
 
 use super::session::FenceAnswer;
+use bridge_core::value::Timestamp;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Answers that are looked at together.
 const SAMPLES: usize = 32;
 
-/// The offset, measured with every batch. Handles share it.
+/// Where our steady clock began.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Our own clock in ms: it never jumps.
+pub(super) fn steady_ms() -> i64 {
+    i64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The database's clock, measured with every batch. Handles share it.
 #[derive(Debug, Default)]
-pub(super) struct ClockOffset {
+pub(super) struct DatabaseClock {
     samples: Mutex<VecDeque<i64>>,
 }
 
-impl ClockOffset {
+impl DatabaseClock {
     pub(super) fn learn(&self, fence: Option<FenceAnswer>) {
         let Some(FenceAnswer { theirs, ours }) = fence else {
             return;
@@ -23,9 +33,10 @@ impl ClockOffset {
         samples.push_front(theirs.saturating_sub(ours));
     }
 
-    /// What to add to our clock in ms to get the database's. An answer is always late, so the largest of them is the best.
-    pub(super) fn ms(&self) -> Option<i64> {
+    /// What it shows now. An answer is always late, so the one that was furthest ahead is the best.
+    pub(super) fn now(&self) -> Option<Timestamp> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        samples.iter().copied().max()
+        let ahead = samples.iter().copied().max()?;
+        Some(Timestamp(steady_ms().saturating_add(ahead)))
     }
 }

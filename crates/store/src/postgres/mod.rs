@@ -9,6 +9,7 @@ mod dialect;
 mod error;
 mod fault;
 mod foresight;
+mod live;
 mod open;
 mod reader;
 mod session;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use connect::PostgresUrl;
 pub use error::PostgresOpenError;
+pub use live::{LiveNote, piece};
 pub(crate) use session::{Expected, Session};
 pub(crate) use value::SessionRow;
 pub use wakeups::{Wakeup, Wakeups};
@@ -28,7 +30,7 @@ use crate::sql::batch::{Job, QUEUE_MAX};
 use crate::sql::bounded::{BoundedReceiver, BoundedSender, Closed, bounded};
 use crate::sql::job::TransitionJob;
 use crate::sqlite::{Gauge, Limits};
-use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Committed, Lease, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{RunError, Transition, Tx};
 use bridge_core::value::{Epoch, NodeId, Timestamp};
 use connect::STATEMENT_MAX;
@@ -166,12 +168,6 @@ impl PostgresLedger {
         self.shared.figures.trips.load(Ordering::Relaxed)
     }
 
-    /// What to add to this machine's clock in ms to get the database's; nothing before the first commit.
-    #[must_use]
-    pub fn clock_offset_ms(&self) -> Option<i64> {
-        self.shared.figures.offset.ms()
-    }
-
     /// Hears what other nodes commit, from now on.
     pub fn wakeups(&self) -> std::io::Result<Wakeups> {
         let listener = self.shared.listener.lock();
@@ -181,6 +177,15 @@ impl PostgresLedger {
             None => Listener::start(&self.shared.url, &self.shared.node)?,
         };
         Ok(listener.insert(started).wakeups())
+    }
+
+    /// Tells the nodes that listen something of a running turn. It may be lost.
+    pub fn tell_nodes(&self, note: LiveNote) {
+        let listener = self.shared.listener.lock();
+        let listener = listener.unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = &*listener {
+            listener.tell(note);
+        }
     }
 }
 
@@ -284,9 +289,12 @@ impl Ledger for PostgresLedger {
     }
 
     /// Every commit renews the lease too; a node that has nothing to write calls this a few times per lease.
-    async fn renew(&self) -> Result<Option<Duration>, LedgerError> {
-        let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-        self.transact(Renew, now).await?;
-        Ok(Some(self.shared.lease))
+    async fn renew(&self) -> Result<Option<Lease>, LedgerError> {
+        self.transact(Renew, Timestamp(0)).await?;
+        let now = self.shared.figures.clock.now();
+        Ok(now.map(|now| Lease {
+            length: self.shared.lease,
+            now,
+        }))
     }
 }

@@ -3,6 +3,7 @@
 //! A write is queued, and checked by the next read or by [`Session::settle`]. After a failure the server refuses everything
 //! until the transaction is rolled back, and so does the session.
 
+use super::clock::steady_ms;
 use super::connect::{PostgresUrl, setup};
 use super::dialect;
 use super::fault::{Trouble, class_of, rows_error};
@@ -39,7 +40,7 @@ pub(crate) enum Expected {
     Fence,
 }
 
-/// The node may write: the database's clock then, and ours when we heard of it, both in ms.
+/// The node may write: the database's clock then, and our steady one when we heard of it, both in ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FenceAnswer {
     pub(super) theirs: i64,
@@ -404,7 +405,7 @@ impl Session {
         let clock: Option<i64> = rows.first().and_then(|row| row.try_get(0).ok());
         match clock {
             Some(theirs) => {
-                let ours = jiff::Timestamp::now().as_millisecond();
+                let ours = steady_ms();
                 self.fence.set(Some(FenceAnswer { theirs, ours }));
                 Ok(())
             }

@@ -5,18 +5,23 @@
 use super::connect::STATEMENT_MAX;
 use super::connect::{PostgresUrl, setup};
 use super::fault::chain;
+use super::live::LiveNote;
 use super::session::{Expected, Session};
 use bridge_core::port::RowsError;
 use bridge_core::step::Action;
 use bridge_core::value::{ConversationId, MessageId, NodeId, RequestId};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
 use tokio_postgres::AsyncMessage;
+use tokio_postgres::types::{ToSql, Type};
 
 /// The name under which nodes listen.
 const CHANNEL: &str = "codex_bridge";
@@ -29,6 +34,12 @@ const NAMED_MAX: usize = 200;
 
 /// Wake-ups that wait for a listener before it learns that it missed some.
 const WAITING_MAX: usize = 1024;
+
+/// Live notes that wait to be sent; more are dropped, and asked for anew.
+const OUTGOING_MAX: usize = 256;
+
+/// Live notes under way to the server at the same time.
+const SENDING_MAX: usize = 8;
 
 /// The waits before the connection is made again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,6 +61,8 @@ pub enum Wakeup {
         /// Something may be claimable, now or at a time that was not known before.
         schedule: bool,
     },
+    /// What another node says of running turns.
+    Live(NodeId, LiveNote),
     /// Some wake-ups were missed: look at the rows.
     Missed,
 }
@@ -68,6 +81,8 @@ struct Note {
     schedule: bool,
     #[serde(default)]
     more: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    live: Option<LiveNote>,
 }
 
 /// An id that a batch names.
@@ -150,22 +165,30 @@ impl Wakeups {
     }
 }
 
-/// The connection that listens, for all who ask.
+/// The connection that listens, for all who ask, and sends live notes.
 #[derive(Debug)]
 pub(super) struct Listener {
     sender: Arc<broadcast::Sender<Wakeup>>,
+    outgoing: mpsc::Sender<LiveNote>,
 }
 
 impl Listener {
     pub(super) fn start(url: &PostgresUrl, node: &NodeId) -> std::io::Result<Self> {
         let (sender, _) = broadcast::channel(WAITING_MAX);
         let sender = Arc::new(sender);
+        let (outgoing, mut notes) = mpsc::channel(OUTGOING_MAX);
         let (url, node, weak) = (url.clone(), node.clone(), Arc::downgrade(&sender));
         let runtime = super::session::runtime()?;
         thread::Builder::new()
             .name("ledger-listener".to_owned())
-            .spawn(move || runtime.block_on(listen(&url, &node, &weak)))?;
-        Ok(Self { sender })
+            .spawn(move || runtime.block_on(listen(&url, &node, &weak, &mut notes)))?;
+        Ok(Self { sender, outgoing })
+    }
+
+    /// Tells the other nodes, as soon as the database can be reached.
+    pub(super) fn tell(&self, note: LiveNote) {
+        // Whoever needs what is dropped here asks for it anew.
+        let _dropped = self.outgoing.try_send(note);
     }
 
     pub(super) fn wakeups(&self) -> Wakeups {
@@ -176,9 +199,14 @@ impl Listener {
 }
 
 /// Listens until nobody holds the ledger any more.
-async fn listen(url: &PostgresUrl, node: &NodeId, sender: &Weak<broadcast::Sender<Wakeup>>) {
+async fn listen(
+    url: &PostgresUrl,
+    node: &NodeId,
+    sender: &Weak<broadcast::Sender<Wakeup>>,
+    notes: &mut mpsc::Receiver<LiveNote>,
+) {
     while sender.strong_count() > 0 {
-        let ended = hear(url, node, sender).await;
+        let ended = hear(url, node, sender, notes).await;
         if let Err(error) = ended {
             tracing::debug!(
                 error = chain(&error),
@@ -193,17 +221,30 @@ async fn hear(
     url: &PostgresUrl,
     node: &NodeId,
     sender: &Weak<broadcast::Sender<Wakeup>>,
+    notes: &mut mpsc::Receiver<LiveNote>,
 ) -> Result<(), tokio_postgres::Error> {
     let (client, mut driver) = url.connect().await?;
     let begin = format!("{}; LISTEN {CHANNEL}", setup(STATEMENT_MAX));
     let mut begin = Box::pin(client.batch_execute(&begin));
     let mut begun = false;
+    let mut sending = FuturesUnordered::new();
     loop {
         let message = {
             let driven = poll_fn(|context| {
-                if !begun && let std::task::Poll::Ready(result) = begin.as_mut().poll(context) {
+                if !begun && let Poll::Ready(result) = begin.as_mut().poll(context) {
                     begun = true;
-                    return std::task::Poll::Ready(Received::Begun(result));
+                    return Poll::Ready(Received::Begun(result));
+                }
+                while begun
+                    && sending.len() < SENDING_MAX
+                    && let Poll::Ready(Some(live)) = notes.poll_recv(context)
+                {
+                    sending.push(notify(&client, node, live));
+                }
+                while let Poll::Ready(Some(sent)) = sending.poll_next_unpin(context) {
+                    if let Err(error) = sent {
+                        return Poll::Ready(Received::Begun(Err(error)));
+                    }
                 }
                 driver
                     .poll_message(context)
@@ -238,6 +279,25 @@ async fn hear(
     }
 }
 
+/// Sends one live note.
+async fn notify(
+    client: &tokio_postgres::Client,
+    node: &NodeId,
+    live: LiveNote,
+) -> Result<(), tokio_postgres::Error> {
+    let note = Note {
+        node: node.to_string(),
+        live: Some(live),
+        ..Note::default()
+    };
+    let note = serde_json::to_string(&note).unwrap_or_default();
+    let values: [(&(dyn ToSql + Sync), Type); 2] = [(&CHANNEL, Type::TEXT), (&note, Type::TEXT)];
+    client
+        .query_typed("SELECT pg_notify($1, $2)", &values)
+        .await?;
+    Ok(())
+}
+
 enum Received {
     Begun(Result<(), tokio_postgres::Error>),
     Message(Box<Option<Result<AsyncMessage, tokio_postgres::Error>>>),
@@ -253,6 +313,9 @@ fn read(payload: &str, node: &NodeId) -> Option<Wakeup> {
     }
     if note.more {
         return Some(Wakeup::Missed);
+    }
+    if let Some(live) = note.live {
+        return Some(Wakeup::Live(NodeId::new(note.node), live));
     }
     Some(Wakeup::Changed {
         messages: note.messages.into_iter().map(MessageId::new).collect(),

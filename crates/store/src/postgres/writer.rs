@@ -4,7 +4,7 @@
 //! itself. A transaction that is lost before its commit is run again from its transitions, which are pure; a commit whose
 //! answer was lost is looked up by the number that the fence wrote.
 
-use super::clock::ClockOffset;
+use super::clock::DatabaseClock;
 use super::fault::{Trouble, chain};
 use super::open::{begin, clock, fenced};
 use super::session::{Expected, Failure, Session};
@@ -49,7 +49,7 @@ const FENCE: &str = concat!(
 pub(super) struct WriterFigures {
     pub(super) commits: AtomicU64,
     pub(super) trips: AtomicU64,
-    pub(super) offset: ClockOffset,
+    pub(super) clock: DatabaseClock,
 }
 
 /// The thread's own state.
@@ -305,7 +305,7 @@ impl WriterThread {
             .and_then(|()| session.control("COMMIT"))
             .and_then(|()| session.settle());
         let Err(error) = sent else {
-            self.figures.offset.learn(session.fence());
+            self.figures.clock.learn(session.fence());
             return Ok(progress.results);
         };
         match self.unsettled(error, progress.careful) {

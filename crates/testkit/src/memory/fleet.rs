@@ -15,7 +15,7 @@ impl MemoryRows {
         self.clock_ms = clock.0;
     }
 
-    fn clock(&self) -> Timestamp {
+    pub fn clock(&self) -> Timestamp {
         Timestamp(self.clock_ms)
     }
 

@@ -17,7 +17,7 @@ mod task;
 
 pub use rows::MemoryRows;
 
-use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Committed, Lease, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{Epoch, NodeId, NodeInfo, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -167,11 +167,14 @@ impl Ledger for MemoryLedger {
         self.epoch
     }
 
-    async fn renew(&self) -> Result<Option<Duration>, LedgerError> {
+    async fn renew(&self) -> Result<Option<Lease>, LedgerError> {
         let mut shared = self.lock()?;
         self.check_fence(&mut shared)?;
-        let lease = self.node.as_ref();
-        let lease = lease.and_then(|node| u64::try_from(node.lease_ms).ok());
-        Ok(lease.map(Duration::from_millis))
+        let length = self.node.as_ref();
+        let length = length.and_then(|node| u64::try_from(node.lease_ms).ok());
+        Ok(length.map(|ms| Lease {
+            length: Duration::from_millis(ms),
+            now: shared.rows.clock(),
+        }))
     }
 }

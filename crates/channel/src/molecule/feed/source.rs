@@ -23,8 +23,10 @@ use tokio_util::sync::CancellationToken;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// Pause after a failed ack: messages go first.
 const ACK_PAUSE: Duration = Duration::from_secs(30);
-/// Looks that events may cause beyond the long run: a busy chat is read with short pauses, though the platform sends up
-/// to three events for one message.
+/// From one look to the next: the platform sends up to three events for one message, and a look brings the messages of
+/// a whole burst. Without it a burst uses up within half a second what it may, and then waits.
+const LOOK_GAP: Duration = Duration::from_millis(30);
+/// Looks that events may cause beyond the long run.
 const LOOKS_AT_ONCE: u32 = 120;
 /// And then one more in this time. So looks take at most 360 of the 600 calls a minute that they share with
 /// heartbeats, polls and replies.
@@ -59,6 +61,8 @@ struct FeedPace {
     no_acks: bool,
     /// How many looks events may still ask for.
     looks: Allowance,
+    /// When the last look began.
+    looked: Instant,
 }
 
 impl Molecule {
@@ -110,6 +114,7 @@ impl Molecule {
             ack_due: Instant::now(),
             no_acks: false,
             looks: Allowance::new(LOOKS_AT_ONCE, LOOK_EVERY),
+            looked: Instant::now(),
         };
         let mut look = LookReason::Due;
         loop {
@@ -161,6 +166,7 @@ impl Molecule {
         pace: &mut FeedPace,
         look: LookReason,
     ) -> Result<(), Trouble> {
+        pace.looked = Instant::now();
         match look {
             LookReason::Event => self.look_ahead(inbox, reader).await?,
             LookReason::Due => {
@@ -201,7 +207,8 @@ impl Molecule {
             // An event that came while the feed was read left a permit here, so it is not missed.
             () = self.0.bell.notified() => {}
         }
-        sleep_until(pace.due.min(pace.looks.next(Instant::now()))).await;
+        let may = pace.looks.next(Instant::now());
+        sleep_until(pace.due.min(may.max(after(pace.looked, LOOK_GAP)))).await;
         LookReason::Event
     }
 

@@ -4,6 +4,7 @@
 mod deaths;
 mod leaving;
 mod one_node;
+mod watching;
 
 use crate::world::{Daemon, Ended, Running, World, end_of_message};
 use bridge_sim::postgres::Server;

@@ -14,7 +14,7 @@ async fn answers_and_remembers() {
     assert_eq!(nodes["nodes"][0]["node_id"], "a", "{nodes:#}");
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(
-        fleet.rows("SELECT state FROM node WHERE node_id = 'a'"),
+        fleet.rows("SELECT state FROM codex_bridge.node WHERE node_id = 'a'"),
         "left"
     );
 }

@@ -1,0 +1,83 @@
+//! Live output between nodes, carried by the database's notifications: a node says which turns it has watchers for, and
+//! the node that runs one sends what Codex writes.
+//!
+//! Nothing hangs on it: what is lost is sent again when somebody asks anew, and the answer is a row.
+
+use bridge_core::port::{Extent, Phase};
+use bridge_core::value::{ItemId, MessageId};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of text in one note. PostgreSQL carries less than 8000, and JSON may write six for one.
+const PIECE_MAX: usize = 1200;
+
+/// What one node tells the others of running turns. Names of fields and variants are never changed, only added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveNote {
+    /// The node has watchers for turns that run elsewhere.
+    Watch {
+        /// The turns' messages.
+        messages: Vec<MessageId>,
+        /// It knows nothing of their texts.
+        anew: bool,
+    },
+    /// A part of what Codex writes in one item.
+    Text {
+        /// The turn's message.
+        message_id: MessageId,
+        /// Which item.
+        item_id: ItemId,
+        /// What the item is for.
+        phase: Phase,
+        /// Which part of the item Codex gave.
+        extent: Extent,
+        /// Bytes of it before this part.
+        from: usize,
+        /// The part.
+        text: String,
+    },
+    /// The diff of a file change.
+    Diff {
+        /// The turn's message.
+        message_id: MessageId,
+        /// The diff, or its beginning.
+        text: String,
+    },
+    /// The last lines that a command wrote.
+    Output {
+        /// The turn's message.
+        message_id: MessageId,
+        /// The lines, or the first of them.
+        text: String,
+    },
+}
+
+/// The beginning of a text: as much as one note carries.
+#[must_use]
+pub fn piece(text: &str) -> &str {
+    let end = text.floor_char_boundary(PIECE_MAX);
+    text.get(..end).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_note_fits_a_notification() {
+        for character in ['\u{1}', 'ß', '\u{1f600}'] {
+            let text = character.to_string().repeat(PIECE_MAX);
+            let id = "i".repeat(128);
+            let note = LiveNote::Text {
+                message_id: MessageId::new(&id),
+                item_id: ItemId::new(&id),
+                phase: Phase::Commentary,
+                extent: Extent::Middle,
+                from: usize::MAX,
+                text: piece(&text).to_owned(),
+            };
+            let bytes = serde_json::to_string(&note).unwrap().len();
+            assert!(bytes < 7900, "{character:?}: {bytes}");
+        }
+    }
+}
