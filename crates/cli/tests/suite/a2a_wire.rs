@@ -3,6 +3,7 @@
 use crate::world::{World, within};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// What a daemon needs to be called over TCP.
 pub(crate) const SETTINGS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n";
@@ -40,11 +41,16 @@ pub(crate) fn said(id: &str, text: &str) -> Value {
 impl Wire {
     /// Calls the daemon that serves this world now, as its owner.
     pub(crate) async fn of(world: &World) -> Self {
-        let listen = std::fs::read_to_string(world.state_dir().join("listen")).unwrap();
+        Self::at(&world.state_dir(), world.owner_token().await)
+    }
+
+    /// Calls the daemon with this state directory.
+    pub(crate) fn at(state_dir: &Path, token: String) -> Self {
+        let listen = std::fs::read_to_string(state_dir.join("listen")).unwrap();
         Self {
             client: Client::builder().tls_certs_only([]).build().unwrap(),
             base: format!("http://{}", listen.trim()),
-            token: world.owner_token().await,
+            token,
         }
     }
 
