@@ -58,3 +58,30 @@ async fn frozen_nodes_turn_goes_on_elsewhere() {
     assert_eq!(b.ask("main", "echo:after").await, "after");
     assert_eq!(on_b.stop().await, Some(0));
 }
+
+/// The whole machine stood still. What Codex ran can't be fenced, but its keeper ends it as soon as time goes on.
+#[tokio::test]
+async fn machine_that_stood_still_is_fenced() {
+    let fleet = Fleet::new().await;
+    let (a, b) = (fleet.node("a"), fleet.node("b"));
+    let (mut on_a, message_id) = mid_turn(&a).await;
+    let on_b = b.daemon().await;
+    let codex = fleet.codex_of(&a);
+    let keeper = fleet.keeper_of(&a);
+    for pid in [on_a.pid(), keeper, codex] {
+        freeze(pid).await;
+    }
+    fleet.world.model.release("gate");
+    let shown = b.finished(&message_id).await;
+    assert_eq!(shown["answer"]["text"], "the answer", "{shown:#}");
+    for pid in [codex, keeper, on_a.pid()] {
+        signal(pid, Signal::SIGCONT);
+    }
+    gone(codex).await;
+    on_a.log.wait_for("the lease of this node has ended").await;
+    assert_eq!(on_a.ended().await, Some(1));
+    assert_eq!(effects(&fleet), 1);
+    let after = b.json(&["show", "--json", &message_id]).await;
+    assert_eq!(after["answer"], shown["answer"], "{after:#}");
+    assert_eq!(on_b.stop().await, Some(0));
+}

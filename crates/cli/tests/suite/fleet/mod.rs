@@ -4,6 +4,7 @@
 mod deaths;
 mod leaving;
 mod one_node;
+mod refused;
 mod watching;
 
 use crate::world::{Daemon, Ended, Running, World, end_of_message};
@@ -53,15 +54,16 @@ impl Fleet {
 
     /// The Codex that a node runs.
     fn codex_of(&self, node: &Node<'_>) -> i32 {
+        bridge_host::process::children(self.keeper_of(node))[0]
+    }
+
+    /// The keeper of that Codex.
+    fn keeper_of(&self, node: &Node<'_>) -> i32 {
         let own = node.state_dir().display().to_string();
-        let processes = self.world.processes().into_iter();
-        let keepers =
-            processes.filter(|(_, line)| line.contains(" keeper ") && line.contains(&own));
-        let below: Vec<i32> = keepers
-            .flat_map(|(pid, _)| bridge_host::process::children(pid))
-            .collect();
-        assert_eq!(below.len(), 1, "{:#?}", self.world.processes());
-        below[0]
+        let processes = self.world.processes();
+        let is_keeper = |line: &str| line.contains(" keeper ") && line.contains(&own);
+        let keeper = processes.iter().find(|(_, line)| is_keeper(line));
+        keeper.unwrap_or_else(|| panic!("{processes:#?}")).0
     }
 
     /// What the database holds, as `psql` prints it.
