@@ -198,14 +198,22 @@ impl Loops {
         for molecule in daemon.sink.molecule.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
             let (present, inbox_of_presence) = (molecule.clone(), inbox.clone());
-            loops.push(tokio::spawn(
-                async move { molecule.fetch(inbox, stop).await },
-            ));
+            let fetched = molecule.clone();
+            let fetch = move |stop| {
+                let (molecule, inbox) = (fetched.clone(), inbox.clone());
+                async move { molecule.fetch(inbox, stop).await }
+            };
+            let reading = Arc::clone(daemon).while_reader(molecule, stop, fetch);
+            loops.push(tokio::spawn(reading));
             // Until the last turn has ended: people see that we still work.
             let halt = daemon.halt.clone();
-            loops.push(tokio::spawn(async move {
-                present.attend(inbox_of_presence, halt).await;
-            }));
+            let attended = present.clone();
+            let attend = move |halt| {
+                let (molecule, inbox) = (attended.clone(), inbox_of_presence.clone());
+                async move { molecule.attend(inbox, halt).await }
+            };
+            let attending = Arc::clone(daemon).while_reader(present, halt, attend);
+            loops.push(tokio::spawn(attending));
         }
         Self(loops)
     }
@@ -377,9 +385,16 @@ async fn start(
         molecule.recall(&service).await?;
     }
     let resumed = daemon.recover().await?;
+    if node.is_some() {
+        let channels = daemon.sink.molecule.iter();
+        let channels = channels
+            .map(|molecule| molecule.channel().clone())
+            .collect();
+        let version = codex.version.to_string();
+        daemon.introduce(&version, channels).await?;
+    }
     let mut loops = Loops::start(&daemon, service);
     if let (Some(node), Some(keepers)) = (&node, keepers) {
-        daemon.introduce(&codex.version.to_string()).await?;
         loops.join_fleet(&daemon, node, keepers)?;
     }
     let said = Ready {

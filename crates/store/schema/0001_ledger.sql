@@ -402,8 +402,7 @@ CREATE TABLE node (
     state         TEXT NOT NULL CHECK (state = 'active' OR state = 'draining' OR state = 'left'),
     lease_until   INTEGER NOT NULL,
     started_at    INTEGER NOT NULL,
-    address       TEXT NOT NULL DEFAULT '',
-    public_key    TEXT NOT NULL DEFAULT '',
+    channels      TEXT NOT NULL DEFAULT '[]',
     version       TEXT NOT NULL DEFAULT '',
     codex_version TEXT NOT NULL DEFAULT '',
     capacity      INTEGER NOT NULL DEFAULT 0

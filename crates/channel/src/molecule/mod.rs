@@ -173,6 +173,15 @@ impl Molecule {
         &self.0.channel
     }
 
+    /// Notes that another node of the fleet reads the feed.
+    pub fn is_read_by(&self, node: Option<&str>) {
+        let detail = match node {
+            Some(node) => format!("node {node} reads the feed"),
+            None => "no node reads the feed yet".to_owned(),
+        };
+        self.0.health.set(ChannelState::Receiving, &detail);
+    }
+
     /// How the channel is.
     #[must_use]
     pub fn health(&self) -> ChannelHealth {

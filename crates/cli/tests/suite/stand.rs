@@ -136,7 +136,7 @@ impl Stand {
     }
 }
 
-fn answers(history: &[Event], row: RowId) -> usize {
+pub(crate) fn answers(history: &[Event], row: RowId) -> usize {
     let answer = |event: &&Event| matches!(&event.fact, Fact::Visible { row: to, word: Word::Answer, .. } if *to == row);
     history.iter().filter(answer).count()
 }

@@ -37,7 +37,7 @@ pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{
     Attachment, Hold, Life, Message, MessageState, NextInput, SenderKind, StateName,
 };
-pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile};
+pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile, reader_of};
 pub use reply::{
     Answer, AnswerSource, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };

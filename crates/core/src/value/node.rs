@@ -1,6 +1,6 @@
 //! Daemons that share one ledger, and which of them has a conversation.
 
-use super::{ConversationId, Epoch, NodeId, ThreadId, Timestamp};
+use super::{ChannelId, ConversationId, Epoch, NodeId, ThreadId, Timestamp};
 
 /// A daemon of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +20,8 @@ pub struct Node {
 /// What a node says about itself when it joins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Where the other nodes reach it; empty when they can't.
-    pub address: String,
-    /// The fingerprint of the key it proves itself with.
-    pub public_key: String,
+    /// Polled channels that it is configured for.
+    pub channels: Vec<ChannelId>,
     pub version: String,
     pub codex_version: String,
     /// Turns that it may run at the same time.
@@ -46,6 +44,17 @@ words!(NodeState {
     Draining => "draining",
     Left => "left",
 });
+
+/// The node that reads a polled channel: of those that may, the one that is there longest.
+#[must_use]
+pub fn reader_of<'n>(nodes: &'n [Node], channel: &ChannelId) -> Option<&'n NodeId> {
+    let may = |node: &&Node| {
+        node.alive && node.state == NodeState::Active && node.about.channels.contains(channel)
+    };
+    let first = nodes.iter().filter(may);
+    let first = first.min_by_key(|node| (node.started_at, &node.node_id));
+    first.map(|node| &node.node_id)
+}
 
 impl Node {
     /// Whether conversations may stay with it.
@@ -102,4 +111,41 @@ pub struct ThreadFile {
     pub length: u64,
     /// SHA-256 of all of it.
     pub digest: [u8; 32],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: &str, started_at: i64, state: NodeState, alive: bool) -> Node {
+        Node {
+            node_id: NodeId::new(id),
+            epoch: Epoch(1),
+            state,
+            alive,
+            lease_until: Timestamp(0),
+            started_at: Timestamp(started_at),
+            about: NodeInfo {
+                channels: vec![ChannelId::new("molecule:1")],
+                ..NodeInfo::default()
+            },
+        }
+    }
+
+    #[test]
+    fn one_living_node_reads_a_channel() {
+        let nodes = [
+            node("a", 5, NodeState::Active, true),
+            node("b", 1, NodeState::Active, false),
+            node("c", 2, NodeState::Draining, true),
+            node("d", 3, NodeState::Active, true),
+        ];
+        let read = |nodes: &[Node], channel: &str| {
+            let reader = reader_of(nodes, &ChannelId::new(channel));
+            reader.map(ToString::to_string)
+        };
+        assert_eq!(read(&nodes, "molecule:1").as_deref(), Some("d"));
+        assert_eq!(read(&nodes, "molecule:2"), None);
+        assert_eq!(read(&nodes[1..3], "molecule:1"), None);
+    }
 }

@@ -4,7 +4,7 @@
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Introduce, Release, SetNodeState};
-use bridge_core::value::{NodeId, NodeInfo, NodeState};
+use bridge_core::value::{ChannelId, NodeId, NodeInfo, NodeState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
@@ -71,13 +71,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn introduce(
         self: &Arc<Self>,
         codex_version: &str,
+        channels: Vec<ChannelId>,
     ) -> Result<(), LedgerError> {
         self.commit(Introduce {
             about: NodeInfo {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 codex_version: codex_version.to_owned(),
                 capacity: self.settings().config.daemon.turns_max,
-                ..NodeInfo::default()
+                channels,
             },
         })
         .await

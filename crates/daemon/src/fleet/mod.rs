@@ -8,6 +8,7 @@ mod lease;
 mod leave;
 mod live;
 mod open;
+mod reader;
 mod take_over;
 mod threads;
 mod wakeups;

@@ -11,7 +11,7 @@ use bridge_core::limits::{HOMES_COUNTED_MAX, PAGE_MAX};
 use bridge_core::port::{LedgerError, Read, RowsError};
 use bridge_core::step::{MoveConversation, MoveOutcome, SetNodeState};
 use bridge_core::value::{
-    Conversation, ConversationId, MessageId, Node, NodeId, NodeState, Timestamp,
+    Conversation, ConversationId, MessageId, Node, NodeId, NodeState, Timestamp, reader_of,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,9 +54,9 @@ pub struct NodeView {
     pub turns: u32,
     /// Conversations that it has; 10000 stands for that many or more.
     pub conversations: u64,
-    /// Where the other nodes reach it; absent when they can't.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
+    /// Polled channels that it reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<String>,
 }
 
 /// What draining or activating a node came to.
@@ -161,16 +161,17 @@ impl NodeView {
             capacity: node.about.capacity,
             turns: load.turns,
             conversations: load.conversations,
-            address: Some(node.about.address).filter(|address| !address.is_empty()),
+            reads: load.reads,
         }
     }
 }
 
 /// What a node has to do.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct NodeLoad {
     turns: u32,
     conversations: u64,
+    reads: Vec<String>,
 }
 
 /// All nodes, those that live first; none where one daemon has the database for itself.
@@ -178,7 +179,8 @@ fn nodes(rows: &dyn Read, now: Timestamp) -> Result<Option<Vec<NodeView>>, RowsE
     let Some(this) = rows.this_node() else {
         return Ok(None);
     };
-    let mut nodes = rows.nodes()?;
+    let all = rows.nodes()?;
+    let mut nodes = all.clone();
     nodes.sort_by_cached_key(|node| (NodeCondition::of(node), node.node_id.clone()));
     nodes.truncate(usize::try_from(PAGE_MAX).unwrap_or(usize::MAX));
     let flight = rows.flight(&[])?;
@@ -186,7 +188,10 @@ fn nodes(rows: &dyn Read, now: Timestamp) -> Result<Option<Vec<NodeView>>, RowsE
     for node in nodes {
         let id = &node.node_id;
         let theirs = flight.iter().filter(|one| one.node.as_ref() == Some(id));
+        let channels = node.about.channels.iter();
+        let reads = channels.filter(|channel| reader_of(&all, channel) == Some(id));
         let load = NodeLoad {
+            reads: reads.map(ToString::to_string).collect(),
             turns: theirs.fold(0, |sum, one| sum.saturating_add(one.turns)),
             conversations: rows.homes_counted(id, HOMES_COUNTED_MAX)?,
         };

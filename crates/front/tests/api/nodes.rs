@@ -119,7 +119,7 @@ async fn nodes_are_listed_with_their_load() {
         assert_eq!(node.version, "1.2.3");
         assert_eq!(node.codex_version, "0.150.0");
         assert_eq!((node.lease_ms, node.gone_at), (Some(LEASE_MS), None));
-        assert_eq!(node.address, None);
+        assert_eq!(node.reads, Vec::<String>::new());
     }
 }
 

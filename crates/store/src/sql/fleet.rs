@@ -9,14 +9,15 @@ use crate::page;
 use crate::sql::{self, Conn, Row, params};
 use bridge_core::port::{FleetChange, RowsError};
 use bridge_core::value::{
-    ConversationId, Epoch, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile, ThreadId,
+    ChannelId, ConversationId, Epoch, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile,
+    ThreadId,
 };
 
 macro_rules! select_node {
     ($tail:literal) => {
         concat!(
             "SELECT node_id, epoch, state, CASE WHEN lease_until > unixepoch() * 1000 THEN 1 ELSE 0 END, lease_until, started_at, \
-             address, public_key, version, codex_version, capacity FROM node ",
+             channels, version, codex_version, capacity FROM node ",
             $tail
         )
     };
@@ -69,8 +70,7 @@ fn read_node(row: &Row<'_>) -> Result<Node, RowsError> {
         lease_until: fields.time()?,
         started_at: fields.time()?,
         about: NodeInfo {
-            address: fields.next()?,
-            public_key: fields.next()?,
+            channels: read_channels(fields.next()?)?,
             version: fields.next()?,
             codex_version: fields.next()?,
             capacity: fields.next()?,
@@ -88,15 +88,21 @@ pub(crate) fn node(conn: Conn<'_>, node_id: &NodeId) -> Result<Option<Node>, Row
     sql::one(conn, query, [node_id.as_str()], read_node)
 }
 
+fn read_channels(list: String) -> Result<Vec<ChannelId>, RowsError> {
+    serde_json::from_str(&list).map_err(|error| RowsError::Unreadable {
+        what: "channels of a node".to_owned(),
+        why: error.to_string(),
+    })
+}
+
 fn set_info(conn: Conn<'_>, node_id: &NodeId, about: &NodeInfo) -> Result<(), RowsError> {
+    let channels = serde_json::to_string(&about.channels).unwrap_or_default();
     sql::write(
         conn,
-        "UPDATE node SET address = ?2, public_key = ?3, version = ?4, codex_version = ?5, \
-         capacity = ?6 WHERE node_id = ?1",
+        "UPDATE node SET channels = ?2, version = ?3, codex_version = ?4, capacity = ?5 WHERE node_id = ?1",
         params![
             node_id.as_str(),
-            about.address,
-            about.public_key,
+            channels,
             about.version,
             about.codex_version,
             about.capacity,

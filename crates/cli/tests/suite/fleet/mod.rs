@@ -4,6 +4,7 @@
 mod deaths;
 mod leaving;
 mod one_node;
+mod reading;
 mod refused;
 mod watching;
 
