@@ -4,13 +4,13 @@ use crate::cli::{Common, OutputArgs};
 use crate::client;
 use anyhow::{Context, bail};
 use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, Timestamp};
-use bridge_daemon::config::Environment;
+use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape_line, when};
 use bridge_front::Time;
-use bridge_store::AuditPublicKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{self, AuditRecord, AuditSigner};
+use bridge_store::{AuditPublicKey, PostgresUrl, postgres};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,12 +83,24 @@ pub(crate) fn run(
                 escape_line(&said).into_owned()
             });
     }
-    let record = sqlite::audit(&state.ledger(), args.limit, key.as_ref())?;
+    let record = match database(common, environment)? {
+        Some(url) => postgres::audit(&url, args.limit, key.as_ref())?,
+        None => sqlite::audit(&state.ledger(), args.limit, key.as_ref())?,
+    };
     let whole = record.as_ref().is_none_or(|record| record.chain.is_ok());
     let view = AuditView::of(record.as_ref(), args.verify);
     args.output.show(&view, client::exit_code(whole), |_| {
         in_words(record.as_ref(), args.verify)
     })
+}
+
+/// The database that the configuration names. One that can't be read names none: the file can be looked at without it.
+fn database(common: &Common, environment: &Environment) -> anyhow::Result<Option<PostgresUrl>> {
+    let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
+    match config::load(file, environment, state_dir) {
+        Ok(loaded) => bridge_daemon::database_url(&loaded.config),
+        Err(_) => Ok(None),
+    }
 }
 
 /// What the chain amounts to, as a line; `doctor` says the same.

@@ -1,6 +1,7 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
 mod control;
+mod ledger;
 mod nodes;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ pub(crate) use control::{
     StartTaskArgs, SteerArgs, TokenCommand, WatchArgs,
 };
 
+pub(crate) use ledger::{CopyArgs, LedgerCommand};
 pub(crate) use nodes::{MoveArgs, NodeArgs, NodeCommand};
 
 use crate::audit::AuditArgs;
@@ -157,6 +159,9 @@ pub(crate) enum CliCommand {
     Backup(BackupArgs),
     /// Make a sound database from a damaged one; nothing that may have run is run again
     Recover(RecoverArgs),
+    /// Move the database between a file and PostgreSQL
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Check or describe the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -40,7 +40,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Commands that few people type.
-const RARE: [&str; 11] = [
+const RARE: [&str; 12] = [
     "list",
     "respond",
     "call",
@@ -49,6 +49,7 @@ const RARE: [&str; 11] = [
     "node",
     "move",
     "recover",
+    "ledger",
     "drill",
     "api",
     "help",

@@ -10,6 +10,7 @@ mod client;
 mod completion;
 mod doctor;
 mod help;
+mod ledger;
 mod legacy;
 mod mcp;
 mod permissions;
@@ -128,10 +129,10 @@ fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
     }
 }
 
-/// A process that runs a daemon keeps its memory and its environment to itself, from before it knows any secret.
+/// A process that runs a daemon, or is told the address of a database, keeps its memory and its environment to itself, from before it knows any secret.
 fn prepare(command: &CliCommand) -> anyhow::Result<(Runtime, Environment)> {
     let environment = match command {
-        command if runs_daemon(command) => {
+        command if holds_secrets(command) => {
             serve::harden().context("keep this process's memory from others")?;
             Environment::read_privately()
                 .context("start again without secrets in the environment")?
@@ -141,11 +142,14 @@ fn prepare(command: &CliCommand) -> anyhow::Result<(Runtime, Environment)> {
     Ok((Runtime::new()?, environment))
 }
 
-fn runs_daemon(command: &CliCommand) -> bool {
+fn holds_secrets(command: &CliCommand) -> bool {
     match command {
         #[cfg(feature = "demo")]
         CliCommand::Demo(_) => true,
-        _ => matches!(command, CliCommand::Run(_) | CliCommand::Mcp(_)),
+        _ => matches!(
+            command,
+            CliCommand::Run(_) | CliCommand::Mcp(_) | CliCommand::Ledger(_)
+        ),
     }
 }
 
@@ -169,6 +173,7 @@ async fn dispatch(
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
         CliCommand::Backup(args) => backup::backup(&args, &common, &environment),
         CliCommand::Recover(args) => backup::recover(&args, &common, &environment),
+        CliCommand::Ledger(command) => ledger::run(&command, &common, &environment),
         CliCommand::Config(ConfigCommand::Check(output)) => {
             let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
             let loaded = config::load(file, &environment, state_dir)?;

@@ -7,6 +7,7 @@ use crate::client::{
     self, DiscardReport, ErrorReport, PeerList, RetryReport, StopReport, WatchLine,
 };
 use crate::doctor::DoctorView;
+use crate::ledger::CopyView;
 use crate::policy::Explained;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
@@ -36,6 +37,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("drill", schema::<bridge_demo::DrillView>),
     ("error", schema::<ErrorReport>),
     ("failed", schema::<DeadList>),
+    ("ledger copy", schema::<CopyView>),
     ("list", schema::<TaskPageView>),
     ("log", schema::<MessageList>),
     ("log --follow", schema::<MessageView>),

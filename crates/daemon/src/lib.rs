@@ -25,6 +25,7 @@ mod turn;
 pub use api::group::usual_group_socket;
 pub use api::listeners::{print_openapi, routes};
 pub use api::reload::ConfigSource;
+pub use fleet::{database_url, node_id};
 pub use process::service_manager::Notifier;
 pub use run::{Ready, RunOptions, Stop, run};
 

@@ -353,7 +353,7 @@ async fn start(
     let secret_registry = Arc::new(secret_registry);
     let hidden = options.hidden.iter().map(|path| path.display().to_string());
     let start = StartSettings {
-        boot_id: boot_id(node.as_ref())?,
+        boot_id: boot_id(node.as_ref(), &state)?,
         work_root: state.work(),
         file_store,
         secret_registry: Arc::clone(&secret_registry),
@@ -564,13 +564,17 @@ fn native_codex(options: &RunOptions, state: &StateDir, codex: &Path) -> Result<
 }
 
 /// What a turn remembers of where it ran. Each node of a fleet is a machine of its own, also where several share one: what
-/// another node's Codex had in memory is gone with it.
-fn boot_id(node: Option<&NodeSettings>) -> anyhow::Result<BootId> {
+/// another node's Codex had in memory is gone with it. So is one that lost its disk and came back under its name: what its
+/// last turns did is on no disk any more, and a history without it proves nothing.
+fn boot_id(node: Option<&NodeSettings>, state: &StateDir) -> anyhow::Result<BootId> {
     let boot_id = bridge_host::process::boot_id()?;
-    Ok(match node {
-        Some(node) => BootId::new(format!("{boot_id}/{}", node.node_id)),
-        None => boot_id,
-    })
+    let Some(node) = node else {
+        return Ok(boot_id);
+    };
+    let disk = state
+        .disk_mark()
+        .context("read or make the mark of this disk")?;
+    Ok(BootId::new(format!("{boot_id}/{}/{disk}", node.node_id)))
 }
 
 fn host_options(

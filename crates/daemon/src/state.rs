@@ -2,6 +2,7 @@
 //!
 //! Nothing is created, opened or believed in a directory that others could have prepared for us.
 
+use crate::process::ids;
 use std::fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -113,6 +114,21 @@ impl StateDir {
     /// The name of this daemon as a node of a fleet, where the configuration gives it none.
     pub fn node_file(&self) -> PathBuf {
         self.root.join("node")
+    }
+
+    /// What tells this disk from another one that a node of the same name has or had: made once, and lost with the disk.
+    pub fn disk_mark(&self) -> io::Result<String> {
+        let path = self.root.join("disk");
+        match std::fs::read_to_string(&path) {
+            Ok(mark) if mark.ends_with('\n') => return Ok(mark.trim().to_owned()),
+            // Written in part, or not at all. A new mark is no loss: turns from before it count as touched.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mark = ids::mark();
+        std::fs::write(&path, format!("{mark}\n"))?;
+        Ok(mark)
     }
 
     /// Thread files that were moved aside because another node had gone on with the thread.
@@ -431,6 +447,18 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, state.root().join("lock")).unwrap();
         assert!(state.lock().is_err(), "a link is not followed");
         assert!(!elsewhere.exists());
+    }
+
+    #[test]
+    fn disk_mark_is_kept_with_the_disk() {
+        let root = tempfile::tempdir().unwrap();
+        let state = |name| StateDir::prepare(&root.path().join(name)).unwrap();
+        let (one, other) = (state("one"), state("other"));
+        let mark = one.disk_mark().unwrap();
+        assert_eq!(state("one").disk_mark().unwrap(), mark);
+        assert_ne!(other.disk_mark().unwrap(), mark);
+        std::fs::write(root.path().join("one/disk"), "torn").unwrap();
+        assert_ne!(one.disk_mark().unwrap(), "torn");
     }
 
     #[test]

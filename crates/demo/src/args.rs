@@ -5,11 +5,16 @@ use std::path::PathBuf;
 
 /// Longest drill: the platform remembers everything that it saw.
 const DRILL_MAX_MINUTES: f64 = 240.0;
+/// Most nodes of a drill: each runs a Codex.
+const DRILL_MAX_NODES: u64 = 16;
 /// Most messages of a drill, for the same reason.
 const DRILL_MAX_MESSAGES: usize = 50_000;
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
+    /// Show a fleet instead: three nodes over one PostgreSQL, of which one dies with its disk
+    #[arg(long)]
+    pub fleet: bool,
     /// Use this Codex binary instead of finding or installing one
     #[arg(long, value_name = "PATH")]
     pub codex_bin: Option<PathBuf>,
@@ -17,7 +22,7 @@ pub struct DemoArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Everything is private to the drill and removed afterwards: a daemon, a scripted model, a platform, a CODEX_HOME.\nExit codes: 0 every promise was kept; 1 one was broken, and the seed and a directory with the logs are printed"
+    after_help = "Everything is private to the drill and removed afterwards: a daemon, a scripted model, a platform, a CODEX_HOME; with --nodes also a PostgreSQL server, which must be installed.\nExit codes: 0 every promise was kept; 1 one was broken, and the seed and a directory with the logs are printed"
 )]
 pub struct DrillArgs {
     /// How long things go wrong; afterwards everything must become quiet
@@ -29,6 +34,16 @@ pub struct DrillArgs {
     /// Where chance comes from; the same seed gives the same kills and faults, as far as a real machine can
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+    /// Drill a fleet of so many daemons over one PostgreSQL, each with a Codex of its own: whole nodes are killed, a third
+    /// of them with their disk, or stand still until their lease has ended
+    #[arg(long, value_name = "NUMBER", conflicts_with = "messages", value_parser = clap::value_parser!(u64).range(2..=DRILL_MAX_NODES))]
+    pub nodes: Option<u64>,
+    /// How long a node of the fleet may be silent, in seconds
+    #[arg(long, value_name = "SECONDS", requires = "nodes", default_value_t = 4, value_parser = clap::value_parser!(u64).range(3..=60))]
+    pub lease_secs: u64,
+    /// Also end PostgreSQL every 30 s as in a crash, and start it again
+    #[arg(long, requires = "nodes")]
+    pub restart_database: bool,
     /// How the daemon talks to Codex
     #[arg(long, value_enum, default_value_t = DrillTransport::Socket)]
     pub transport: DrillTransport,

@@ -7,6 +7,8 @@
 mod args;
 mod demo;
 mod drill;
+mod machine;
+mod strays;
 
 pub use args::{DemoArgs, DrillArgs, DrillSink, DrillTransport};
 pub use demo::run as demo;

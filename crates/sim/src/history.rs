@@ -129,6 +129,13 @@ pub enum Violation {
         /// Which message.
         row: RowId,
     },
+    /// The model worked on it without an earlier message of its conversation.
+    Forgot {
+        /// Which message.
+        row: RowId,
+        /// What it was not shown, although that was answered before.
+        earlier: RowId,
+    },
     /// The answer of another message.
     Misdirected {
         /// Which message got it.
@@ -155,6 +162,9 @@ impl fmt::Display for Violation {
                     f,
                     "the model was asked again about {row}, which was answered"
                 )
+            }
+            Self::Forgot { row, earlier } => {
+                write!(f, "{row} was worked on without {earlier} before it")
             }
             Self::Misdirected { row } => write!(f, "{row} got an answer that is not its own"),
             Self::Strange { row } => write!(f, "a reply to {row}, which nobody sent"),

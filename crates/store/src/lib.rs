@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod any;
+pub mod copy;
 pub mod key;
 mod old_tasks;
 pub mod postgres;
@@ -14,6 +15,7 @@ mod sql;
 pub mod sqlite;
 
 pub use any::AnyLedger;
+pub use copy::{CopyError, LedgerCopy, LedgerPlace};
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use old_tasks::{OldTasksError, read_old_tasks};
 pub use postgres::{

@@ -3,7 +3,7 @@
 use crate::ground::Ground;
 use crate::stage::{Place, process};
 use anyhow::Context;
-use bridge_sim::drill::{Scene, Stage};
+use bridge_sim::drill::{DaemonStage, Scene, Stage};
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
@@ -84,11 +84,24 @@ impl Stage for AncestorStage {
 
     async fn ended(&mut self) -> io::Result<String> {
         match &mut self.daemon {
-            Some(daemon) => Ok(daemon.wait().await?.to_string()),
+            Some(daemon) => {
+                let status = daemon.wait().await?;
+                Ok(format!("the ancestor ended by itself: {status}"))
+            }
             None => std::future::pending().await,
         }
     }
 
+    fn work(&self) -> PathBuf {
+        self.place.path().join("work")
+    }
+
+    fn tell(&self, words: &str) {
+        eprintln!("{words}");
+    }
+}
+
+impl DaemonStage for AncestorStage {
     async fn kill(&mut self) -> io::Result<()> {
         match self.daemon.take() {
             Some(mut daemon) => daemon.kill().await,
@@ -102,13 +115,5 @@ impl Stage for AncestorStage {
         let daemon = daemon.and_then(|pid| i32::try_from(pid).ok());
         let run = daemon.and_then(|pid| process::children(pid).into_iter().next());
         run.is_some_and(process::end)
-    }
-
-    fn work(&self) -> PathBuf {
-        self.place.path().join("work")
-    }
-
-    fn tell(&self, words: &str) {
-        eprintln!("{words}");
     }
 }

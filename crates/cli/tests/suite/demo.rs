@@ -56,6 +56,28 @@ async fn demo_completes_and_cleans_up() {
 }
 
 #[tokio::test]
+async fn fleet_demo_completes_and_cleans_up() {
+    let mut world = World::new().await;
+    let directory = temporary(&mut world);
+    let codex = codex_for_tests().unwrap();
+    let ended = world
+        .run(&["demo", "--fleet", "--codex-bin", codex.to_str().unwrap()])
+        .await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for words in [
+        "codex to alice: Noted: teal.",
+        "dies in the middle of a turn",
+        "codex to alice: Finished, in spite of it.",
+        "its command ran 1 time.",
+        "before this one: \"My favourite colour is teal.",
+        "Everything is stopped and removed again.",
+    ] {
+        assert!(ended.stdout.contains(words), "{words}: {ended:?}");
+    }
+    assert_nothing_left(&world, &directory);
+}
+
+#[tokio::test]
 async fn interrupted_demo_cleans_up() {
     let mut world = World::new().await;
     let directory = temporary(&mut world);

@@ -83,6 +83,32 @@ async fn drill_sends_the_requested_message_count() {
     );
 }
 
+/// Nodes die, lose their disk and stand still; the seed has a death in so few seconds.
+#[tokio::test]
+async fn short_drill_of_nodes_passes() {
+    let mut world = World::new().await;
+    let directory = temporary(&mut world);
+    let codex = codex_for_tests().unwrap();
+    let args = "drill --json --nodes 3 --lease-secs 6 --restart-database --minutes 0.3 --seed 4";
+    let mut command = world.command(&args.split(' ').collect::<Vec<_>>());
+    command.arg("--codex-bin").arg(codex);
+    let ended = tokio::time::timeout(PATIENCE, command.output()).await;
+    let ended = ended.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{said}"));
+    must_fit("drill", &report);
+    assert_eq!(report["passed"], true, "{report:#}\n{said}");
+    assert!(ended.status.success(), "{said}");
+    assert_eq!(
+        (&report["nodes"], &report["lease_secs"]),
+        (&3.into(), &6.into())
+    );
+    for figure in ["sent", "node_deaths"] {
+        assert!(report[figure].as_u64().unwrap() > 0, "{figure}: {report:#}");
+    }
+    assert_nothing_left(&world, &directory);
+}
+
 #[tokio::test]
 async fn a_drill_that_is_interrupted_leaves_nothing() {
     let mut world = World::new().await;

@@ -10,8 +10,14 @@ use std::collections::BTreeSet;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
-/// Commands whose outputs are tried elsewhere: in `drill.rs`, and where several daemons share a database.
-const ELSEWHERE: [&str; 4] = ["drill", "move", "node activate", "node drain"];
+/// Commands whose outputs are tried elsewhere: in `drill.rs`, in `ledger_copy.rs`, and where several daemons share a database.
+const ELSEWHERE: [&str; 5] = [
+    "drill",
+    "ledger copy",
+    "move",
+    "node activate",
+    "node drain",
+];
 
 /// A world whose commands are asked for JSON, and what was asked so far.
 struct Asked {

@@ -49,6 +49,7 @@ mod json;
 mod json_schema;
 mod keeper_lease;
 mod key;
+mod ledger_copy;
 mod local_peers;
 mod looking;
 mod memory;

@@ -74,6 +74,7 @@ fn verdict(world: World) -> Outcome {
             | Violation::OutOfOrder { .. }
             | Violation::TouchedTwice { .. }
             | Violation::AskedAgain { .. }
+            | Violation::Forgot { .. }
             | Violation::Misdirected { .. }
             | Violation::Strange { .. } => false,
         };

@@ -30,6 +30,8 @@ pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 pub(crate) const LISTEN: &str = "CODEX_BRIDGE_LISTEN";
 /// Names the database, perhaps with its password.
 pub(crate) const LEDGER_URL: &str = "CODEX_BRIDGE_LEDGER_URL";
+/// Names the database that a ledger is copied to, perhaps with its password.
+const LEDGER_COPY_URL: &str = "CODEX_BRIDGE_LEDGER_COPY_URL";
 /// Whether tokens may travel over plain http to another machine.
 pub(crate) const ALLOW_HTTP: &str = "CODEX_BRIDGE_ALLOW_HTTP";
 /// Says what is logged.
@@ -94,6 +96,7 @@ const SECRET_WORDS: &[&str] = &[
     "CREDENTIAL",
     "AUTH",
     "LEDGER_URL",
+    "LEDGER_COPY_URL",
 ];
 
 /// Why a place can't be read from the environment.
@@ -240,6 +243,11 @@ impl Environment {
     /// Where the database is.
     pub fn ledger_url(&self) -> Option<String> {
         self.text(LEDGER_URL)
+    }
+
+    /// Where a ledger is copied to.
+    pub fn ledger_copy_url(&self) -> Option<String> {
+        self.text(LEDGER_COPY_URL)
     }
 
     /// The user's home.
@@ -528,6 +536,8 @@ mod tests {
             "HTTPS_PROXY",
             "MY_PROVIDER",
             "CODEX_BRIDGE_MASTER_KEY",
+            LEDGER_URL,
+            LEDGER_COPY_URL,
         ] {
             assert!(!is_public(OsStr::new(private)), "{private}");
         }

@@ -16,6 +16,7 @@ mod wakeups;
 pub(crate) use lease::hold_lease;
 pub(crate) use live::Relay;
 pub(crate) use open::{OpenedLedger, open};
+pub use open::{database_url, node_id};
 pub(crate) use take_over::LOOKS;
 
 use crate::Daemon;

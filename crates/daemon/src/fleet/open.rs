@@ -37,7 +37,7 @@ pub(crate) fn open(
     state: &StateDir,
 ) -> anyhow::Result<OpenedLedger> {
     let key = load(key)?;
-    let Some(url) = &config.ledger.url else {
+    let Some(url) = database_url(config)? else {
         let ledger = SqliteLedger::open(state.ledger(), &key, bridge_store::Options::default())?;
         return Ok(OpenedLedger {
             ledger: AnyLedger::Sqlite(ledger),
@@ -49,7 +49,6 @@ pub(crate) fn open(
         node_id: node_id(config, state)?,
         lease: Duration::from_secs(config.fleet.lease_secs),
     };
-    let url = address(url, config.ledger.password_file.as_deref())?;
     let options = PostgresOptions {
         lease: node.lease,
         ..PostgresOptions::default()
@@ -76,6 +75,14 @@ fn load(place: &KeyLocation) -> anyhow::Result<LedgerKey> {
     Ok(key)
 }
 
+/// The PostgreSQL database that the configuration names, with its password; `None` where the ledger is a file in the state
+/// directory.
+pub fn database_url(config: &Config) -> anyhow::Result<Option<PostgresUrl>> {
+    let password = config.ledger.password_file.as_deref();
+    let url = config.ledger.url.as_ref();
+    url.map(|url| address(url, password)).transpose()
+}
+
 /// The address with its password, which a file may hold.
 fn address(url: &LedgerUrl, password_file: Option<&Path>) -> anyhow::Result<PostgresUrl> {
     let Some(path) = password_file else {
@@ -99,7 +106,7 @@ fn address(url: &LedgerUrl, password_file: Option<&Path>) -> anyhow::Result<Post
 }
 
 /// The name of this node: the configured one, else the one that was made at the first start.
-fn node_id(config: &Config, state: &StateDir) -> anyhow::Result<NodeId> {
+pub fn node_id(config: &Config, state: &StateDir) -> anyhow::Result<NodeId> {
     if let Some(name) = &config.fleet.node {
         return Ok(NodeId::new(name));
     }

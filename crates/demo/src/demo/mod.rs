@@ -1,8 +1,10 @@
 //! `demo`: the main job on this machine alone. A scripted model, a Molecule platform, a private CODEX_HOME and a daemon
 //! are started, messages of people and of an agent go through the real Codex, Codex is killed once, and nothing is left.
+//! With `--fleet`: three nodes over one PostgreSQL, of which one dies.
 
 mod chapters;
 pub(crate) mod codex;
+mod fleet;
 mod setup;
 
 use crate::{DemoArgs, DemoClient};
@@ -36,6 +38,11 @@ async fn play<C: DemoClient>(
     say(&paint.bold("codex-bridge demo: no account, no network, nothing kept"));
     say("");
     let codex = codex::find_or_install(args.codex_bin.as_deref(), &environment, paint, say).await?;
+    if args.fleet {
+        fleet::play::<C>(codex, &environment, paint).await?;
+        say(&paint.green("Everything is stopped and removed again."));
+        return Ok(());
+    }
     let setup = setup::DemoSetup::<C>::start(codex, &environment, paint).await?;
     let played = tokio::select! {
         played = chapters::play(&setup, paint) => played,

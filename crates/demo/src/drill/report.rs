@@ -2,7 +2,7 @@
 
 use crate::args::{DrillArgs, DrillSink, DrillTransport};
 use bridge_daemon::term::Paint;
-use bridge_sim::drill::Outcome;
+use bridge_sim::drill::{NodeFaults, Outcome};
 use bridge_sim::history::{Verdict, Violation};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub(super) struct DrillSettings {
     messages: Option<usize>,
     transport: DrillTransport,
     sink: DrillSink,
+    /// How many nodes there are and how long their lease is, where it is a fleet.
+    fleet: Option<(u64, u64)>,
     /// Keep the directory in any case.
     keep: bool,
 }
@@ -37,6 +39,7 @@ impl DrillSettings {
             messages: args.messages,
             transport: args.transport,
             sink: args.sink,
+            fleet: args.nodes.map(|nodes| (nodes, args.lease_secs)),
             keep: args.keep,
         }
     }
@@ -74,6 +77,12 @@ pub struct DrillView {
     transport: &'static str,
     /// `idempotent` or `probeable`.
     sink: &'static str,
+    /// How many nodes there were, if it was a fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<u64>,
+    /// How long each of them could be silent before the others took its conversations over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_secs: Option<u64>,
     /// Everything that is wrong.
     broken: Vec<String>,
     /// Where logs and history are, if they were kept.
@@ -151,26 +160,26 @@ impl DrillReport {
     }
 
     fn lines(&self) -> Vec<ReportLine> {
-        let mut lines = promises(&self.outcome.verdict);
+        let verdict = &self.outcome.verdict;
+        let mut lines = promises(verdict);
+        if self.outcome.nodes.is_some() {
+            lines.push(promise(
+                "forgotten",
+                "turns that had lost their past",
+                verdict,
+                |v| matches!(v, Violation::Forgot { .. }),
+            ));
+        }
         lines.extend(self.costs());
-        let kills = self.outcome.kills;
-        lines.extend([
-            plain(
-                "daemon_kills",
-                "kills of the daemon",
-                ReportValue::of(kills.daemon),
-            ),
-            plain(
-                "codex_kills",
-                "kills of Codex",
-                ReportValue::of(kills.codex),
-            ),
-            plain(
-                "longest_delay_ms",
-                "longest delay (ms)",
-                ReportValue::Count(self.outcome.verdict.longest_delay_ms),
-            ),
-        ]);
+        match &self.outcome.nodes {
+            None => lines.extend(self.kills()),
+            Some(nodes) => lines.extend(node_faults(nodes)),
+        }
+        lines.push(plain(
+            "longest_delay_ms",
+            "longest delay (ms)",
+            ReportValue::Count(self.outcome.verdict.longest_delay_ms),
+        ));
         lines.extend(self.outcome.quiet_after.map(|quiet| {
             plain(
                 "quiet_after_ms",
@@ -179,6 +188,15 @@ impl DrillReport {
             )
         }));
         lines
+    }
+
+    fn kills(&self) -> [ReportLine; 2] {
+        let kills = self.outcome.kills;
+        let (daemon, codex) = (ReportValue::of(kills.daemon), ReportValue::of(kills.codex));
+        [
+            plain("daemon_kills", "kills of the daemon", daemon),
+            plain("codex_kills", "kills of Codex", codex),
+        ]
     }
 
     /// What the model was asked; per answer only where there is one.
@@ -238,7 +256,7 @@ impl DrillReport {
             } else {
                 value
             };
-            text.push_str(&format!("  {:<36} {shown}\n", line.words));
+            text.push_str(&format!("  {:<40} {shown}\n", line.words));
         }
         for wrong in self.wrongs() {
             text.push_str(&format!("  {} {wrong}\n", paint.red("broken:")));
@@ -249,6 +267,9 @@ impl DrillReport {
             paint.red("A promise was broken.")
         });
         text.push_str(&format!(" Seed {}.", self.settings.seed));
+        if let Some((nodes, lease_secs)) = self.settings.fleet {
+            text.push_str(&format!(" {nodes} nodes with a lease of {lease_secs} s."));
+        }
         match &self.kept {
             None => {}
             Some(kept) => text.push_str(&format!(
@@ -276,6 +297,8 @@ impl DrillReport {
                 DrillSink::Idempotent => "idempotent",
                 DrillSink::Probeable => "probeable",
             },
+            nodes: settings.fleet.map(|(nodes, _)| nodes),
+            lease_secs: settings.fleet.map(|(_, lease_secs)| lease_secs),
             broken: self.wrongs(),
             kept: self.kept.clone(),
             figures: lines.map(|line| (line.key, line.value)).collect(),
@@ -283,12 +306,85 @@ impl DrillReport {
     }
 }
 
-/// Who got what, and every promise with how often it was broken.
-fn promises(verdict: &Verdict) -> Vec<ReportLine> {
-    let broken = |key, words, kind: fn(&Violation) -> bool| ReportLine {
+/// What the nodes of a fleet met, and how long a turn that was cut waited for another node.
+fn node_faults(nodes: &NodeFaults) -> Vec<ReportLine> {
+    let counts = [
+        (
+            "node_deaths",
+            "deaths of nodes (kill -9 of everything)",
+            nodes.deaths,
+        ),
+        (
+            "disks_lost",
+            "of these, with CODEX_HOME and state lost",
+            nodes.disks_lost,
+        ),
+        (
+            "nodes_renamed",
+            "of those, back under a new name",
+            nodes.renamed,
+        ),
+        (
+            "daemons_frozen",
+            "daemons frozen beyond their lease",
+            nodes.daemons_frozen,
+        ),
+        (
+            "nodes_frozen",
+            "nodes frozen beyond their lease",
+            nodes.machines_frozen,
+        ),
+        (
+            "leases_lost",
+            "daemons that ended with their lease",
+            nodes.leases_lost,
+        ),
+        (
+            "database_restarts",
+            "restarts of the database",
+            nodes.database_restarts,
+        ),
+        (
+            "cut_turns_elsewhere",
+            "cut turns that went on elsewhere",
+            nodes.elsewhere_ms.len(),
+        ),
+    ];
+    let counts = counts.map(|(key, words, count)| plain(key, words, ReportValue::of(count)));
+    let mut lines = Vec::from(counts);
+    if let Some((median, worst)) = nodes.elsewhere() {
+        lines.extend([
+            plain(
+                "elsewhere_p50_ms",
+                "death to that turn, median (ms)",
+                ReportValue::Count(median),
+            ),
+            plain(
+                "elsewhere_worst_ms",
+                "death to that turn, worst (ms)",
+                ReportValue::Count(worst),
+            ),
+        ]);
+    }
+    lines
+}
+
+/// One promise, with how often it was broken.
+fn promise(
+    key: &'static str,
+    words: &'static str,
+    verdict: &Verdict,
+    kind: fn(&Violation) -> bool,
+) -> ReportLine {
+    ReportLine {
         broken: verdict.count(kind) > 0,
         ..plain(key, words, ReportValue::of(verdict.count(kind)))
-    };
+    }
+}
+
+/// Who got what, and every promise with how often it was broken.
+fn promises(verdict: &Verdict) -> Vec<ReportLine> {
+    let broken = |key, words, kind: fn(&Violation) -> bool| promise(key, words, verdict, kind);
     vec![
         plain("sent", "sent", ReportValue::of(verdict.sent)),
         plain("answered", "answered", ReportValue::of(verdict.answered)),
@@ -331,6 +427,7 @@ mod tests {
             messages: None,
             transport: DrillTransport::Socket,
             sink: DrillSink::Probeable,
+            fleet: None,
             keep: false,
         };
         let outcome = Outcome {
@@ -420,7 +517,7 @@ mod tests {
         let shown = report(good());
         let table = shown.table(Paint::stdout(true));
         assert!(
-            table.contains("model calls per answer               1.50"),
+            table.contains("model calls per answer                   1.50"),
             "{table}"
         );
         let json = serde_json::to_value(shown.view()).unwrap();

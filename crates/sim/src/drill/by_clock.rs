@@ -1,6 +1,6 @@
 //! Faults at times that the seed decides: what a user's own drill is, because kills then fall anywhere.
 
-use super::Stage;
+use super::DaemonStage;
 use super::play::{BAD_WEATHER, Play, Victim, due};
 use super::traffic::Place;
 use crate::Error;
@@ -40,7 +40,7 @@ impl Plan {
     }
 }
 
-impl<S: Stage> Play<S> {
+impl<S: DaemonStage> Play<S> {
     fn next_death(&mut self) -> (Instant, Victim) {
         let victim = self.next_victim();
         (due(&mut self.deaths, KILL_EVERY), victim)

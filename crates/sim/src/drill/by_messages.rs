@@ -1,7 +1,7 @@
 //! Faults by the progress of messages: two daemons, or two runs, are told the same, and so many ended messages bring
 //! so many kills, outages and old rows, however fast they are. What is measured under faults is measured so.
 
-use super::Stage;
+use super::DaemonStage;
 use super::play::{BAD_WEATHER, Play, Victim};
 use super::traffic::Place;
 use crate::history::RowId;
@@ -57,7 +57,7 @@ enum Kill {
     },
 }
 
-impl<S: Stage> Play<S> {
+impl<S: DaemonStage> Play<S> {
     pub(super) async fn run_by_messages(&mut self, messages: usize) -> Result<(), Error> {
         // An old row with every so many messages, not with every so many looks at the feed.
         self.scene.talks.platform.set_weather(Weather {

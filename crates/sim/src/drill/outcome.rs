@@ -15,6 +15,37 @@ pub struct Kills {
     pub codex: usize,
 }
 
+/// What the nodes of a fleet met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFaults {
+    /// Nodes that died with everything they ran.
+    pub deaths: usize,
+    /// Of these, with their CODEX_HOME and state directory gone for good.
+    pub disks_lost: usize,
+    /// Of those, replaced by a node of another name.
+    pub renamed: usize,
+    /// Daemons that stood still until their lease had ended.
+    pub daemons_frozen: usize,
+    /// Whole machines that did.
+    pub machines_frozen: usize,
+    /// Daemons that ended because their lease had.
+    pub leases_lost: usize,
+    /// Restarts of the database's server, each as after a crash.
+    pub database_restarts: usize,
+    /// Milliseconds from a node's death to the first model request of another node for a message whose turn it cut,
+    /// shortest first.
+    pub elsewhere_ms: Vec<u64>,
+}
+
+impl NodeFaults {
+    /// The median and the longest time until a cut turn went on elsewhere.
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<(u64, u64)> {
+        let median = self.elsewhere_ms.get(self.elsewhere_ms.len() / 2)?;
+        Some((*median, *self.elsewhere_ms.last()?))
+    }
+}
+
 /// What the model was asked in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -55,6 +86,8 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// What was done to them.
     pub kills: Kills,
+    /// What the nodes met, where there were several.
+    pub nodes: Option<NodeFaults>,
     /// How soon all was quiet; none if it never was.
     pub quiet_after: Option<Duration>,
     /// What it cost.

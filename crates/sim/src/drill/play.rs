@@ -1,10 +1,10 @@
 //! A drill under way: what is known of it, and the single things that can happen. When they happen is decided by the
 //! rhythm (`by_clock`, `by_messages`); then it is calm, and everything must become quiet.
 
-use super::outcome::{Cost, Kills, Outcome};
-use super::outside::{Asked, Outside};
+use super::outcome::{Cost, Kills, NodeFaults, Outcome};
+use super::outside::{Asked, Death, Outside, elsewhere, forgotten};
 use super::traffic::Traffic;
-use super::{Rhythm, Scene, Stage};
+use super::{DaemonStage, Rhythm, Scene, Stage};
 use crate::molecule::Weather;
 use crate::{Dice, Error};
 use std::io;
@@ -46,6 +46,10 @@ pub struct Play<S> {
     pub(super) traffic: Traffic,
     asked: Asked,
     kills: Kills,
+    pub(super) nodes: Option<NodeFaults>,
+    pub(super) node_deaths: Vec<Death>,
+    /// What was done to the nodes, and when.
+    pub(super) faults: Vec<(u64, String)>,
     quiet_after: Option<Duration>,
     problems: Vec<String>,
 }
@@ -70,7 +74,7 @@ pub(super) fn due(dice: &mut Dice, (low, high): (u64, u64)) -> Instant {
     Instant::now() + Duration::from_millis(dice.between(low, high))
 }
 
-fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+pub(super) fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Drill { what, source }
 }
 
@@ -89,20 +93,12 @@ impl<S: Stage> Play<S> {
             traffic: Traffic::new(seed),
             asked: Asked::default(),
             kills: Kills::default(),
+            nodes: None,
+            node_deaths: Vec::new(),
+            faults: Vec::new(),
             quiet_after: None,
             problems: Vec::new(),
         }
-    }
-
-    /// Lets things go wrong in this rhythm, then waits until everything is quiet.
-    pub async fn run(&mut self, rhythm: Rhythm) -> Result<(), Error> {
-        match rhythm {
-            Rhythm::Clock(duration) => self.run_by_clock(duration).await?,
-            Rhythm::Messages(messages) => self.run_by_messages(messages).await?,
-        }
-        self.scene.talks.platform.set_weather(Weather::default());
-        self.back().await?;
-        self.calm().await
     }
 
     /// Something that whoever drilled found wrong.
@@ -118,17 +114,26 @@ impl<S: Stage> Play<S> {
             needed: self.traffic.needed(),
             bytes: self.asked.bytes(),
         };
-        let mut outside = Outside::new(self.scene.talks.history(), self.asked);
+        let history = self.scene.talks.history();
+        let mut forgot = Vec::new();
+        if let Some(nodes) = &mut self.nodes {
+            forgot = forgotten(&history, &self.asked, &self.traffic);
+            nodes.elsewhere_ms = elsewhere(&history, &self.asked, &self.node_deaths);
+        }
+        let mut outside = Outside::new(history, self.asked);
         outside
             .add_effects(&self.stage.work(), &self.traffic)
             .map_err(failed("read the effects"))?;
+        let mut verdict = outside.judge();
+        verdict.violations.extend(forgot);
         let outcome = Outcome {
-            verdict: outside.judge(),
+            verdict,
             problems: self.problems,
             kills: self.kills,
+            nodes: self.nodes,
             quiet_after: self.quiet_after,
             cost,
-            history: outside.lines(),
+            history: outside.lines(&self.faults),
         };
         Ok((self.stage, outcome))
     }
@@ -174,31 +179,13 @@ impl<S: Stage> Play<S> {
         up.map_err(failed("serve the platform again"))
     }
 
-    /// False when the victim was not there.
-    pub(super) async fn kill(&mut self, victim: Victim) -> Result<bool, Error> {
-        match victim {
-            Victim::Daemon => {
-                self.stage.kill().await.map_err(failed("kill the daemon"))?;
-                self.start()?;
-                self.kills.daemon += 1;
-                Ok(true)
-            }
-            Victim::Codex => {
-                let killed = self.stage.kill_codex();
-                self.kills.codex += usize::from(killed);
-                Ok(killed)
-            }
-        }
-    }
-
-    fn start(&mut self) -> Result<(), Error> {
+    pub(super) fn start(&mut self) -> Result<(), Error> {
         self.stage.start().map_err(failed("start the daemon"))
     }
 
     /// A daemon that ends by itself breaks a promise too; it is started again, so that the rest can be seen.
     pub(super) fn revive(&mut self, ended: io::Result<String>) -> Result<(), Error> {
-        let status = ended.map_err(failed("wait for the daemon"))?;
-        let problem = format!("the daemon ended by itself: {status}; see daemon.log");
+        let problem = ended.map_err(failed("wait for the daemon"))?;
         self.stage.tell(&problem);
         self.problems.push(problem);
         self.start()
@@ -207,12 +194,29 @@ impl<S: Stage> Play<S> {
     pub(super) fn tell(&mut self, progress: &str) {
         self.hear();
         let waiting: usize = self.scene.talks.waiting().values().sum();
+        let faults = match &self.nodes {
+            None => format!(
+                "killed {} x daemon, {} x Codex",
+                self.kills.daemon, self.kills.codex
+            ),
+            Some(nodes) => format!(
+                "{} deaths of nodes, {} of them with their disk, {} freezes",
+                nodes.deaths,
+                nodes.disks_lost,
+                nodes.daemons_frozen + nodes.machines_frozen
+            ),
+        };
         self.stage.tell(&format!(
-            "  {progress}: {} sent, {waiting} of them waiting; killed {} x daemon, {} x Codex",
+            "  {progress}: {} sent, {waiting} of them waiting; {faults}",
             self.traffic.said(),
-            self.kills.daemon,
-            self.kills.codex,
         ));
+    }
+
+    /// The weather is fine and the platform is there from now on; waits until everything is quiet.
+    pub(super) async fn end_faults(&mut self) -> Result<(), Error> {
+        self.scene.talks.platform.set_weather(Weather::default());
+        self.back().await?;
+        self.calm().await
     }
 
     /// Nothing goes wrong any more: every message must come to its end, and then nothing may be said any more.
@@ -244,6 +248,34 @@ impl<S: Stage> Play<S> {
             tokio::select! {
                 () = tokio::time::sleep(QUIET_PAUSE) => {}
                 ended = self.stage.ended() => self.revive(ended)?,
+            }
+        }
+    }
+}
+
+impl<S: DaemonStage> Play<S> {
+    /// Lets things go wrong in this rhythm, then waits until everything is quiet.
+    pub async fn run(&mut self, rhythm: Rhythm) -> Result<(), Error> {
+        match rhythm {
+            Rhythm::Clock(duration) => self.run_by_clock(duration).await?,
+            Rhythm::Messages(messages) => self.run_by_messages(messages).await?,
+        }
+        self.end_faults().await
+    }
+
+    /// False when the victim was not there.
+    pub(super) async fn kill(&mut self, victim: Victim) -> Result<bool, Error> {
+        match victim {
+            Victim::Daemon => {
+                self.stage.kill().await.map_err(failed("kill the daemon"))?;
+                self.start()?;
+                self.kills.daemon += 1;
+                Ok(true)
+            }
+            Victim::Codex => {
+                let killed = self.stage.kill_codex();
+                self.kills.codex += usize::from(killed);
+                Ok(killed)
             }
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Traffic {
     /// Model calls that the messages need when nothing goes wrong.
     needed: usize,
     said: BTreeMap<u64, RowId>,
+    /// What was said before each message in its conversation.
+    before: BTreeMap<RowId, Vec<RowId>>,
 }
 
 /// Which conversations a message may go to.
@@ -40,6 +42,8 @@ struct Lane {
     conversation: String,
     generation: u32,
     said: u32,
+    /// What was said since the conversation began.
+    earlier: Vec<RowId>,
 }
 
 impl Lane {
@@ -48,6 +52,7 @@ impl Lane {
             conversation: format!("drill-{number}-{generation}"),
             generation,
             said: 0,
+            earlier: Vec::new(),
         }
     }
 
@@ -68,6 +73,7 @@ impl Traffic {
             needed: 0,
             lanes: (1..=LANES).map(|number| Lane::new(number, 1)).collect(),
             said: BTreeMap::new(),
+            before: BTreeMap::new(),
         }
     }
 
@@ -113,7 +119,14 @@ impl Traffic {
         let row = talks.post(&lane.conversation, &text)?;
         self.said.insert(mark, row);
         self.needed += calls;
-        lane.said = if text == NEW { 0 } else { lane.said + 1 };
+        if text == NEW {
+            lane.said = 0;
+            lane.earlier.clear();
+        } else {
+            lane.said += 1;
+            self.before.insert(row, lane.earlier.clone());
+            lane.earlier.push(row);
+        }
         Ok(true)
     }
 
@@ -122,6 +135,11 @@ impl Traffic {
         let (_, after) = text.rsplit_once("[m")?;
         let (mark, _) = after.split_once(']')?;
         self.said.get(&mark.parse().ok()?).copied()
+    }
+
+    /// What was said before a message in its conversation.
+    pub(super) fn before(&self, row: RowId) -> &[RowId] {
+        self.before.get(&row).map_or(&[], Vec::as_slice)
     }
 
     /// The message that left this line.

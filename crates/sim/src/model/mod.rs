@@ -118,7 +118,12 @@ impl ScriptedModel {
 
     /// The text of a `CODEX_HOME/config.toml` that makes this the only model Codex knows.
     pub fn codex_config(&self) -> String {
-        options::codex_config(&self.options, &self.base_url())
+        options::codex_config(&self.options, &self.base_url(), None)
+    }
+
+    /// The same for one home of several, by whose name its requests are known.
+    pub fn codex_config_of(&self, home: &str) -> String {
+        options::codex_config(&self.options, &self.base_url(), Some(home))
     }
 
     /// Opens the gate of `hold:NAME`, for those who wait at it and for all who come later:

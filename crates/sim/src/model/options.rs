@@ -46,8 +46,12 @@ impl Default for Options {
     }
 }
 
-/// The text of a `CODEX_HOME/config.toml` whose only provider is the model at `base_url`.
-pub(super) fn codex_config(options: &Options, base_url: &str) -> String {
+/// The header by which a CODEX_HOME says its name.
+pub(super) const HOME_HEADER: &str = "x-codex-home";
+
+/// The text of a `CODEX_HOME/config.toml` whose only provider is the model at `base_url`. A named home says its name with
+/// every request.
+pub(super) fn codex_config(options: &Options, base_url: &str, home: Option<&str>) -> String {
     let mut text = format!(
         "model = {model}\n\
          model_provider = \"mock\"\n\
@@ -67,6 +71,12 @@ pub(super) fn codex_config(options: &Options, base_url: &str) -> String {
     );
     if let Some(key) = &options.env_key {
         text.push_str(&format!("env_key = {}\n", quoted(key)));
+    }
+    if let Some(home) = home {
+        text.push_str(&format!(
+            "http_headers = {{ {HOME_HEADER} = {} }}\n",
+            quoted(home)
+        ));
     }
     text
 }
@@ -88,10 +98,12 @@ mod tests {
             env_key: Some("MOCK_KEY".to_owned()),
             ..Options::default()
         };
-        let text = codex_config(&options, "http://127.0.0.1:1/v1");
+        let text = codex_config(&options, "http://127.0.0.1:1/v1", Some("n1"));
         assert!(text.starts_with("model = \"a \\\"quoted\\\" name\"\nmodel_provider = \"mock\"\n"));
         assert!(text.contains("base_url = \"http://127.0.0.1:1/v1\"\n"));
         assert!(text.contains("stream_max_retries = 7\nstream_idle_timeout_ms = 60000\n"));
-        assert!(text.ends_with("env_key = \"MOCK_KEY\"\n"));
+        assert!(
+            text.ends_with("env_key = \"MOCK_KEY\"\nhttp_headers = { x-codex-home = \"n1\" }\n")
+        );
     }
 }

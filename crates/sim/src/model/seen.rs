@@ -11,6 +11,8 @@ pub struct Seen {
     pub at_ms: u64,
     /// The Codex thread it came from, if Codex said.
     pub thread_id: Option<String>,
+    /// The name of the CODEX_HOME it came from, if that has one.
+    pub home: Option<String>,
     /// The model that was asked for.
     pub model: String,
     /// What users said, oldest first, without what Codex adds in their name.

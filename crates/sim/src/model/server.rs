@@ -23,6 +23,7 @@ use crate::clock::now_ms;
 
 use super::arguments::LONGEST_WAIT;
 use super::board::{Active, Shared, Waiting};
+use super::options::HOME_HEADER;
 use super::prompt::{Prompt, own_words};
 use super::respond::{Beat, compose};
 use super::script;
@@ -94,11 +95,12 @@ async fn responses(State(server): State<Server>, headers: HeaderMap, body: Bytes
 }
 
 fn record(prompt: &Prompt, headers: &HeaderMap, body_bytes: usize) -> Seen {
-    let thread_id = headers.get("thread-id").and_then(|id| id.to_str().ok());
+    let header = |name| Some(headers.get(name)?.to_str().ok()?.to_owned());
     Seen {
         number: 0,
         at_ms: now_ms(),
-        thread_id: thread_id.map(str::to_owned),
+        thread_id: header("thread-id"),
+        home: header(HOME_HEADER),
         model: prompt.model.clone(),
         users: prompt.users.clone(),
         images: prompt.images,

@@ -3,8 +3,10 @@
 //! Opening is in `open`, the writer's batches in `writer`, what the engines have in common in [`crate::sql`]. `dialect` and
 //! `value` are all that is between a statement of the tables and this engine.
 
+mod bulk;
 mod clock;
 mod connect;
+mod copied;
 mod dialect;
 mod error;
 mod fault;
@@ -12,15 +14,19 @@ mod foresight;
 mod live;
 mod open;
 mod reader;
+mod record;
 mod session;
 mod tls;
 mod value;
 mod wakeups;
 mod writer;
 
+pub(crate) use bulk::BulkTable;
 pub use connect::PostgresUrl;
+pub(crate) use copied::{CopiedDatabase, DatabaseUse};
 pub use error::PostgresOpenError;
 pub use live::{LiveNote, piece};
+pub use record::audit;
 pub(crate) use session::{Expected, Session};
 pub(crate) use value::SessionRow;
 pub use wakeups::{Wakeup, Wakeups};
@@ -34,7 +40,7 @@ use bridge_core::port::{Committed, Lease, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{RunError, Transition, Tx};
 use bridge_core::value::{Epoch, NodeId, Timestamp};
 use connect::STATEMENT_MAX;
-use open::{Found, Opener};
+use open::{Database, Found, Opener};
 use reader::ReaderPool;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -244,8 +250,10 @@ impl Starter {
         let session = Session::connect(runtime, &self.url, &self.node, STATEMENT_MAX)
             .map_err(|error| open::refused(place.clone(), error))?;
         let opener = Opener {
-            session: &session,
-            place,
+            database: Database {
+                session: &session,
+                place,
+            },
             node: &self.node,
             lease: self.lease,
             key: &self.key,

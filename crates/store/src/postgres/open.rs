@@ -37,55 +37,34 @@ pub(super) struct Found {
     pub(super) warnings: Vec<String>,
 }
 
+/// A database that is asked what it is, and given our tables.
+#[derive(Debug)]
+pub(super) struct Database<'a> {
+    pub(super) session: &'a Session,
+    pub(super) place: String,
+}
+
 /// A node that opens the ledger.
 #[derive(Debug)]
 pub(super) struct Opener<'a> {
-    pub(super) session: &'a Session,
-    pub(super) place: String,
+    pub(super) database: Database<'a>,
     pub(super) node: &'a NodeId,
     pub(super) lease: Duration,
     pub(super) key: &'a LedgerKey,
 }
 
-impl Opener<'_> {
-    /// All of it in one transaction.
-    pub(super) fn open(&self) -> Result<Found, OpenError> {
-        self.expect_writable()?;
-        let warnings = self.warnings()?;
-        self.run(&begin())?;
-        let epoch = self.take_over();
-        let epoch = match epoch {
-            Ok(epoch) => epoch,
-            Err(error) => {
-                self.session.roll_back();
-                return Err(error);
-            }
-        };
-        self.run("COMMIT")?;
-        Ok(Found { epoch, warnings })
-    }
-
-    fn take_over(&self) -> Result<Epoch, OpenError> {
-        self.bring_up()?;
-        self.adopt()?;
-        let epoch = self.next_epoch().map_err(OpenError::rows(&self.place))?;
-        self.session
-            .settle()
-            .map_err(OpenError::rows(&self.place))?;
-        Ok(epoch)
-    }
-
+impl Database<'_> {
     fn conn(&self) -> Conn<'_> {
         Conn::Postgres(self.session)
     }
 
-    fn run(&self, statements: &str) -> Result<(), OpenError> {
+    pub(super) fn run(&self, statements: &str) -> Result<(), OpenError> {
         let ran = self.session.control(statements);
         ran.and_then(|()| self.session.settle())
             .map_err(OpenError::rows(&self.place))
     }
 
-    fn number(&self, query: &str) -> Result<i64, OpenError> {
+    pub(super) fn number(&self, query: &str) -> Result<i64, OpenError> {
         let found = sql::number(self.conn(), query, []);
         Ok(found.map_err(OpenError::rows(&self.place))?.unwrap_or(0))
     }
@@ -98,7 +77,7 @@ impl Opener<'_> {
         Ok(found.flatten().unwrap_or_default())
     }
 
-    fn expect_writable(&self) -> Result<(), OpenError> {
+    pub(super) fn expect_writable(&self) -> Result<(), OpenError> {
         let read_only = "SELECT count(*) WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
         if self.number(read_only)? > 0 {
             let place = self.place.clone();
@@ -139,7 +118,7 @@ impl Opener<'_> {
     }
 
     /// Makes the tables where the database is empty, and brings older ones up to date.
-    fn bring_up(&self) -> Result<(), OpenError> {
+    pub(super) fn bring_up(&self) -> Result<(), OpenError> {
         let place = || self.place.clone();
         let found = self.version()?;
         let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
@@ -167,7 +146,7 @@ impl Opener<'_> {
     }
 
     /// The version of the schema that is there; 0 where the database is empty.
-    fn version(&self) -> Result<i64, OpenError> {
+    pub(super) fn version(&self) -> Result<i64, OpenError> {
         let ours = self.number(&format!(
             "SELECT count(*) FROM pg_namespace WHERE nspname = '{SCHEMA}'"
         ))?;
@@ -186,13 +165,41 @@ impl Opener<'_> {
             }
         }
     }
+}
+
+impl Opener<'_> {
+    /// All of it in one transaction.
+    pub(super) fn open(&self) -> Result<Found, OpenError> {
+        self.database.expect_writable()?;
+        let warnings = self.database.warnings()?;
+        self.database.run(&begin())?;
+        let epoch = self.take_over();
+        let epoch = match epoch {
+            Ok(epoch) => epoch,
+            Err(error) => {
+                self.database.session.roll_back();
+                return Err(error);
+            }
+        };
+        self.database.run("COMMIT")?;
+        Ok(Found { epoch, warnings })
+    }
+
+    fn take_over(&self) -> Result<Epoch, OpenError> {
+        let Database { session, place } = &self.database;
+        self.database.bring_up()?;
+        self.adopt()?;
+        let epoch = self.next_epoch().map_err(OpenError::rows(place))?;
+        session.settle().map_err(OpenError::rows(place))?;
+        Ok(epoch)
+    }
 
     /// Signs the record of acts with this key.
     fn adopt(&self) -> Result<(), OpenError> {
         let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-        let failed = OpenError::rows(&self.place);
-        let adopted = audit::adopt(self.conn(), self.key, now).map_err(&failed)?;
-        let (row, sum) = audit::head(self.conn()).map_err(&failed)?;
+        let failed = OpenError::rows(&self.database.place);
+        let adopted = audit::adopt(self.database.conn(), self.key, now).map_err(&failed)?;
+        let (row, sum) = audit::head(self.database.conn()).map_err(&failed)?;
         if row > 0 {
             tracing::info!(row, sum, key = %self.key.public(), "the audit record ends here");
         }
@@ -208,16 +215,16 @@ impl Opener<'_> {
     /// The node's row, for this opening: an earlier one of the same node writes nothing any more.
     fn next_epoch(&self) -> Result<Epoch, RowsError> {
         let next = "SELECT epoch + 1 FROM instance";
-        let epoch = sql::number(self.conn(), next, [])?.unwrap_or(0);
+        let epoch = sql::number(self.database.conn(), next, [])?.unwrap_or(0);
         sql::write(
-            self.conn(),
+            self.database.conn(),
             "UPDATE instance SET epoch = ?1",
             [epoch],
             || "epoch".to_owned(),
         )?;
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
         sql::write(
-            self.conn(),
+            self.database.conn(),
             concat!(
                 "INSERT INTO node (node_id, epoch, batch, lease_until, state, started_at) VALUES (?1, ?2, 0, ",
                 clock!(),

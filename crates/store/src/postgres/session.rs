@@ -313,6 +313,21 @@ impl Session {
         self.trip(async { Ok(()) })
     }
 
+    /// The connection itself, for what is moved in bulk. Everything that was queued is answered.
+    pub(super) fn client(&self) -> Result<Arc<Client>, RowsError> {
+        self.settle()?;
+        Ok(Arc::clone(&self.link.borrow().client))
+    }
+
+    /// Waits for an answer to what was sent over [`Session::client`].
+    pub(super) fn wait<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, RowsError> {
+        let answered = self.runtime.block_on(answer);
+        answered.map_err(|error| rows_error(&error, &Expected::Any))
+    }
+
     fn queue(&self, answer: Sent, expected: Expected) -> Result<(), RowsError> {
         self.unfailed()?;
         let (Ok(answer) | Err(answer)) = send(answer);

@@ -5,6 +5,7 @@
 //! answer was lost is looked up by the number that the fence wrote.
 
 use super::clock::DatabaseClock;
+use super::connect::STANDSTILL_MAX;
 use super::fault::{Trouble, chain};
 use super::open::{begin, clock, fenced};
 use super::session::{Expected, Failure, Session};
@@ -33,6 +34,15 @@ const BATCH_TIME: Duration = Duration::from_millis(200);
 /// The first and the longest wait between two attempts to reach the server.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// So many times a node that stands still must be cut off within a lease.
+const STANDSTILLS_PER_LEASE: u32 = 4;
+
+/// How long this node may stand still inside a batch: all others wait for it meanwhile and can't renew their leases, so
+/// it must be a small part of one.
+fn standstill_max(lease: Duration) -> Duration {
+    STANDSTILL_MAX.min(lease / STANDSTILLS_PER_LEASE)
+}
 
 /// The fence: it fails for an opening that was taken over and for one whose lease has ended, and says what time it is.
 const FENCE: &str = concat!(
@@ -189,7 +199,11 @@ impl WriterThread {
         session.job(None);
         session.forget();
         session.unfenced();
-        session.control(&begin())?;
+        session.control(&format!(
+            "{}; SET LOCAL idle_in_transaction_session_timeout = {}",
+            begin(),
+            standstill_max(self.lease).as_millis()
+        ))?;
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
         let values = params![number, lease, self.node.as_str(), self.epoch.0];
         session.write(FENCE, &values, Expected::Fence)?;

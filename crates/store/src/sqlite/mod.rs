@@ -6,6 +6,7 @@
 mod audit;
 mod backup;
 mod check;
+pub(crate) mod copied;
 mod files;
 mod gauge;
 mod log;

@@ -8,6 +8,8 @@ mod batches;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod copied;
+#[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod fixture;
