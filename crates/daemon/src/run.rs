@@ -378,20 +378,9 @@ async fn start(
         listeners.address(),
     );
     let listeners = listeners.open(service.clone());
-    let targets: Vec<_> = options.molecule.iter().map(import_target).collect();
-    daemon.import_sessions(&options.sessions, &targets).await?;
-    daemon.import_tasks(&options.old_tasks).await?;
-    for molecule in &daemon.sink.molecule {
-        molecule.recall(&service).await?;
-    }
-    let resumed = daemon.recover().await?;
+    let resumed = take_up(&daemon, options, &service).await?;
     if node.is_some() {
-        let channels = daemon.sink.molecule.iter();
-        let channels = channels
-            .map(|molecule| molecule.channel().clone())
-            .collect();
-        let version = codex.version.to_string();
-        daemon.introduce(&version, channels).await?;
+        introduce(&daemon, &codex.version.to_string()).await?;
     }
     let mut loops = Loops::start(&daemon, service);
     if let (Some(node), Some(keepers)) = (&node, keepers) {
@@ -419,6 +408,34 @@ async fn start(
         reaping,
         lock,
     })
+}
+
+/// Imports what older programs left and takes up what an earlier life of this daemon did not finish.
+async fn take_up(
+    daemon: &Arc<CodexDaemon<Counted<AnyLedger>>>,
+    options: &RunOptions,
+    service: &DaemonService<Counted<AnyLedger>>,
+) -> anyhow::Result<usize> {
+    let targets: Vec<_> = options.molecule.iter().map(import_target).collect();
+    daemon.import_sessions(&options.sessions, &targets).await?;
+    daemon.import_tasks(&options.old_tasks).await?;
+    for molecule in &daemon.sink.molecule {
+        molecule.recall(service).await?;
+    }
+    Ok(daemon.recover().await?)
+}
+
+/// Says to the other nodes what this one is.
+async fn introduce(
+    daemon: &Arc<CodexDaemon<Counted<AnyLedger>>>,
+    codex_version: &str,
+) -> anyhow::Result<()> {
+    let channels = daemon.sink.molecule.iter();
+    let channels = channels
+        .map(|molecule| molecule.channel().clone())
+        .collect();
+    daemon.introduce(codex_version, channels).await?;
+    Ok(())
 }
 
 /// Who is notified, and the secrets that this takes.

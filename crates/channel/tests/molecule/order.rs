@@ -115,22 +115,22 @@ async fn d3_a_sweep_keeps_the_order() {
         let (platform, own) = platform(edition).await;
         let [late, early] = ["beta", "gamma"].map(|name| platform.add_workspace(name));
         let fetching = Fetching::start(channel(&platform, &own), Tray::new());
-        let mut last = String::new();
         for text in ["first", "second"] {
             platform.set_late_messages(Late::Held);
             platform.peer_says(&late, &own, text).unwrap();
             platform.set_late_messages(Late::Never);
             for number in 0..60 {
                 let text = format!("other {number}");
-                last = platform.peer_says(&early, &own, &text).unwrap();
+                platform.peer_says(&early, &own, &text).unwrap();
             }
         }
         fetching.tray.until_texts(120).await;
         platform.advance(Duration::from_secs(60));
-        platform.canvas_says(&own, "later").unwrap();
+        let later = platform.canvas_says(&own, "later").unwrap();
+        // Every later look begins behind this row, so only a sweep shows what is released now.
         let passed = |held: &crate::stage::Held| {
             let cursor = held.cursor.as_deref();
-            cursor.is_some_and(|cursor| cursor.contains(&last))
+            cursor.is_some_and(|cursor| cursor.contains(&later))
         };
         fetching.tray.until("a cursor behind them", passed).await;
         platform.release_rows(&own);

@@ -215,14 +215,6 @@ impl DrillFleet {
             Err(error) => Some(format!("the database's restart broke off: {error}")),
         }
     }
-
-    /// What PostgreSQL holds, for an investigation.
-    fn dump(&self) -> io::Result<()> {
-        let dump = std::process::Command::new(self.server.program("pg_dump"))
-            .arg(self.server.url_of(DATABASE))
-            .output()?;
-        std::fs::write(self.path().join("fleet.sql"), dump.stdout)
-    }
 }
 
 impl Stage for DrillFleet {
@@ -378,7 +370,10 @@ impl Ground for DrillFleet {
 
     fn keep(self, history: &str) -> anyhow::Result<PathBuf> {
         std::fs::write(self.path().join("history.txt"), history).context("write the history")?;
-        self.dump().context("write what the database holds")?;
+        let dump = self.server.dump(DATABASE);
+        let dump = dump.context("read what the database holds")?;
+        std::fs::write(self.path().join("fleet.sql"), dump)
+            .context("write what the database holds")?;
         drop(self.server);
         Ok(self.directory.keep())
     }

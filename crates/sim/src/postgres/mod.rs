@@ -38,8 +38,8 @@ const FAST: [(&str, &str); 2] = [("fsync", "off"), ("full_page_writes", "off")];
 /// Nodes of a drill have a pool each, beside tests that share the server.
 const CONNECTIONS: (&str, &str) = ("max_connections", "300");
 
-/// How long `psql` waits for a connection, in seconds, and for a statement.
-const PSQL_BOUNDS: [(&str, &str); 2] = [
+/// How long a client waits for a connection, in seconds, and for a statement.
+const CLIENT_BOUNDS: [(&str, &str); 2] = [
     ("PGCONNECT_TIMEOUT", "10"),
     ("PGOPTIONS", "-c statement_timeout=60s"),
 ];
@@ -192,18 +192,34 @@ impl Server {
     pub fn psql(&self, database: &str, statements: &str) -> Result<String, PostgresError> {
         let mut command = bare(self.program("psql"));
         command
-            .envs(PSQL_BOUNDS)
             .args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"])
-            .args(["--set", "ON_ERROR_STOP=1", "--command", statements])
+            .args(["--set", "ON_ERROR_STOP=1", "--command", statements]);
+        self.ask(command, database, &format!("`{statements}`"))
+    }
+
+    /// Everything that a database holds, as statements.
+    pub fn dump(&self, database: &str) -> Result<String, PostgresError> {
+        let command = bare(self.program("pg_dump"));
+        self.ask(command, database, "a dump")
+    }
+
+    fn ask(
+        &self,
+        mut command: Command,
+        database: &str,
+        what: &str,
+    ) -> Result<String, PostgresError> {
+        command
+            .envs(CLIENT_BOUNDS)
             .arg(self.url_of(database))
             .stdin(Stdio::null());
         let output = command.output().map_err(|source| PostgresError::Io {
-            what: "cannot run psql",
+            what: "cannot run a client of the server",
             source,
         })?;
         if !output.status.success() {
             return Err(PostgresError::Refused {
-                what: format!("`{statements}`"),
+                what: what.to_owned(),
                 said: text(&output.stderr),
             });
         }
