@@ -223,7 +223,6 @@ impl Loops {
         &mut self,
         daemon: &Arc<CodexDaemon<Counted<AnyLedger>>>,
         node: &NodeSettings,
-        keepers: KeeperLease,
     ) -> anyhow::Result<()> {
         let Some(postgres) = daemon.ledger.inner().postgres() else {
             return Ok(());
@@ -232,7 +231,7 @@ impl Loops {
         let hearing = Arc::clone(daemon).hear_other_nodes(postgres.clone(), wakeups);
         let watching = Arc::clone(daemon).watch_other_nodes(postgres.clone());
         let looking = Arc::clone(daemon).take_over(node.lease / fleet::LOOKS);
-        let holding = fleet::hold_lease(Arc::clone(daemon), keepers, node.lease);
+        let holding = fleet::hold_lease(Arc::clone(daemon), node.clone());
         self.0.push(tokio::spawn(hearing));
         self.0.push(tokio::spawn(watching));
         self.0.push(tokio::spawn(looking));
@@ -330,7 +329,7 @@ async fn start(
     let reaping = adopt_orphans()?;
     let codex = find_codex(options)?;
     let opened = open_ledger(options, &state)?;
-    let (ledger, node, keepers) = (Counted::new(opened.ledger), opened.node, opened.keepers);
+    let (ledger, node) = (Counted::new(opened.ledger), opened.node);
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
     if let Some(lease) = ledger.renew().await? {
         clock::follow(lease.now);
@@ -338,7 +337,8 @@ async fn start(
     // Only a hint hangs on it: a damaged ledger must still be served and named.
     let newest = ledger.read(|rows| rows.newest_messages(1)).await;
     let is_first = newest.is_ok_and(|newest| newest.is_empty());
-    let host_options = host_options(options, &state, &codex, keepers.clone())?;
+    let lease = node.as_ref().map(|node| node.keepers.clone());
+    let host_options = host_options(options, &state, &codex, lease)?;
     let agent = CodexAgent::new(host_options, ledger.clone());
     agent.adopt().await?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
@@ -383,8 +383,8 @@ async fn start(
         introduce(&daemon, &codex.version.to_string()).await?;
     }
     let mut loops = Loops::start(&daemon, service);
-    if let (Some(node), Some(keepers)) = (&node, keepers) {
-        loops.join_fleet(&daemon, node, keepers)?;
+    if let Some(node) = &node {
+        loops.join_fleet(&daemon, node)?;
     }
     let said = Ready {
         api_socket: state.api_socket(),

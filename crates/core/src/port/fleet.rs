@@ -32,9 +32,9 @@ pub trait FleetRead {
     ) -> Result<Vec<Home>, RowsError>;
     /// How many conversations this node has; it counts to `max` and no further.
     fn homes_counted(&self, node_id: &NodeId, max: u32) -> Result<u64, RowsError>;
-    /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that never had one, in id
-    /// order, at most `limit`.
-    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError>;
+    /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that have none, in id order, at
+    /// most `limit`; with `leave_written` without those that wrote files on a node that is gone.
+    fn stranded(&self, limit: u32, leave_written: bool) -> Result<Vec<ConversationId>, RowsError>;
     /// Whether a turn of a conversation wrote, or may have written, files.
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
     /// What is stored of a thread's files, without their bytes, by path: the oldest first, its own last.

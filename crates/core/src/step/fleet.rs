@@ -125,23 +125,18 @@ impl Transition for TakeOver {
         if !takes_work(tx)? {
             return Ok(TakenOver::default());
         }
-        let stranded = tx.stranded(self.limit)?;
+        let stranded = tx.stranded(self.limit, self.leave_written)?;
         let mut taken = TakenOver {
             more: u32::try_from(stranded.len()).unwrap_or(u32::MAX) >= self.limit,
             ..TakenOver::default()
         };
         for id in stranded {
-            if self.leave_written && tx.home(&id)?.is_some() && tx.wrote_files(&id)? {
-                continue;
-            }
             if tx.take_home(&id, now)? {
                 lose_turn(tx, &id, now)?;
                 tx.deliver(&id);
                 taken.conversations.push(id);
             }
         }
-        // Those that stay where they are would be found again and again.
-        taken.more &= !taken.conversations.is_empty();
         Ok(taken)
     }
 }
@@ -183,6 +178,8 @@ pub struct Release {
     pub after: Option<ConversationId>,
     /// Conversations to look at.
     pub limit: u32,
+    /// Conversations that wrote files stay this node's, because their directories are here alone.
+    pub leave_written: bool,
 }
 
 /// How far a release came.
@@ -191,6 +188,8 @@ pub struct Released {
     pub released: u32,
     /// Conversations in which something still runs.
     pub busy: u32,
+    /// Conversations that wait for this node to come back, with the files that they wrote here.
+    pub waiting: u32,
     /// Where the next page begins; absent at the end.
     pub next: Option<ConversationId>,
 }
@@ -212,6 +211,8 @@ impl Transition for Release {
             let id = home.conversation_id.clone();
             if is_busy(tx, &id)? {
                 done.busy = done.busy.saturating_add(1);
+            } else if self.leave_written && tx.wrote_files(&id)? {
+                done.waiting = done.waiting.saturating_add(1);
             } else {
                 tx.set_home(&id, Some(home), None, now)?;
                 done.released = done.released.saturating_add(1);

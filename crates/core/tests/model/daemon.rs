@@ -31,6 +31,7 @@ pub(crate) fn commit<T: Transition>(
     if !fleet::enter(world, T::NAME) {
         return None;
     }
+    let now = world.machine_clock(now);
     let ran = world.rows.transact(transition, now);
     fleet::leave(world);
     match ran {
@@ -145,7 +146,7 @@ fn receive(nexts: &mut Nexts<'_>) {
 /// The source may show a row again at any time, which must change nothing.
 fn shown_again(nexts: &mut Nexts<'_>) {
     let (world, setup) = (nexts.from, nexts.setup);
-    if !world.may_act() {
+    if !world.has_lease() {
         return;
     }
     for message in 0..setup.messages {

@@ -50,7 +50,7 @@ fn of_nodes(worlds: [&World; 2], setup: &Setup) -> Box<[u8]> {
     let brief = setup.fleet.is_some_and(|fleet| fleet.brief);
     let [first_key, second_key] = worlds.map(|world| {
         let mut key = Key::new(world, setup);
-        if brief && !world.may_act() {
+        if brief && !world.has_lease() {
             key.memory = None;
         }
         let lives = |codex: &Codex| codex.turns.iter().any(CodexTurn::live);
@@ -211,10 +211,10 @@ impl<'a> Key<'a> {
         self.bytes.extend(fleet.unfenced);
         for world in [self.world, other] {
             let (fleet, side) = (world.fleet(), world.fleet().side());
-            let node = world.node_row(fleet.at);
-            self.bytes.push(node.state as u8);
+            self.bytes.push(world.node_state(fleet.at) as u8);
             self.bytes.push(bits(&[
-                node.alive,
+                world.has_lease(),
+                side.is_ahead(),
                 side.lost,
                 side.whole,
                 world.daemon.is_some(),

@@ -100,6 +100,8 @@ impl NodeFaults {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FleetSetup {
     pub(crate) faults: NodeFaults,
+    /// How far the clock of each node's machine is ahead of the database's, in ms.
+    pub(crate) ahead_ms: [i64; 2],
     /// Working directories are on one machine each.
     pub(crate) leave_written: bool,
     /// States are told apart without what can change nothing any more: what a daemon without a lease is about to do, and
@@ -164,6 +166,12 @@ pub(crate) enum Mutant {
     SendAnywhere,
     /// A node hands a reply to its platform without looking whether its lease has ended meanwhile.
     LateReply,
+    /// A node gives a turn to Codex without looking whether its lease has ended meanwhile.
+    LateTurn,
+    /// Leases are written and compared with the clock of the machine instead of the database's.
+    MachineClock,
+    /// A node, and the keeper of its Codex, measure their lease with a clock that stands still while the machine sleeps.
+    SleepingClock,
     /// An answer is stored before the bytes of its turn.
     AnswerBeforeSegment,
     /// Codex goes on believing the old branch of a thread that was elsewhere meanwhile.
@@ -174,6 +182,8 @@ pub(crate) enum Mutant {
     LostCountsClean,
     /// A node that starts takes up what is under way on another one.
     StartTakesAll,
+    /// A node that leaves lets go of conversations whose files it has alone.
+    WrittenReleased,
 }
 
 /// One exploration.
@@ -246,6 +256,9 @@ impl fmt::Display for FleetSetup {
         let some = names.iter().zip(self.faults.bytes());
         for (name, times) in some.filter(|(_, times)| *times > 0) {
             write!(f, "{name}:{times} ")?;
+        }
+        if self.ahead_ms != [0, 0] {
+            write!(f, "clocks ahead {:?} ", self.ahead_ms)?;
         }
         write!(f, "leave written {}", self.leave_written)
     }

@@ -104,7 +104,7 @@ fn ask_codex(world: &mut World, message: u8, thread: u8) -> u8 {
 /// edge says of it.
 pub(crate) fn ask(nexts: &mut Nexts<'_>, message: u8, thread: u8, life: u8) {
     if life == nexts.from.codex.life {
-        if !nexts.from.may_act() {
+        if !nexts.from.may_act() && !nexts.setup.has(Mutant::LateTurn) {
             return;
         }
         return nexts.add(Step::of("ask for the turn", message), |world| {

@@ -71,6 +71,14 @@ impl Fleet {
         Self::over(Given::message(fixture::message(waiting, |_| {})))
     }
 
+    /// A message that waits on `a`, where an earlier turn wrote files.
+    fn written() -> Self {
+        let waiting = MessageState::Received { hold: None };
+        let message = fixture::message(waiting, |life| life.attempt = 1);
+        let given = Given::message(message).turn(turn(Sandbox::WorkspaceWrite, true));
+        Self::over(given.with(home(&a(), 1)))
+    }
+
     /// A message whose turn runs on `a`, with what that turn may have done.
     fn running(touched: bool) -> Self {
         let running = MessageState::Running {
@@ -86,7 +94,7 @@ impl Fleet {
     /// The lease of `a` ends; `b` renews its own.
     fn lapse_a(&self) {
         self.ledger.set_clock(Timestamp(LEASE_MS - 1)).unwrap();
-        run(&self.b, release()).unwrap();
+        run(&self.b, release(false)).unwrap();
         self.ledger.set_clock(Timestamp(LEASE_MS)).unwrap();
     }
 
@@ -139,10 +147,11 @@ fn run<T: Transition>(on: &MemoryLedger, transition: T) -> Result<T::Outcome, Le
     }
 }
 
-fn release() -> Release {
+fn release(leave_written: bool) -> Release {
     Release {
         after: None,
         limit: 10,
+        leave_written,
     }
 }
 
@@ -275,12 +284,69 @@ fn written_files_keep_a_conversation() {
     assert_eq!(taken.conversations, [conversation()]);
 }
 
+/// However many of them there are, and however few are looked at together.
+#[test]
+fn left_conversations_hold_up_no_others() {
+    let running = || MessageState::Running {
+        turn_id: TurnId::new("u"),
+    };
+    let written = fixture::message(running(), |life| life.attempt = 1);
+    let other = ConversationId::new("other");
+    let beside = Message {
+        message_id: MessageId::new("n"),
+        external_id: ExternalId::new("f"),
+        conversation_id: other.clone(),
+        ..fixture::message(running(), |life| life.attempt = 1)
+    };
+    let given = Given::message(written).turn(turn(Sandbox::WorkspaceWrite, true));
+    let fleet = Fleet::over(given.with(home(&a(), 1)).beside("other", beside));
+    fleet.lapse_a();
+    let one = TakeOver {
+        limit: 1,
+        ..take_over(true)
+    };
+    assert_eq!(run(&fleet.b, one).unwrap().conversations, [other]);
+}
+
+#[test]
+fn released_conversations_are_kept_by_nobody() {
+    let unclear = MessageState::Unclear { hold: None };
+    let message = fixture::message(unclear, |life| life.attempt = 1);
+    let given = Given::message(message).turn(turn(Sandbox::WorkspaceWrite, true));
+    let released = FleetChange::Home {
+        from: None,
+        to: Home {
+            conversation_id: conversation(),
+            node_id: None,
+            generation: 1,
+            since: Timestamp(0),
+        },
+    };
+    let fleet = Fleet::over(given.with(Change::Fleet(released)));
+    let taken = run(&fleet.b, take_over(true)).unwrap();
+    assert_eq!(taken.conversations, [conversation()]);
+}
+
+#[test]
+fn written_files_wait_for_a_drained_node() {
+    let fleet = Fleet::written();
+    let leave = SetNodeState {
+        node_id: a(),
+        state: NodeState::Left,
+        actor: None,
+    };
+    let kept = run(&fleet.a, release(true)).unwrap();
+    assert_eq!((kept.released, kept.waiting), (0, 1));
+    run(&fleet.a, leave).unwrap();
+    assert!(!is_claimed(&run(&fleet.b, claim(true)).unwrap()));
+    let again = fleet.ledger.join(&a(), NodeInfo::default(), LEASE_MS);
+    assert!(is_claimed(&run(&again.unwrap(), claim(true)).unwrap()));
+    assert_eq!(fleet.home().generation, 1);
+}
+
 #[test]
 fn why_names_the_missing_node() {
-    let waiting = MessageState::Received { hold: None };
-    let message = fixture::message(waiting, |life| life.attempt = 1);
-    let given = Given::message(message).turn(turn(Sandbox::WorkspaceWrite, true));
-    let fleet = Fleet::over(given.with(home(&a(), 1)));
+    let fleet = Fleet::written();
     fleet.lapse_a();
     assert!(!is_claimed(&run(&fleet.b, claim(true)).unwrap()));
     let mut rows = fleet.ledger.snapshot().unwrap();
@@ -334,12 +400,12 @@ fn a_draining_node_takes_nothing_new() {
 #[test]
 fn release_leaves_what_runs() {
     let fleet = Fleet::running(false);
-    let released = run(&fleet.a, release()).unwrap();
+    let released = run(&fleet.a, release(false)).unwrap();
     assert_eq!((released.released, released.busy), (0, 1));
     let waiting = MessageState::Received { hold: None };
     let given = Given::message(fixture::message(waiting, |_| {}));
     let fleet = Fleet::over(given.with(home(&a(), 1)));
-    let released = run(&fleet.a, release()).unwrap();
+    let released = run(&fleet.a, release(true)).unwrap();
     assert_eq!((released.released, released.busy), (1, 0));
     assert!(is_claimed(&run(&fleet.b, claim(true)).unwrap()));
     assert_eq!(fleet.home().generation, 2);

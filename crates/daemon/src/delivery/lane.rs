@@ -130,14 +130,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn hand_over(&self, message: &Message, reply: &Reply, again: bool) -> Handed {
         let class = self.sink.traits(message).class;
         match class.approach(again) {
-            Approach::Send => self.sink.send(message, reply).await,
+            Approach::Send => self.hand(message, reply).await,
             Approach::Probe => match self.look_for(message, reply).await {
                 Ok(Probe::Present { receipt }) => Ok(receipt),
-                Ok(Probe::Absent) => self.sink.send(message, reply).await,
+                Ok(Probe::Absent) => self.hand(message, reply).await,
                 Err(fault) => Err(still_ambiguous(fault)),
             },
             Approach::GiveUp(failure) => Err(SinkFault { failure }),
         }
+    }
+
+    /// Hands a reply to its platform, which knows no leases: once this node's is over, another one may send the reply.
+    async fn hand(&self, message: &Message, reply: &Reply) -> Handed {
+        self.expect_lease()
+            .map_err(|failure| SinkFault { failure })?;
+        self.sink.send(message, reply).await
     }
 
     /// Looks for a reply, knowing which others say the same and are there.

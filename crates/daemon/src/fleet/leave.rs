@@ -3,7 +3,7 @@
 
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
-use bridge_core::step::{Introduce, Release, SetNodeState};
+use bridge_core::step::{Introduce, Release, Released, SetNodeState};
 use bridge_core::value::{ChannelId, NodeId, NodeInfo, NodeState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
             }
             match self.release_all().await {
-                Ok(0) => return,
-                Ok(busy) => tracing::debug!(busy, "conversations still at work"),
+                Ok(Released { busy: 0, .. }) => return,
+                Ok(Released { busy, .. }) => tracing::debug!(busy, "conversations still at work"),
                 Err(error) => tracing::error!(%error, "conversations can't be handed over yet"),
             }
         }
@@ -49,20 +49,23 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(node.is_some_and(|node| node.state == NodeState::Draining))
     }
 
-    /// Hands over every conversation in which nothing is under way; how many others there are.
-    async fn release_all(self: &Arc<Self>) -> Result<u32, LedgerError> {
-        let (mut busy, mut after) = (0_u32, None);
+    /// Hands over every conversation in which nothing is under way, and which does not need this node's files.
+    async fn release_all(self: &Arc<Self>) -> Result<Released, LedgerError> {
+        let mut all = Released::default();
         loop {
-            let released = self
+            let page = self
                 .commit(Release {
-                    after,
+                    after: all.next.take(),
                     limit: RELEASED_AT_ONCE,
+                    leave_written: self.settings().leave_written(),
                 })
                 .await?;
-            busy = busy.saturating_add(released.busy);
-            after = released.next;
-            if after.is_none() {
-                return Ok(busy);
+            all.released = all.released.saturating_add(page.released);
+            all.busy = all.busy.saturating_add(page.busy);
+            all.waiting = all.waiting.saturating_add(page.waiting);
+            all.next = page.next;
+            if all.next.is_none() {
+                return Ok(all);
             }
         }
     }
@@ -90,7 +93,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return;
         };
         let left = async {
-            self.release_all().await?;
+            let waiting = self.release_all().await?.waiting;
+            if waiting > 0 {
+                tracing::warn!(node = %node.node_id, waiting, "conversations wait for this node, because the files that they wrote are here alone: start it again, or give them to another node with `codex-bridge move`");
+            }
             self.commit(SetNodeState {
                 node_id: node.node_id,
                 state: NodeState::Left,

@@ -22,6 +22,7 @@ pub(crate) use take_over::LOOKS;
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::value::{ConversationId, NodeId};
+use bridge_host::keeper::KeeperLease;
 use std::time::Duration;
 
 /// What a daemon needs to know of itself as a node.
@@ -30,6 +31,8 @@ pub(crate) struct NodeSettings {
     pub(crate) node_id: NodeId,
     /// How long the node may be silent before the others take its conversations over.
     pub(crate) lease: Duration,
+    /// Until when its Codex may live, and until when it may act where no database can refuse it.
+    pub(crate) keepers: KeeperLease,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {

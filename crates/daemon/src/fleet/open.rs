@@ -26,8 +26,6 @@ const HOST_CHARS: usize = 32;
 pub(crate) struct OpenedLedger {
     pub(crate) ledger: AnyLedger,
     pub(crate) node: Option<NodeSettings>,
-    /// Until when this node's Codex may live.
-    pub(crate) keepers: Option<KeeperLease>,
 }
 
 /// Opens the ledger. It blocks on the disk or the server.
@@ -42,28 +40,30 @@ pub(crate) fn open(
         return Ok(OpenedLedger {
             ledger: AnyLedger::Sqlite(ledger),
             node: None,
-            keepers: None,
         });
     };
-    let node = NodeSettings {
-        node_id: node_id(config, state)?,
-        lease: Duration::from_secs(config.fleet.lease_secs),
-    };
+    let (node_id, lease) = (
+        node_id(config, state)?,
+        Duration::from_secs(config.fleet.lease_secs),
+    );
     let options = PostgresOptions {
-        lease: node.lease,
+        lease,
         ..PostgresOptions::default()
     };
     // Before the database is asked: a lease that it gives begins later.
     let before = BootInstant::now();
-    let ledger = PostgresLedger::open(&url, &node.node_id, &key, options)?;
+    let ledger = PostgresLedger::open(&url, &node_id, &key, options)?;
     for warning in ledger.warnings() {
         tracing::warn!(database = ledger.place(), "{warning}");
     }
-    tracing::info!(node = %node.node_id, database = ledger.place(), "the database is shared: this daemon is one node of a fleet");
+    tracing::info!(node = %node_id, database = ledger.place(), "the database is shared: this daemon is one node of a fleet");
     Ok(OpenedLedger {
         ledger: AnyLedger::Postgres(ledger),
-        keepers: Some(KeeperLease::new(codex_until(before, node.lease))),
-        node: Some(node),
+        node: Some(NodeSettings {
+            node_id,
+            lease,
+            keepers: KeeperLease::new(codex_until(before, lease)),
+        }),
     })
 }
 

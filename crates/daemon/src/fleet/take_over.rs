@@ -1,7 +1,7 @@
 //! Takes over conversations whose node is gone: their lost turns are reconciled here, their replies sent from here.
 
 use crate::Daemon;
-use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::port::{Agent, Ledger, LedgerError, Read, Sink};
 use bridge_core::step::TakeOver;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +32,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     async fn take_over_now(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let leave_written = self.settings().leave_written();
         // A look beside the writer: nearly always nothing is stranded.
-        while !self.ledger.read(|rows| rows.stranded(1)).await?.is_empty() {
+        let is_stranded = move |rows: &dyn Read| rows.stranded(1, leave_written);
+        while !self.ledger.read(is_stranded).await?.is_empty() {
             let taken = self
                 .commit(TakeOver {
                     limit: TAKEN_AT_ONCE,
-                    leave_written: self.settings().leave_written(),
+                    leave_written,
                 })
                 .await?;
             for conversation_id in &taken.conversations {

@@ -4,7 +4,9 @@ use crate::Daemon;
 use crate::api::service::{DaemonService, closed};
 use crate::process::ids;
 use bridge_channel::task;
-use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steered, ThreadSpec, TurnTransport};
+use bridge_core::port::{
+    Agent, AgentError, Ledger, LedgerError, Sink, Steer, Steered, ThreadSpec, TurnTransport,
+};
 use bridge_core::step::{
     Join, JoinUnknown, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask,
     TaskStarted, Tell, TellOutcome,
@@ -86,7 +88,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 return Joined::Waits(error.to_string());
             }
         };
-        let refused = match self.agent.steer(&steer).await {
+        let refused = match self.steer(&steer).await {
             Ok(Steered::Taken) => return Joined::Taken,
             Ok(Steered::Refused { why }) => why,
             Err(fault) if fault.failure.class == Class::Ambiguous => {
@@ -101,6 +103,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::info!(%message_id, why, "the running turn did not take a message");
         self.settle(Leave { message_id }).await;
         Joined::Waits(format!("the running turn did not take it: {refused}"))
+    }
+
+    async fn steer(&self, steer: &Steer) -> Result<Steered, AgentError> {
+        match self.expect_lease() {
+            Ok(()) => self.agent.steer(steer).await,
+            Err(failure) => Ok(Steered::Refused {
+                why: failure.reason,
+            }),
+        }
     }
 
     /// Waits until it may speak to the running turn of a message's conversation.
@@ -139,7 +150,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             TellOutcome::Steer(steer) => steer,
             other => return Ok(Steering::Refused { why: idle(other) }),
         };
-        let (steering, text) = match self.agent.steer(&steer).await {
+        let (steering, text) = match self.steer(&steer).await {
             Ok(Steered::Taken) => {
                 let text = format!("the running turn has the text of {by}");
                 (Steering::Steered, text)

@@ -4,14 +4,16 @@ use super::agent::ScriptedAgent;
 use super::platform::ScriptedPlatform;
 use crate::Daemon;
 use crate::config::Config;
+use crate::fleet::NodeSettings;
 use crate::process::counted::Counted;
 use crate::settings::{Settings, StartSettings};
 use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_core::port::{LedgerError, Read};
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};
 use bridge_core::value::{
-    BootId, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, StateName, Tier,
+    BootId, ChannelId, ConversationId, ExternalId, MessageId, NodeId, SenderKind, StateName, Tier,
 };
+use bridge_host::keeper::KeeperLease;
 use bridge_testkit::MemoryLedger;
 use bridge_testkit::fault::FaultLedger;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ impl Stage {
     pub(super) fn with(config: Config) -> Self {
         let work = Arc::new(tempfile::tempdir().unwrap());
         let (agent, platform) = (ScriptedAgent::default(), ScriptedPlatform::default());
-        Self::over(MemoryLedger::new(), agent, platform, work, config)
+        Self::over(MemoryLedger::new(), agent, platform, work, config, None)
     }
 
     fn over(
@@ -59,12 +61,16 @@ impl Stage {
         platform: ScriptedPlatform,
         work: Arc<TempDir>,
         config: Config,
+        node: Option<NodeSettings>,
     ) -> Self {
         let ledger = FaultLedger::new(rows);
         let boot = BootId::new("boot");
         let file_store = FileStore::open(work.path().join("files"), FILE_MAX_BYTES).unwrap();
         let root = work.path().join("work");
-        let start = StartSettings::new(boot, root, file_store);
+        let start = StartSettings {
+            node,
+            ..StartSettings::new(boot, root, file_store)
+        };
         let settings = Settings::new(&config, Arc::new(start));
         let daemon = Daemon::new(
             Counted::new(ledger.clone()),
@@ -96,10 +102,24 @@ impl Stage {
 
     /// The daemon dies; the next one has its rows, and nothing else.
     pub(super) fn dies(self) -> Self {
+        self.followed_by(None)
+    }
+
+    /// The daemon dies, and the next one is a node of a fleet that may act as long as this lease lasts.
+    pub(super) fn dies_on_node(self, keepers: KeeperLease) -> Self {
+        self.followed_by(Some(NodeSettings {
+            node_id: NodeId::new("n"),
+            lease: LOOK,
+            keepers,
+        }))
+    }
+
+    fn followed_by(self, node: Option<NodeSettings>) -> Self {
         self.daemon.stopping.cancel();
         self.daemon.halt.cancel();
         let rows = self.ledger.inner().reopen().unwrap();
-        let next = Self::over(rows, self.agent, self.platform, self.work, self.config);
+        let (agent, platform) = (self.agent, self.platform);
+        let next = Self::over(rows, agent, platform, self.work, self.config, node);
         next.start();
         next
     }

@@ -116,6 +116,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             images: images(message),
         };
         tracing::debug!(target: TRACE, at = "begun", %message_id);
+        self.expect_lease()?;
         let started = self.agent.start_turn(&turn).await?;
         tracing::debug!(target: TRACE, at = "started", %message_id);
         self.settle(Attach {

@@ -189,11 +189,18 @@ const STRANDED: &str = concat!(
      UNION SELECT DISTINCT conversation_id FROM reply INDEXED BY reply_lane \
          WHERE state IN ('queued', 'sending')) AS work WHERE ",
     is_nobodys!("work.conversation_id"),
-    " ORDER BY conversation_id LIMIT ?1"
+    " AND (?2 = 0 OR NOT EXISTS (SELECT 1 FROM home \
+         WHERE home.conversation_id = work.conversation_id AND home.node_id IS NOT NULL) OR NOT ",
+    wrote_files!("work.conversation_id"),
+    ") ORDER BY conversation_id LIMIT ?1"
 );
 
-pub(crate) fn stranded(conn: Conn<'_>, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
-    sql::many(conn, STRANDED, [page(limit)], |row| {
+pub(crate) fn stranded(
+    conn: Conn<'_>,
+    limit: u32,
+    leave_written: bool,
+) -> Result<Vec<ConversationId>, RowsError> {
+    sql::many(conn, STRANDED, params![page(limit), leave_written], |row| {
         Fields::of("conversation", row).id(ConversationId::new)
     })
 }

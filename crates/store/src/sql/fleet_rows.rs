@@ -39,8 +39,8 @@ impl FleetRead for SqlRows<'_> {
         fleet::homes_counted(self.conn(), node_id, max)
     }
 
-    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
-        fleet::stranded(self.conn(), limit)
+    fn stranded(&self, limit: u32, leave_written: bool) -> Result<Vec<ConversationId>, RowsError> {
+        fleet::stranded(self.conn(), limit, leave_written)
     }
 
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {

@@ -96,7 +96,7 @@ impl MemoryRows {
         !node.is_some_and(|node| node.keeps())
     }
 
-    pub(super) fn all_stranded(&self, limit: u32) -> Vec<ConversationId> {
+    pub(super) fn all_stranded(&self, limit: u32, leave_written: bool) -> Vec<ConversationId> {
         let at_work = |message: &&Message| {
             let name = message.life.state.name();
             name.awaits_answer() && name != StateName::Received
@@ -107,7 +107,14 @@ impl MemoryRows {
         let mut ids: Vec<_> = working.chain(sending).collect();
         ids.sort();
         ids.dedup();
-        ids.retain(|id| self.is_nobodys(id));
+        let is_left = |id: &ConversationId| {
+            let has_home = self
+                .homes
+                .get(id)
+                .is_some_and(|home| home.node_id.is_some());
+            leave_written && has_home && self.has_written(id)
+        };
+        ids.retain(|id| self.is_nobodys(id) && !is_left(id));
         ids.truncate(page(limit));
         ids
     }
@@ -243,8 +250,8 @@ impl FleetRead for MemoryRows {
         Ok(self.count_homes(node_id, max))
     }
 
-    fn stranded(&self, limit: u32) -> Result<Vec<ConversationId>, RowsError> {
-        Ok(self.all_stranded(limit))
+    fn stranded(&self, limit: u32, leave_written: bool) -> Result<Vec<ConversationId>, RowsError> {
+        Ok(self.all_stranded(limit, leave_written))
     }
 
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {

@@ -6,11 +6,14 @@
 //! takes its next step, which may be never.
 //!
 //! The keeper ends Codex before the lease ends, by its own clock, whatever the daemon does: here both are one step. Only
-//! where daemon, keeper and Codex are frozen together does Codex outlive the lease. What it then does between its waking
-//! and its end by the keeper is outside of any ledger, so it is counted apart and not held against the rule that nothing
-//! is done twice; everything else about such a node is held against the rules. A daemon looks at its own lease before it
-//! gives something to Codex or to a platform; being frozen between that look and the act is the same gap, and is not
-//! modelled.
+//! where daemon, keeper and Codex are frozen together does Codex outlive the lease. What turns that were begun before do
+//! between its waking and its end by the keeper is outside of any ledger, so it is counted apart and not held against the
+//! rule that nothing is done twice; everything else about such a node is held against the rules. A daemon looks at its own
+//! lease before it gives something to Codex or to a platform; being frozen between that look and the act is the same gap,
+//! and is not modelled.
+//!
+//! A machine's clock may be ahead of the database's, or behind it: what transitions take for the present follows it, and
+//! no lease does.
 //!
 //! Both nodes have the same boot id, as two nodes on one machine have: a boot of another machine alone would already make
 //! every lost turn count as touched.
@@ -29,7 +32,7 @@ use crate::codex::{Codex, CodexTurn, Heard, Lost, Stage, Thread, Why};
 use crate::setup::{MESSAGES_MAX, Mutant, NodeFaults, Setup};
 use crate::world::{Memory, World, conversation_id};
 use bridge_core::port::FleetRead;
-use bridge_core::value::{Epoch, Home, Node, NodeId, NodeInfo, Timestamp};
+use bridge_core::value::{Epoch, Home, NodeId, NodeInfo, NodeState, Timestamp};
 use bridge_testkit::MemoryRows;
 use std::sync::Arc;
 
@@ -66,10 +69,21 @@ pub(crate) struct Side {
     pub(crate) lost: bool,
     /// It was frozen with its keeper and its Codex, which is still there.
     pub(crate) whole: bool,
+    /// How many turns there were when its lease ended.
+    turns: usize,
+    /// How far its machine's clock is ahead of the database's.
+    ahead_ms: i64,
 }
 
 pub(crate) fn node_id(node: u8) -> NodeId {
     NodeId::new(if node == 0 { "a" } else { "b" })
+}
+
+impl Side {
+    /// Whether the clocks of its machine and of the database differ.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.ahead_ms != 0
+    }
 }
 
 /// A turn or a thread of the other node's Codex, of which this one knows nothing.
@@ -89,22 +103,52 @@ const NOT_HERE: CodexTurn = CodexTurn {
 
 impl Fleet {
     pub(crate) fn new(rows: &mut MemoryRows, setup: &Setup) -> Self {
-        let mut nodes = [Side::default(); 2];
-        for (at, side) in (0_u8..).zip(&mut nodes) {
-            side.join(rows, at);
-        }
-        Self {
+        let about = setup.fleet.unwrap_or_default();
+        let mut fleet = Self {
             at: 0,
             other_daemon: Some(Memory::new()),
             other_codex: Codex::default(),
-            nodes,
-            faults: setup.fleet.unwrap_or_default().faults,
+            nodes: about.ahead_ms.map(|ahead_ms| Side {
+                ahead_ms,
+                ..Side::default()
+            }),
+            faults: about.faults,
             clock_ms: 0,
             stored: Arc::default(),
             unfenced: [0; MESSAGES_MAX],
             wrote_at: None,
             mutant: setup.mutant,
+        };
+        for node in [0, 1] {
+            fleet.join(rows, node);
         }
+        fleet
+    }
+
+    /// A daemon joins, with a new opening of the ledger.
+    fn join(&mut self, rows: &mut MemoryRows, node: u8) {
+        rows.set_clock(self.lease_clock(node));
+        let side = self.nodes.get_mut(usize::from(node)).unwrap();
+        side.epoch += 1;
+        let (epoch, about) = (Epoch(side.epoch), NodeInfo::default());
+        rows.join(&node_id(node), epoch, about, LEASE_MS);
+        rows.set_clock(Timestamp(self.clock_ms));
+    }
+
+    /// The clock that a node writes and compares leases with: the database's, whatever its machine says.
+    fn lease_clock(&self, node: u8) -> Timestamp {
+        let ahead_ms = match self.mutant {
+            Some(Mutant::MachineClock) => self.nodes.get(usize::from(node)).unwrap().ahead_ms,
+            Some(_) | None => 0,
+        };
+        Timestamp(self.clock_ms + ahead_ms)
+    }
+
+    /// Makes the lease of a node longer.
+    fn renew(&self, rows: &mut MemoryRows, node: u8) -> bool {
+        let epoch = self.nodes.get(usize::from(node)).unwrap().epoch;
+        rows.set_clock(self.lease_clock(node));
+        rows.renew(&node_id(node), Epoch(epoch), LEASE_MS)
     }
 
     pub(crate) fn side(&self) -> &Side {
@@ -121,15 +165,6 @@ impl Fleet {
 
     fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
-    }
-}
-
-impl Side {
-    /// A daemon joins, with a new opening of the ledger.
-    fn join(&mut self, rows: &mut MemoryRows, at: u8) {
-        self.epoch += 1;
-        let about = NodeInfo::default();
-        rows.join(&node_id(at), Epoch(self.epoch), about, LEASE_MS);
     }
 }
 
@@ -161,21 +196,35 @@ impl World {
         self
     }
 
-    pub(crate) fn node_row(&self, node: u8) -> Node {
-        self.rows.node(&node_id(node)).unwrap().unwrap()
+    pub(crate) fn node_state(&self, node: u8) -> NodeState {
+        self.rows.node(&node_id(node)).unwrap().unwrap().state
     }
 
-    /// Whether the lease of a node lasts, by the ledger's clock.
+    /// Whether the lease of a node lasts.
     pub(crate) fn leased(&self, node: u8) -> bool {
-        self.node_row(node).keeps()
+        let row = self.rows.node(&node_id(node)).unwrap().unwrap();
+        row.state != NodeState::Left && row.lease_until > self.fleet().lease_clock(node)
     }
 
-    /// Whether the daemon may do what no ledger can refuse: its lease lasts, by its own clock. That clock never says
-    /// less than the ledger's, because it began to count before the ledger did.
-    pub(crate) fn may_act(&self) -> bool {
+    /// Whether the lease of the node that the world shows lasts.
+    pub(crate) fn has_lease(&self) -> bool {
         self.fleet
             .as_ref()
             .is_none_or(|fleet| self.leased(fleet.at))
+    }
+
+    /// Whether the daemon may do what no ledger can refuse: its lease lasts, by the time that has passed on its machine
+    /// since it asked for it. It began to count before the ledger did, and counts while the machine sleeps, so the lease
+    /// never lasts longer here than there.
+    pub(crate) fn may_act(&self) -> bool {
+        let fooled = |fleet: &Fleet| fleet.has(Mutant::SleepingClock) && fleet.side().whole;
+        self.has_lease() || self.fleet.as_ref().is_some_and(fooled)
+    }
+
+    /// What the machine of the node says when the database says `now`.
+    pub(crate) fn machine_clock(&self, now: Timestamp) -> Timestamp {
+        let fleet = self.fleet.as_ref();
+        now.plus_ms(fleet.map_or(0, |fleet| fleet.side().ahead_ms))
     }
 
     pub(crate) fn home(&self) -> Option<Home> {
@@ -211,7 +260,7 @@ pub(crate) fn enter(world: &mut World, transition: &str) -> bool {
     let Some(fleet) = &world.fleet else {
         return true;
     };
-    let (at, epoch) = (fleet.at, Epoch(fleet.side().epoch));
+    let at = fleet.at;
     let fenced = !fleet.has(Mutant::NoFencing);
     let anywhere = match transition {
         "claim" => fleet.has(Mutant::ClaimAnywhere),
@@ -219,7 +268,9 @@ pub(crate) fn enter(world: &mut World, transition: &str) -> bool {
         "resume" | "reconcile" => fleet.has(Mutant::StartTakesAll),
         _ => false,
     };
-    if !world.rows.renew(&node_id(at), epoch, LEASE_MS) && fenced {
+    let renewed = fleet.renew(&mut world.rows, at);
+    if !renewed && fenced {
+        world.rows.set_clock(Timestamp(fleet.clock_ms));
         world.stops();
         return false;
     }

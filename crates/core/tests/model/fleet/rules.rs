@@ -31,7 +31,9 @@ fn touched_once(world: &World, setup: &Setup) -> Option<&'static str> {
 }
 
 fn one_live_turn(world: &World, turned: &World) -> Option<&'static str> {
-    let leased = [world, turned].into_iter().filter(|world| world.may_act());
+    let leased = [world, turned]
+        .into_iter()
+        .filter(|world| world.has_lease());
     let turns = leased.flat_map(|world| &world.codex.turns);
     let live: Vec<u8> = turns
         .filter(|turn| turn.live())
@@ -46,7 +48,7 @@ fn one_live_turn(world: &World, turned: &World) -> Option<&'static str> {
 
 /// A node that goes on with a thread knows every turn of it whose answer was stored.
 fn believed(world: &World) -> Option<&'static str> {
-    if !world.may_act() || !world.is_current() {
+    if !world.has_lease() || !world.is_current() {
         return None;
     }
     let conversation = world.sight.conversation.as_ref()?;

@@ -2,6 +2,7 @@
 //! what another one had, and that people move work.
 
 use super::{LEASE_MS, NOT_HERE, node_id};
+use crate::codex::CodexTurn;
 use crate::daemon::{commit, perform};
 use crate::setup::{Mutant, Setup};
 use crate::steps::{Next, Nexts, Step, codex_dies, codex_works};
@@ -9,9 +10,9 @@ use crate::world::{Lane, Memory, NOW, Task, World, conversation_id};
 use crate::{daemon, lane, people, restart};
 use bridge_core::port::{Change, FleetChange, FleetRead, Read, Rows};
 use bridge_core::step::{
-    MoveConversation, MoveOutcome, Release, Resume, SetNodeState, TakeOver, regenerate,
+    MoveConversation, MoveOutcome, Release, Released, Resume, SetNodeState, TakeOver, regenerate,
 };
-use bridge_core::value::{Epoch, Home, NodeState, StateName, Timestamp};
+use bridge_core::value::{Home, NodeState, StateName, Timestamp};
 
 /// Everything that can happen in this state.
 pub(crate) fn all(world: &World, setup: &Setup) -> Vec<Next> {
@@ -39,20 +40,28 @@ fn of_node(world: &World, setup: &Setup) -> Vec<Next> {
         if let Some(memory) = &world.daemon {
             works(&mut nexts, memory);
             dies(&mut nexts);
-            leads(&mut nexts);
+            stops(&mut nexts, memory);
+            if !memory.stopping {
+                leads(&mut nexts);
+            }
             misses(&mut nexts, memory);
             moves(&mut nexts);
+            drains(&mut nexts);
         }
     } else {
         outlives(&mut nexts);
         if let Some(memory) = &world.daemon {
             works(&mut nexts, memory);
-            nexts.add(Step::plain("sees that its lease has ended"), World::stops);
         }
-        // What has no lease may also never move again: the other node must get along without it, unless it may not have
-        // what was written there.
+        // What has no lease may also never move again: the other node must get along without it.
         for next in &mut nexts.all {
-            next.step.fault |= !setup.leaves_written();
+            next.step.fault = true;
+        }
+        if world.daemon.is_some() {
+            // Unless that one may not have what was written here: then this node is back some time.
+            let mut step = Step::plain("sees that its lease has ended");
+            step.fault = !setup.leaves_written();
+            nexts.add(step, World::stops);
         }
     }
     if world.daemon.is_none() && !world.fleet().side().lost {
@@ -67,7 +76,7 @@ fn of_node(world: &World, setup: &Setup) -> Vec<Next> {
 fn works(nexts: &mut Nexts<'_>, memory: &Memory) {
     daemon::steps(nexts, memory);
     lane::steps(nexts, memory);
-    if nexts.from.may_act() {
+    if nexts.from.has_lease() {
         people::steps(nexts);
     }
 }
@@ -92,6 +101,28 @@ fn dies(nexts: &mut Nexts<'_>) {
     }
 }
 
+/// The daemon is stopped by the one who runs it: it ends its Codex and says that it leaves.
+fn stops(nexts: &mut Nexts<'_>, memory: &Memory) {
+    let setup = nexts.setup;
+    if memory.stopping {
+        nexts.add(
+            Step::plain("the daemon ends its codex and leaves"),
+            |world| {
+                world.codex.die();
+                release(world, setup);
+                leave(world);
+            },
+        );
+    } else if nexts.from.faults.stop > 0 {
+        nexts.add(Step::plain("the daemon is told to stop").fault(), |world| {
+            world.faults.stop -= 1;
+            if let Some(memory) = &mut world.daemon {
+                memory.stopping = true;
+            }
+        });
+    }
+}
+
 /// A daemon joins. While the other node works this is a fault: that one must not wait for it, unless it may not have what
 /// was written here.
 fn starts(nexts: &mut Nexts<'_>) {
@@ -105,11 +136,9 @@ fn starts(nexts: &mut Nexts<'_>) {
             // The keeper ended it with the lease.
             world.stops();
         }
-        let fleet = world.fleet_mut();
-        let at = fleet.at;
-        let mut side = *fleet.side();
-        side.join(&mut world.rows, at);
-        *world.fleet_mut().side_mut() = side;
+        let World { rows, fleet, .. } = world;
+        let fleet = fleet.as_mut().unwrap();
+        fleet.join(rows, fleet.at);
         restart::start(world, setup);
     });
 }
@@ -133,8 +162,10 @@ fn lease_ends(nexts: &mut Nexts<'_>) {
     if faults.whole > 0 {
         let step = Step::plain("ALL OF IT IS FROZEN, and its lease ends");
         nexts.add(step.fault(), |world| {
+            let turns = world.codex.turns.len();
             world.fleet_mut().faults.whole -= 1;
-            world.fleet_mut().side_mut().whole = true;
+            let side = world.fleet_mut().side_mut();
+            (side.whole, side.turns) = (true, turns);
             lapse(world);
         });
     }
@@ -142,17 +173,13 @@ fn lease_ends(nexts: &mut Nexts<'_>) {
 
 /// The lease of this node ends, and that of the other one does not.
 fn lapse(world: &mut World) {
-    let fleet = world.fleet_mut();
-    let (before, other) = (fleet.clock_ms, fleet.other());
-    fleet.clock_ms += LEASE_MS;
-    let epoch = fleet.nodes.map(|side| Epoch(side.epoch));
-    let epoch = *epoch.get(usize::from(other)).unwrap();
-    let rows = &mut world.rows;
-    for wait_ms in [0, LEASE_MS / 2] {
-        rows.set_clock(Timestamp(before + wait_ms));
-        rows.renew(&node_id(other), epoch, LEASE_MS);
+    let World { rows, fleet, .. } = world;
+    let fleet = fleet.as_mut().unwrap();
+    for wait_ms in [0, LEASE_MS / 2, LEASE_MS / 2] {
+        fleet.clock_ms += wait_ms;
+        fleet.renew(rows, fleet.other());
     }
-    rows.set_clock(Timestamp(before + LEASE_MS));
+    rows.set_clock(Timestamp(fleet.clock_ms));
 }
 
 /// A Codex that was frozen with its keeper wakes: it goes on until the keeper has ended it.
@@ -162,19 +189,35 @@ fn outlives(nexts: &mut Nexts<'_>) {
     }
     let from = nexts.all.len();
     codex_works(nexts);
-    let before = nexts.from.codex.effects;
+    // Nothing ends a Codex whose keeper believes that the lease lasts.
+    if nexts.setup.has(Mutant::SleepingClock) {
+        return;
+    }
     for next in nexts.all.iter_mut().skip(from) {
-        next.world.broken = nexts.from.broken;
-        let after = next.world.codex.effects;
-        let unfenced = &mut next.world.fleet_mut().unfenced;
-        for ((unfenced, after), before) in unfenced.iter_mut().zip(after).zip(before) {
-            *unfenced += after - before;
-        }
+        excuse(nexts.from, &mut next.world);
     }
     nexts.add(Step::plain("the keeper ends codex"), |world| {
         world.codex.die();
         world.fleet_mut().side_mut().whole = false;
     });
+}
+
+/// What a turn does that was begun before the lease ended is held against nobody.
+fn excuse(from: &World, next: &mut World) {
+    let begun = |world: &World| {
+        let turns = world.codex.turns.iter();
+        let turns: Vec<CodexTurn> = turns.take(from.fleet().side().turns).copied().collect();
+        turns
+    };
+    if begun(from) == begun(next) {
+        return;
+    }
+    next.broken = from.broken;
+    let (before, after) = (from.codex.effects, next.codex.effects);
+    let unfenced = &mut next.fleet_mut().unfenced;
+    for ((unfenced, after), before) in unfenced.iter_mut().zip(after).zip(before) {
+        *unfenced += after - before;
+    }
 }
 
 /// Takes over what a node that is gone had.
@@ -183,15 +226,18 @@ fn leads(nexts: &mut Nexts<'_>) {
     if nexts.from.home_node() == Some(other) && nexts.setup.has(Mutant::TakeOverLiving) {
         return nexts.add(Step::plain("take over what a living node has"), seize);
     }
-    if nexts.from.rows.stranded(1).unwrap().is_empty() {
+    let (leave_written, fleet) = (nexts.setup.leaves_written(), nexts.from.fleet());
+    let mut world = nexts.from.clone();
+    world.rows.set_clock(fleet.lease_clock(fleet.at));
+    let stranded = world.rows.stranded(1, leave_written).unwrap();
+    if stranded.is_empty() {
         return;
     }
-    let mut world = nexts.from.clone();
     let taken = commit(
         &mut world,
         TakeOver {
             limit: 10,
-            leave_written: nexts.setup.leaves_written(),
+            leave_written,
         },
         NOW,
     );
@@ -286,35 +332,50 @@ fn moves(nexts: &mut Nexts<'_>) {
             }
         }
     }
-    let state = |state| SetNodeState {
-        node_id: node_id(at),
-        state,
-        actor: None,
-    };
-    match nexts.from.node_row(at).state {
+}
+
+/// A node that is drained hands over what it may, and leaves when nothing is under way any more.
+fn drains(nexts: &mut Nexts<'_>) {
+    let fleet = nexts.from.fleet();
+    match nexts.from.node_state(fleet.at) {
         NodeState::Active if fleet.faults.drained > 0 => {
             nexts.add(Step::plain("A PERSON DRAINS IT").fault(), |world| {
                 world.fleet_mut().faults.drained -= 1;
-                commit(world, state(NodeState::Draining), NOW);
+                set_state(world, NodeState::Draining);
             });
         }
-        NodeState::Draining if nexts.from.is_home() => release(nexts),
-        NodeState::Draining => nexts.add(Step::plain("commit leave"), |world| {
-            commit(world, state(NodeState::Left), NOW);
-            world.stops();
-        }),
+        NodeState::Draining => {
+            let mut world = nexts.from.clone();
+            let released = release(&mut world, nexts.setup).unwrap_or_default();
+            if released.released > 0 {
+                nexts.add(Step::plain("commit release"), |next| *next = world);
+            } else if released.busy == 0 {
+                nexts.add(Step::plain("commit leave"), leave);
+            }
+        }
         NodeState::Active | NodeState::Left => {}
     }
 }
 
-fn release(nexts: &mut Nexts<'_>) {
-    let mut world = nexts.from.clone();
+fn release(world: &mut World, setup: &Setup) -> Option<Released> {
     let release = Release {
         after: None,
         limit: 10,
+        leave_written: setup.leaves_written() && !setup.has(Mutant::WrittenReleased),
     };
-    let released = commit(&mut world, release, NOW);
-    if released.is_some_and(|released| released.released > 0) {
-        nexts.add(Step::plain("commit release"), |next| *next = world);
-    }
+    commit(world, release, NOW)
+}
+
+fn leave(world: &mut World) {
+    set_state(world, NodeState::Left);
+    world.stops();
+}
+
+fn set_state(world: &mut World, state: NodeState) {
+    let set = SetNodeState {
+        node_id: node_id(world.fleet().at),
+        state,
+        actor: None,
+    };
+    commit(world, set, NOW);
 }

@@ -5,6 +5,7 @@ use crate::{NO_FAULTS, hold};
 use bridge_core::port::SinkClass;
 use bridge_core::step::MidTurn;
 use bridge_core::value::Sandbox;
+use std::collections::BTreeSet;
 
 pub(super) const NONE: NodeFaults = NodeFaults {
     lost: 0,
@@ -15,7 +16,7 @@ pub(super) const NONE: NodeFaults = NodeFaults {
 };
 pub(super) const LOST: NodeFaults = NodeFaults { lost: 1, ..NONE };
 pub(super) const FROZEN: NodeFaults = NodeFaults { frozen: 1, ..NONE };
-const WHOLE: NodeFaults = NodeFaults { whole: 1, ..NONE };
+pub(super) const WHOLE: NodeFaults = NodeFaults { whole: 1, ..NONE };
 
 /// One death of a daemon, whose Codex goes on for a while.
 pub(super) const DEATH: Faults = Faults {
@@ -26,6 +27,7 @@ pub(super) const DEATH: Faults = Faults {
 pub(super) fn fleet(messages: u8, faults: Faults, nodes: NodeFaults) -> Setup {
     let fleet = FleetSetup {
         faults: nodes,
+        ahead_ms: [0, 0],
         leave_written: false,
         brief: true,
     };
@@ -33,6 +35,15 @@ pub(super) fn fleet(messages: u8, faults: Faults, nodes: NodeFaults) -> Setup {
         fleet: Some(fleet),
         ..Setup::new(messages, HostKind::Socket, faults)
     }
+}
+
+/// With everything that a node without a lease may still be about to do.
+pub(super) fn with_late_steps(setup: Setup) -> Setup {
+    let fleet = setup.fleet.map(|fleet| FleetSetup {
+        brief: false,
+        ..fleet
+    });
+    Setup { fleet, ..setup }
 }
 
 #[test]
@@ -45,24 +56,19 @@ fn one_message_survives_any_take_over() {
     hold(Setup { sandbox, ..setup });
 }
 
-/// With everything that a node without a lease may still be about to do.
 #[test]
 fn late_steps_of_lapsed_nodes_change_nothing() {
     for nodes in [LOST, FROZEN, WHOLE] {
-        let setup = fleet(1, NO_FAULTS, nodes);
-        let fleet = setup.fleet.map(|fleet| FleetSetup {
-            brief: false,
-            ..fleet
-        });
-        hold(Setup { fleet, ..setup });
+        hold(with_late_steps(fleet(1, NO_FAULTS, nodes)));
+        hold(with_late_steps(fleet(2, NO_FAULTS, nodes)));
     }
-}
-
-#[test]
-fn two_messages_survive_any_take_over() {
-    for nodes in [LOST, FROZEN, WHOLE] {
-        hold(fleet(2, NO_FAULTS, nodes));
-    }
+    let unknown = Faults {
+        unknown: 1,
+        ..NO_FAULTS
+    };
+    let setup = with_late_steps(fleet(1, unknown, FROZEN));
+    let sink = SinkClass::Probeable;
+    hold(Setup { sink, ..setup });
 }
 
 #[test]
@@ -89,15 +95,100 @@ fn moved_and_drained_conversations_go_on() {
     }
 }
 
-#[test]
-fn written_files_keep_conversations_home() {
-    let deaths = Faults { daemon: 2, ..DEATH };
-    let setup = fleet(1, deaths, NONE);
+pub(super) fn leave_written(setup: Setup) -> Setup {
     let fleet = setup.fleet.map(|fleet| FleetSetup {
         leave_written: true,
         ..fleet
     });
-    hold(Setup { fleet, ..setup });
+    Setup { fleet, ..setup }
+}
+
+#[test]
+fn written_files_keep_conversations_home() {
+    let deaths = Faults { daemon: 2, ..DEATH };
+    hold(leave_written(fleet(1, deaths, NONE)));
+    let drained = NodeFaults { drained: 1, ..NONE };
+    let rescued = NodeFaults { moved: 2, ..LOST };
+    for nodes in [FROZEN, WHOLE, drained, rescued] {
+        hold(leave_written(fleet(1, DEATH, nodes)));
+    }
+    for nodes in [FROZEN, drained, rescued] {
+        hold(leave_written(fleet(2, NO_FAULTS, nodes)));
+    }
+}
+
+/// By the one who runs it: its Codex ends, and it says that it leaves.
+#[test]
+fn stopped_nodes_leave_no_loose_end() {
+    let stop = Faults {
+        stop: 1,
+        ..NO_FAULTS
+    };
+    hold(fleet(1, Faults { stop: 2, ..stop }, NONE));
+    hold(leave_written(fleet(1, stop, FROZEN)));
+    hold(leave_written(fleet(2, stop, NONE)));
+}
+
+/// Steps that are taken somewhere, or the exploration is not what it says.
+const TAKEN: [&str; 20] = [
+    "A PERSON DRAINS IT",
+    "A PERSON MOVES THE CONVERSATION",
+    "ALL OF IT IS FROZEN, and its lease ends",
+    "ITS DAEMON IS FROZEN, and its lease ends",
+    "THE HOST IS LOST",
+    "codex completes the turn",
+    "commit leave",
+    "commit release",
+    "commit store_segments: before the answer",
+    "commit store_segments: before what was seen",
+    "commit store_segments: early",
+    "commit take_over",
+    "its lease ends",
+    "look for replies",
+    "restore the thread",
+    "sees that its lease has ended",
+    "the daemon ends its codex and leaves",
+    "the daemon is told to stop",
+    "the daemon starts",
+    "the keeper ends codex",
+];
+
+#[test]
+fn every_kind_of_fleet_step_is_taken() {
+    let mut taken = BTreeSet::new();
+    let people = Faults {
+        cancel: 1,
+        stop: 1,
+        ..NO_FAULTS
+    };
+    for (faults, nodes) in [
+        (DEATH, NodeFaults { drained: 1, ..NONE }),
+        (NO_FAULTS, NodeFaults { moved: 1, ..LOST }),
+        (NO_FAULTS, FROZEN),
+        (NO_FAULTS, WHOLE),
+        (people, NONE),
+    ] {
+        taken.extend(hold(fleet(1, faults, nodes)));
+    }
+    let missed: Vec<_> = TAKEN.iter().filter(|step| !taken.contains(*step)).collect();
+    assert!(missed.is_empty(), "never happened: {missed:?}");
+}
+
+/// More than a lease: by such a clock every lease has ended, or none does.
+pub(super) const AHEAD_MS: i64 = 60_000;
+
+pub(super) fn apart(setup: Setup, ahead_ms: [i64; 2]) -> Setup {
+    let fleet = setup.fleet.map(|fleet| FleetSetup { ahead_ms, ..fleet });
+    Setup { fleet, ..setup }
+}
+
+#[test]
+fn clocks_of_machines_do_not_matter() {
+    for ahead_ms in [[0, AHEAD_MS], [0, -AHEAD_MS]] {
+        for nodes in [LOST, FROZEN] {
+            hold(apart(fleet(1, NO_FAULTS, nodes), ahead_ms));
+        }
+    }
 }
 
 #[test]
