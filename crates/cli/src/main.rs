@@ -139,6 +139,11 @@ fn prepare(command: &CliCommand) -> anyhow::Result<(Runtime, Environment)> {
         }
         _ => Environment::read(),
     };
+    #[cfg(debug_assertions)]
+    if let Some(path) = environment.next_schema() {
+        let sql = std::fs::read_to_string(path).context("read the migration of a later build")?;
+        bridge_store::add_migration(sql);
+    }
     Ok((Runtime::new()?, environment))
 }
 

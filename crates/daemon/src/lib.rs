@@ -33,6 +33,7 @@ use self::process::counted::Counted;
 use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_front::Hub;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, RwLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -56,6 +57,8 @@ pub(crate) struct Daemon<L, A, S> {
     halt: CancellationToken,
     /// Cancelled when a newer daemon has taken the ledger over: this one must stop.
     fenced: CancellationToken,
+    /// This node is drained: load balancers send nothing more here.
+    drained: AtomicBool,
     /// Cancelled when the ledger is damaged: nothing more is claimed or taken in; running turns finish.
     damaged: CancellationToken,
     /// Commits through its ledger, its own and the host's.
@@ -82,6 +85,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
+            drained: AtomicBool::new(false),
             damaged: CancellationToken::new(),
             work_log: process::work_log::WorkLog::default(),
             tasks: TaskTracker::new(),

@@ -260,7 +260,8 @@ pub async fn run(
     options.notifier.ready("serving");
     let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
     let hearing = reload_on_signal(&serving.daemon, &options.notifier, &stop.reload);
-    let drained = Arc::clone(&serving.daemon).drained(DRAIN_LOOK);
+    let notice = Duration::from_secs(options.config.fleet.leave_secs);
+    let drained = Arc::clone(&serving.daemon).leaves(DRAIN_LOOK, notice);
     let taken_over = tokio::select! {
         () = hearing => false,
         () = drained => false,
@@ -375,6 +376,7 @@ async fn start(
         &daemon,
         daemon.ledger.inner().gauge(),
         state.ledger(),
+        daemon.ledger.inner().warnings(),
         listeners.address(),
     );
     let listeners = listeners.open(service.clone());

@@ -255,6 +255,9 @@ pub struct LedgerView {
     pub last_commit_ms: Option<u64>,
     /// Why nothing more is taken in now, if it is so.
     pub closed: Option<String>,
+    /// What can be lived with and should be changed, such as a server whose commits are not durable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// An error, as RFC 9457 has it.

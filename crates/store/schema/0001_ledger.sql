@@ -394,7 +394,7 @@ CREATE INDEX audit_at ON audit (at);
 
 -- Daemons that share this ledger. Empty where one has it for itself. `lease_until` is by the database's clock; `epoch` is the
 -- opening that may write for the node, `batch` the number of its newest commit: a commit whose answer was lost is looked up
--- by it.
+-- by it. `schema` is the newest version of the schema that its program knows.
 CREATE TABLE node (
     node_id       TEXT PRIMARY KEY NOT NULL,
     epoch         INTEGER NOT NULL,
@@ -402,6 +402,7 @@ CREATE TABLE node (
     state         TEXT NOT NULL CHECK (state = 'active' OR state = 'draining' OR state = 'left'),
     lease_until   INTEGER NOT NULL,
     started_at    INTEGER NOT NULL,
+    schema        INTEGER NOT NULL DEFAULT 0,
     channels      TEXT NOT NULL DEFAULT '[]',
     version       TEXT NOT NULL DEFAULT '',
     codex_version TEXT NOT NULL DEFAULT '',

@@ -42,6 +42,15 @@ impl AnyLedger {
         }
     }
 
+    /// What can be lived with and should be changed, in sentences for the operator.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        match self {
+            Self::Sqlite(_) => &[],
+            Self::Postgres(ledger) => ledger.warnings(),
+        }
+    }
+
     /// Commits so far: how well transitions share them.
     #[must_use]
     pub fn commits(&self) -> u64 {

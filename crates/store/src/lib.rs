@@ -22,6 +22,8 @@ pub use postgres::{
     LiveNote, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup, Wakeups,
     piece,
 };
+#[cfg(debug_assertions)]
+pub use sql::schema::add_migration;
 pub use sqlite::{OpenError, Options, SqliteLedger};
 
 use bridge_core::limits::PAGE_MAX;

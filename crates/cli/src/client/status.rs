@@ -139,6 +139,9 @@ impl Seen {
         for node in self.status.nodes.iter().flatten() {
             node_line(node, &health.version, now_ms, &mut page);
         }
+        for warning in health.ledger.iter().flat_map(|ledger| &ledger.warnings) {
+            page.line(2, warning, YELLOW);
+        }
         self.counts(&mut page);
         if let Some(bytes) = self.status.ledger_bytes {
             let said = format!("database {}{}", size(bytes), vitals(health));

@@ -6,6 +6,7 @@
 
 mod channels;
 mod codex;
+mod database;
 mod isolation;
 mod report;
 mod sandbox;
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
     let state = state::prepare(
         environment,
         common.state_dir.as_deref(),
-        loaded.config.daemon.key_file.as_deref(),
+        &loaded.config,
         &mut report,
     )
     .await;

@@ -1,19 +1,21 @@
 //! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
 
+use super::database;
 use super::report::{Check, DoctorReport, Topic};
 use crate::audit::{signed, verdict};
 use crate::client::ApiClient;
 use bridge_core::value::AuditFound;
-use bridge_daemon::config::Environment;
+use bridge_daemon::config::{Config, Environment};
 use bridge_daemon::ledger_key::{KeyLocation, KeyNotFound};
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term;
-use bridge_store::LedgerKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{
-    Depth, Inspection, SealedPushes, audit, audit_signer, inspect, sealed_pushes,
+    AuditRecord, Depth, Inspection, SealedPushes, audit, audit_signer, inspect, sealed_pushes,
 };
+use bridge_store::{AuditPublicKey, LedgerKey};
 use nix::sys::statvfs::statvfs;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -32,7 +34,7 @@ const SCRATCH_PREFIX: &str = ".doctor-";
 pub(super) async fn prepare(
     environment: &Environment,
     explicit: Option<&Path>,
-    key_file: Option<&Path>,
+    config: &Config,
     report: &mut DoctorReport,
 ) -> Option<PathBuf> {
     let topic = Topic("state", "state directory");
@@ -69,12 +71,33 @@ pub(super) async fn prepare(
     report.add(place(state.root(), &environment.temporary_dirs()));
     report.add(disk(state.root()));
     report.add(daemon(&state).await);
-    report.add(ledger(&state.ledger()));
+    let key_file = config.daemon.key_file.as_deref();
     let place = KeyLocation::of(key_file, environment.credentials_dir(), &state);
     let loaded = place.load();
-    report.add(key(&state.ledger(), &place, &loaded));
-    report.add(record(&state.ledger(), loaded.ok().as_ref()));
+    match bridge_daemon::database_url(config) {
+        Ok(Some(url)) => database::check(&url, &place, &loaded, report),
+        Ok(None) => file(&state.ledger(), &place, &loaded, report),
+        Err(error) => report.add(Topic("ledger", "database").of_error(error.as_ref())),
+    }
     Some(state.root().to_owned())
+}
+
+/// The database in the state directory, its key and its record.
+fn file(
+    path: &Path,
+    place: &KeyLocation,
+    loaded: &Result<LedgerKey, KeyError>,
+    report: &mut DoctorReport,
+) {
+    report.add(ledger(path));
+    report.add(match audit_signer(path) {
+        Ok(signer) => {
+            key(signer, place, loaded).map_or_else(|check| check, |key| readable(path, place, key))
+        }
+        Err(error) => KEY.of_error(&error),
+    });
+    let public = loaded.as_ref().ok().map(LedgerKey::public);
+    report.add(record(audit(path, 1, public.as_ref())));
 }
 
 /// A directory of the doctor's own, gone when it is dropped. It lies in the state directory because the
@@ -158,44 +181,55 @@ fn ledger(path: &Path) -> Check {
     }
 }
 
-/// Whether the ledger's key is there, and can read what is encrypted.
-fn key(ledger: &Path, place: &KeyLocation, loaded: &Result<LedgerKey, KeyError>) -> Check {
-    let topic = Topic("key", "key of the database");
+const KEY: Topic = Topic("key", "key of the database");
+
+/// The database's key, if it is the one that signs there; else what to say.
+pub(super) fn key<'k>(
+    signer: Option<AuditPublicKey>,
+    place: &KeyLocation,
+    loaded: &'k Result<LedgerKey, KeyError>,
+) -> Result<&'k LedgerKey, Check> {
     let shown = place.path().display();
-    let signer = match audit_signer(ledger) {
-        Ok(signer) => signer,
-        Err(error) => return topic.of_error(&error),
-    };
-    let not_here = |why| topic.warn(KeyNotFound { signer, why }.to_string(), NOT_HERE_FIX);
+    let not_here = |why| KEY.warn(KeyNotFound { signer, why }.to_string(), NOT_HERE_FIX);
     let key = match loaded {
         Ok(key) => key,
         Err(KeyError::Missing { .. }) if signer.is_none() => {
-            return topic.ok("none yet; the daemon makes it");
+            return Err(KEY.ok("none yet; the daemon makes it"));
         }
-        Err(KeyError::Missing { .. }) => return not_here(format!("there is none at {shown}")),
-        Err(error) => return topic.of_error(error),
+        Err(KeyError::Missing { .. }) => return Err(not_here(format!("there is none at {shown}"))),
+        Err(error) => return Err(KEY.of_error(error)),
     };
     if signer.is_some_and(|signer| signer != key.public()) {
-        return not_here(format!("{shown} is {}", key.public()));
+        return Err(not_here(format!("{shown} is {}", key.public())));
     }
+    Ok(key)
+}
+
+pub(super) fn key_is_here(place: &KeyLocation, key: &LedgerKey) -> Check {
+    KEY.ok(format!("{}, {}", place.path().display(), key.public()))
+}
+
+/// Whether the key can read what is encrypted.
+fn readable(ledger: &Path, place: &KeyLocation, key: &LedgerKey) -> Check {
     match sealed_pushes(ledger, key) {
         Ok(Some(SealedPushes { all, unreadable })) if unreadable > 0 => {
             let detail = format!(
-                "{shown} can't decrypt {unreadable} of {all} push configurations: nothing is sent for them"
+                "{} can't decrypt {unreadable} of {all} push configurations: nothing is sent for them",
+                place.path().display()
             );
             let fix =
                 "put the key back that they were stored with, or let their owners set them again";
-            topic.warn(detail, fix)
+            KEY.warn(detail, fix)
         }
-        Ok(_) => topic.ok(format!("{shown}, {}", key.public())),
-        Err(error) => topic.of_error(&error),
+        Ok(_) => key_is_here(place, key),
+        Err(error) => KEY.of_error(&error),
     }
 }
 
 /// The record of manual acts, and whether it was changed afterwards.
-fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
+pub(super) fn record<E: Error>(found: Result<Option<AuditRecord>, E>) -> Check {
     let topic = Topic("audit", "audit");
-    match audit(path, 1, key.map(LedgerKey::public).as_ref()) {
+    match found {
         Ok(None) => topic.ok("empty"),
         Ok(Some(record)) => {
             let said = format!("{}; {}", verdict(&record.chain), signed(record.signer));

@@ -403,7 +403,12 @@ impl Drop for Daemon {
 impl Daemon {
     /// Starts this command, which must be a daemon, and waits until it serves.
     pub(crate) async fn of(command: Command) -> Self {
-        let Running { child, mut stderr } = Running::of(command);
+        Self::ready(Running::of(command)).await
+    }
+
+    /// Waits until a daemon that was started serves.
+    pub(crate) async fn ready(started: Running) -> Self {
+        let Running { child, mut stderr } = started;
         stderr.wait_for(" ready ").await;
         Self { child, log: stderr }
     }

@@ -7,8 +7,8 @@ use super::turn::Resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, FleetChange, RequestsOf, RowsError};
 use crate::value::{
-    ConversationId, Home, Message, MessageId, Node, NodeId, NodeInfo, NodeState, Segment, ThreadId,
-    Timestamp, Turn,
+    ConversationId, EventKind, Home, Message, MessageId, Node, NodeId, NodeInfo, NodeState,
+    Segment, ThreadId, Timestamp, Turn,
 };
 
 impl Tx<'_> {
@@ -131,8 +131,9 @@ impl Transition for TakeOver {
             ..TakenOver::default()
         };
         for id in stranded {
+            let before = tx.home(&id)?;
             if tx.take_home(&id, now)? {
-                lose_turn(tx, &id, now)?;
+                lose_turn(tx, &id, before.and_then(|home| home.node_id), now)?;
                 tx.deliver(&id);
                 taken.conversations.push(id);
             }
@@ -152,18 +153,29 @@ pub(super) fn takes_work(tx: &Tx<'_>) -> Result<bool, RowsError> {
 
 /// The turn of a conversation that its last node had begun, and what Codex asked in it there. What it did after its last
 /// stored bytes is in no history that can still be read, so it counts as touched wherever it could write.
-fn lose_turn(tx: &mut Tx<'_>, id: &ConversationId, now: Timestamp) -> Result<(), RunError> {
+fn lose_turn(
+    tx: &mut Tx<'_>,
+    id: &ConversationId,
+    gone: Option<NodeId>,
+    now: Timestamp,
+) -> Result<(), RunError> {
     let Some(message) = tx.in_flight_of(id)? else {
         return Ok(());
     };
     if let Some(turn) = tx.turn_of(&message)?
         && turn.sandbox.can_write()
-        && !turn.touched
     {
-        tx.change(Change::Turn(Turn {
-            touched: true,
-            ..turn
-        }))?;
+        let node = gone.map_or_else(|| "its node".to_owned(), |gone| format!("node {gone}"));
+        let line = format!(
+            "{node} is gone in the middle of this turn: what Codex did there last is not known, and a machine that stood still may do a little more when it goes on; look whether something was done twice"
+        );
+        tx.event(&message, EventKind::Bridge, &line, now)?;
+        if !turn.touched {
+            tx.change(Change::Turn(Turn {
+                touched: true,
+                ..turn
+            }))?;
+        }
     }
     let message_id = message.message_id;
     tx.change(Change::Orphan(RequestsOf::Message(message_id.clone())))?;
@@ -289,9 +301,10 @@ impl Transition for MoveConversation {
             let message_id = tx.in_flight_of(id)?.map(|message| message.message_id);
             return Ok(MoveOutcome::Busy { message_id });
         }
+        let gone = home.as_ref().and_then(|home| home.node_id.clone());
         tx.set_home(id, home, Some(self.to.clone()), now)?;
         if !lives {
-            lose_turn(tx, id, now)?;
+            lose_turn(tx, id, gone, now)?;
             tx.deliver(id);
         }
         tx.audit(self.actor, "move", id, format!("to node {}", self.to), now)?;

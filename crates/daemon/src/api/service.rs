@@ -29,6 +29,7 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The daemon with Codex behind it.
 pub(crate) type CodexDaemon<L> = Daemon<L, RedactingAgent<CodexAgent<L>>, Channels>;
@@ -40,6 +41,8 @@ pub(crate) struct DaemonService<L> {
     pub(crate) gauge: Gauge,
     /// The ledger's file, to tell its size.
     file: PathBuf,
+    /// What was found when the ledger was opened and should be changed.
+    ledger_warnings: Arc<[String]>,
     /// Where TCP is served, and since when.
     pub(crate) listen: Option<(SocketAddr, Timestamp)>,
 }
@@ -50,6 +53,7 @@ impl<L> Clone for DaemonService<L> {
             daemon: Arc::clone(&self.daemon),
             gauge: self.gauge.clone(),
             file: self.file.clone(),
+            ledger_warnings: Arc::clone(&self.ledger_warnings),
             listen: self.listen,
         }
     }
@@ -60,6 +64,7 @@ impl<L: Ledger> DaemonService<L> {
         daemon: &Arc<CodexDaemon<L>>,
         gauge: Gauge,
         file: PathBuf,
+        ledger_warnings: &[String],
         listen: Option<SocketAddr>,
     ) -> Self {
         Self {
@@ -67,6 +72,7 @@ impl<L: Ledger> DaemonService<L> {
             daemon: Arc::clone(daemon),
             gauge,
             file,
+            ledger_warnings: ledger_warnings.into(),
         }
     }
 }
@@ -249,20 +255,28 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     async fn health(&self) -> HealthView {
         let codex = self.daemon.agent.inner().health();
         let stopping = self.daemon.stopping.is_cancelled();
+        let drained = self.daemon.drained.load(Ordering::Relaxed);
         let closed = self
             .gauge
             .admit()
             .err()
             .map(|pressure| pressure.to_string());
         HealthView {
-            ready: codex.ready && !stopping && closed.is_none(),
-            detail: match (stopping, &closed, codex.ready) {
-                (true, _, _) => "the daemon is stopping".to_owned(),
-                (false, Some(closed), _) => closed.clone(),
-                (false, None, true) => "ready".to_owned(),
-                (false, None, false) => codex.detail.clone(),
+            ready: codex.ready && !stopping && !drained && closed.is_none(),
+            detail: match (&closed, codex.ready) {
+                _ if stopping => "the daemon is stopping".to_owned(),
+                _ if drained => {
+                    "this node is drained, and leaves when its turns have ended".to_owned()
+                }
+                (Some(closed), _) => closed.clone(),
+                (None, true) => "ready".to_owned(),
+                (None, false) => codex.detail.clone(),
             },
-            ledger: Some(ledger_view(self.gauge.vitals(), closed)),
+            ledger: Some(ledger_view(
+                self.gauge.vitals(),
+                closed,
+                &self.ledger_warnings,
+            )),
             channels: self
                 .daemon
                 .sink
@@ -301,7 +315,7 @@ fn channel_view(health: ChannelHealth) -> ChannelView {
     }
 }
 
-fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
+fn ledger_view(vitals: Vitals, closed: Option<String>, warnings: &[String]) -> LedgerView {
     let (health, damage) = match vitals.health {
         sqlite::LedgerHealth::Unchecked => ("unchecked", None),
         sqlite::LedgerHealth::Sound => ("sound", None),
@@ -316,6 +330,7 @@ fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
         log_bytes: vitals.log_bytes,
         last_commit_ms: vitals.last_commit.and_then(milliseconds),
         closed,
+        warnings: warnings.to_vec(),
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
 /// Names the place at which a debug build dies, for tests.
 #[cfg(debug_assertions)]
 const FAIL_POINT: &str = "CODEX_BRIDGE_FAIL_POINT";
+#[cfg(debug_assertions)]
+const NEXT_SCHEMA: &str = "CODEX_BRIDGE_NEXT_SCHEMA";
 /// Codex's own: where it keeps its configuration, login and threads.
 pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
 /// A key to log Codex in with where it has no login.
@@ -302,6 +304,12 @@ impl Environment {
     #[cfg(debug_assertions)]
     pub fn fail_point(&self) -> Option<&str> {
         self.get(FAIL_POINT)?.to_str()
+    }
+
+    /// A migration that this debug build knows beyond its own: the path of its SQL.
+    #[cfg(debug_assertions)]
+    pub fn next_schema(&self) -> Option<&Path> {
+        self.get(NEXT_SCHEMA).map(Path::new)
     }
 
     /// Whether the user wants no colours.

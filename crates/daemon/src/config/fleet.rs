@@ -9,6 +9,8 @@ use std::path::PathBuf;
 const LEASE_MIN_SECS: u64 = 3;
 /// Longer than this, people would wait for nothing.
 const LEASE_MAX_SECS: u64 = 600;
+/// Longer than this, nobody would see that a drain still goes on.
+const LEAVE_MAX_SECS: u64 = 600;
 /// Longest name of a node.
 const NODE_MAX_CHARS: usize = 64;
 
@@ -88,6 +90,10 @@ pub struct FleetConfig {
     /// How long a node may be silent, in seconds, before the others take its conversations over. It ends its Codex before.
     #[schemars(range(min = LEASE_MIN_SECS, max = LEASE_MAX_SECS))]
     pub lease_secs: u64,
+    /// How long a drained node serves on, in seconds, after `/readyz` began to answer 503: longer than load balancers take to
+    /// see it.
+    #[schemars(range(max = LEAVE_MAX_SECS))]
+    pub leave_secs: u64,
     /// Whether working directories and files are on storage that all nodes have under the same paths.
     pub shared_workdir: bool,
     /// What becomes of a conversation that wrote files on a node that is gone, where directories are not shared.
@@ -110,6 +116,7 @@ impl Default for FleetConfig {
         Self {
             node: None,
             lease_secs: 10,
+            leave_secs: 10,
             shared_workdir: false,
             on_node_lost: OnNodeLost::default(),
         }

@@ -6,36 +6,43 @@ use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Introduce, Release, Released, SetNodeState};
 use bridge_core::value::{ChannelId, NodeId, NodeInfo, NodeState};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// Conversations handed over in one transaction.
 const RELEASED_AT_ONCE: u32 = 64;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Waits until somebody drains this node and it has nothing left, for ever otherwise.
-    pub(crate) async fn drained(self: Arc<Self>, every: Duration) {
+    /// Waits until somebody drains this node, it has nothing left, and load balancers had `notice` to see that it leaves; for
+    /// ever otherwise.
+    pub(crate) async fn leaves(self: Arc<Self>, every: Duration, notice: Duration) {
         let Some(node) = self.settings().start.node.clone() else {
             return std::future::pending().await;
         };
         let mut look = tokio::time::interval(every);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut announced = false;
+        let mut since: Option<Instant> = None;
         loop {
             look.tick().await;
             match self.is_draining(&node.node_id).await {
-                Ok(false) => continue,
-                Ok(true) if !announced => {
-                    announced = true;
-                    tracing::info!(node = %node.node_id, "this node is drained: it takes nothing new and leaves when its turns have ended");
-                }
                 Ok(true) => {}
+                Ok(false) => {
+                    since = None;
+                    self.drained.store(false, Ordering::Relaxed);
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(%error, "whether this node is drained can't be seen");
                     continue;
                 }
             }
+            if !self.drained.swap(true, Ordering::Relaxed) {
+                tracing::info!(node = %node.node_id, "this node is drained: it takes nothing new and leaves when its turns have ended");
+            }
+            let began = *since.get_or_insert_with(Instant::now);
             match self.release_all().await {
+                Ok(Released { busy: 0, .. }) if began.elapsed() < notice => {}
                 Ok(Released { busy: 0, .. }) => return,
                 Ok(Released { busy, .. }) => tracing::debug!(busy, "conversations still at work"),
                 Err(error) => tracing::error!(%error, "conversations can't be handed over yet"),

@@ -4,10 +4,10 @@ use super::bulk::BulkTable;
 use super::connect::PostgresUrl;
 use super::error::OpenError;
 use super::open::{self, Database, LOCK};
+use super::schema;
 use super::session::{self, Session};
 use super::value::SessionRow;
 use crate::copy::{CopyError, CopyTable};
-use crate::sql::schema::MIGRATIONS;
 use crate::sql::{self, Conn};
 use bridge_core::port::RowsError;
 use bridge_core::value::NodeId;
@@ -77,7 +77,7 @@ impl CopiedDatabase {
         Conn::Postgres(&self.session)
     }
 
-    fn database(&self) -> Database<'_> {
+    pub(super) fn database(&self) -> Database<'_> {
         Database {
             session: &self.session,
             place: self.place.clone(),
@@ -86,15 +86,14 @@ impl CopiedDatabase {
 
     /// The version of the schema; 0 where the database is empty.
     pub(crate) fn version(&self) -> Result<i64, OpenError> {
-        let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-        let found = self.database().version()?;
-        if found > known {
-            let place = self.place.clone();
-            return Err(OpenError::Newer {
-                place,
-                found,
-                known,
-            });
+        self.database().version()
+    }
+
+    /// The same for a copy, which must know everything that is there.
+    fn version_to_copy(&self) -> Result<i64, OpenError> {
+        let found = self.version()?;
+        if found > schema::known() {
+            return Err(self.database().newer(found));
         }
         Ok(found)
     }
@@ -111,7 +110,7 @@ impl CopiedDatabase {
             }
             thread::sleep(LOCK_PAUSE);
         }
-        if self.version()? == 0 {
+        if self.version_to_copy()? == 0 {
             return Ok(());
         }
         let nodes = sql::many(self.conn(), LIVE, [], |row| row.get(0).map_err(sql::failed));
@@ -130,8 +129,8 @@ impl CopiedDatabase {
     /// Reads one snapshot from now on.
     pub(crate) fn begin_reading(&self) -> Result<(), CopyError> {
         self.take()?;
-        let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-        match self.version()? {
+        let known = schema::known();
+        match self.version_to_copy()? {
             0 => {
                 let place = self.place.clone();
                 return Err(CopyError::Missing { place });
@@ -157,7 +156,8 @@ impl CopiedDatabase {
         database.expect_writable()?;
         self.take()?;
         database.run("BEGIN")?;
-        database.bring_up()?;
+        // No node runs, which `take` has seen.
+        database.bring_up(COPY_MAX)?;
         for table in tables {
             // The schema itself makes this one row, which no daemon has opened yet.
             let count = match table.name.as_str() {

@@ -108,6 +108,30 @@ pub enum PostgresOpenError {
         /// The newest version of this program.
         known: i64,
     },
+    /// Its tables must change, and nodes run that could not use them then.
+    #[error(
+        "the database {place} must be changed to schema version {version}, which the programs of these nodes can't use: {nodes}; nothing was changed. Stop them first (`codex-bridge node drain NODE`; of one that was killed, wait until its lease has ended), then start this codex-bridge, then theirs in its version"
+    )]
+    OlderNodes {
+        /// Database and host.
+        place: String,
+        /// The version of this program.
+        version: i64,
+        /// Their names.
+        nodes: String,
+    },
+    /// A change of its tables failed and was undone.
+    #[error(
+        "cannot change the database {place} to schema version {version}; nothing was changed. If a statement or a lock took too long, stop the other nodes and start this one first: it may take its time then"
+    )]
+    Migrate {
+        /// Database and host.
+        place: String,
+        /// To which version.
+        version: i64,
+        /// What happened.
+        source: LedgerError,
+    },
     /// Something went wrong while it was opened.
     #[error("cannot open the database {place}")]
     Failed {

@@ -26,9 +26,9 @@ pub(super) fn class_of(error: &Error) -> Option<Trouble> {
         return (!about_values).then_some(Trouble::Lost);
     };
     match *state {
-        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
-            Some(Trouble::Again)
-        }
+        SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::LOCK_NOT_AVAILABLE => Some(Trouble::Again),
         SqlState::ADMIN_SHUTDOWN
         | SqlState::CRASH_SHUTDOWN
         | SqlState::CANNOT_CONNECT_NOW

@@ -2,16 +2,23 @@
 //!
 //! Nothing is written to a database that is refused.
 
-use super::connect::SCHEMA;
-use super::dialect;
 use super::error::OpenError;
+use super::fault::Trouble;
+use super::schema;
 use super::session::Session;
+use super::writer::standstill_max;
 use crate::key::LedgerKey;
-use crate::sql::schema::MIGRATIONS;
 use crate::sql::{self, Conn, audit, params};
 use bridge_core::port::{LedgerError, RowsError};
 use bridge_core::value::{Epoch, NodeId, Timestamp};
-use std::time::Duration;
+use std::error::Error;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long an opening that finds tables in use is tried again, and the pause between two tries: the nodes that use them
+/// renew their leases in it.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The one lock that every writer of the fleet takes for its transaction: "cxbd", and the first of its kind.
 pub(super) const LOCK: i64 = 0x6378_6264_0000_0001;
@@ -54,7 +61,7 @@ pub(super) struct Opener<'a> {
 }
 
 impl Database<'_> {
-    fn conn(&self) -> Conn<'_> {
+    pub(super) fn conn(&self) -> Conn<'_> {
         Conn::Postgres(self.session)
     }
 
@@ -78,7 +85,7 @@ impl Database<'_> {
     }
 
     pub(super) fn expect_writable(&self) -> Result<(), OpenError> {
-        let read_only = "SELECT count(*) WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+        let read_only = "SELECT count(*) WHERE pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'";
         if self.number(read_only)? > 0 {
             let place = self.place.clone();
             return Err(OpenError::ReadOnly { place });
@@ -91,7 +98,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    fn warnings(&self) -> Result<Vec<String>, OpenError> {
+    pub(super) fn warnings(&self) -> Result<Vec<String>, OpenError> {
         let mut warnings = Vec::new();
         for (setting, risk) in [
             (
@@ -116,81 +123,39 @@ impl Database<'_> {
         }
         Ok(warnings)
     }
-
-    /// Makes the tables where the database is empty, and brings older ones up to date.
-    pub(super) fn bring_up(&self) -> Result<(), OpenError> {
-        let place = || self.place.clone();
-        let found = self.version()?;
-        let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-        if found > known {
-            let place = place();
-            return Err(OpenError::Newer {
-                place,
-                found,
-                known,
-            });
-        }
-        if found == 0 {
-            self.run(&format!(
-                "CREATE SCHEMA {SCHEMA}; CREATE TABLE format (id BIGINT PRIMARY KEY CHECK (id = 1), version BIGINT NOT NULL); \
-                 INSERT INTO format (id, version) VALUES (1, 0)"
-            ))?;
-        }
-        let steps = MIGRATIONS.iter().zip(1_i64..);
-        for (migration, version) in steps.filter(|(_, version)| *version > found) {
-            let made = format!("; UPDATE format SET version = {version}");
-            self.run(&(dialect::schema(migration) + &made))?;
-            tracing::info!(version, "the database has this schema now");
-        }
-        Ok(())
-    }
-
-    /// The version of the schema that is there; 0 where the database is empty.
-    pub(super) fn version(&self) -> Result<i64, OpenError> {
-        let ours = self.number(&format!(
-            "SELECT count(*) FROM pg_namespace WHERE nspname = '{SCHEMA}'"
-        ))?;
-        let named = self.number(&format!(
-            "SELECT count(*) WHERE to_regclass('{SCHEMA}.format') IS NOT NULL"
-        ))?;
-        let others = "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
-             WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND nspname <> 'information_schema' AND nspname NOT LIKE 'pg!_%' ESCAPE '!' \
-             AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')";
-        match (ours > 0, named > 0) {
-            (true, true) => self.number("SELECT version FROM format"),
-            (false, _) if self.number(others)? == 0 => Ok(0),
-            (true | false, _) => {
-                let place = self.place.clone();
-                Err(OpenError::Foreign { place })
-            }
-        }
-    }
 }
 
 impl Opener<'_> {
-    /// All of it in one transaction.
     pub(super) fn open(&self) -> Result<Found, OpenError> {
         self.database.expect_writable()?;
         let warnings = self.database.warnings()?;
-        self.database.run(&begin())?;
-        let epoch = self.take_over();
-        let epoch = match epoch {
-            Ok(epoch) => epoch,
-            Err(error) => {
-                self.database.session.roll_back();
+        let began = Instant::now();
+        loop {
+            let error = match self.open_once() {
+                Ok(epoch) => return Ok(Found { epoch, warnings }),
+                Err(error) => error,
+            };
+            let session = self.database.session;
+            let trouble = session.take_failure().and_then(|failure| failure.trouble);
+            session.allow(None);
+            session.roll_back();
+            if trouble != Some(Trouble::Again) || began.elapsed() > PATIENCE {
                 return Err(error);
             }
-        };
-        self.database.run("COMMIT")?;
-        Ok(Found { epoch, warnings })
+            let why = error.source().map(ToString::to_string);
+            tracing::info!(why, "the database is in use, and is tried again");
+            thread::sleep(PAUSE);
+        }
     }
 
-    fn take_over(&self) -> Result<Epoch, OpenError> {
-        let Database { session, place } = &self.database;
-        self.database.bring_up()?;
+    /// All of it in one transaction.
+    fn open_once(&self) -> Result<Epoch, OpenError> {
+        self.database.run(&begin())?;
+        self.database.bring_up(standstill_max(self.lease))?;
         self.adopt()?;
-        let epoch = self.next_epoch().map_err(OpenError::rows(place))?;
-        session.settle().map_err(OpenError::rows(place))?;
+        let epoch = self.next_epoch();
+        let epoch = epoch.map_err(OpenError::rows(&self.database.place))?;
+        self.database.run("COMMIT")?;
         Ok(epoch)
     }
 
@@ -226,14 +191,15 @@ impl Opener<'_> {
         sql::write(
             self.database.conn(),
             concat!(
-                "INSERT INTO node (node_id, epoch, batch, lease_until, state, started_at) VALUES (?1, ?2, 0, ",
+                "INSERT INTO node (node_id, epoch, batch, lease_until, state, started_at, schema) VALUES (?1, ?2, 0, ",
                 clock!(),
                 " + ?3, 'active', ",
                 clock!(),
-                ") ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, batch = 0, \
-                 lease_until = excluded.lease_until, state = 'active', started_at = excluded.started_at"
+                ", ?4) ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, batch = 0, \
+                 lease_until = excluded.lease_until, state = 'active', started_at = excluded.started_at, \
+                 schema = excluded.schema"
             ),
-            params![self.node.as_str(), epoch, lease],
+            params![self.node.as_str(), epoch, lease, schema::known()],
             || format!("node {}", self.node),
         )?;
         Ok(Epoch(epoch))

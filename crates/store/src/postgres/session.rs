@@ -92,6 +92,8 @@ pub(crate) struct Session {
     /// Which node's.
     node: NodeId,
     statement_max: Duration,
+    /// Instead of it, for a while.
+    allowed: Cell<Option<Duration>>,
     link: RefCell<Link>,
     pending: RefCell<Vec<Pending>>,
     failure: RefCell<Option<Failure>>,
@@ -125,6 +127,7 @@ impl Session {
             url: url.clone(),
             node: node.clone(),
             statement_max,
+            allowed: Cell::new(None),
             link: RefCell::new(link),
             pending: RefCell::default(),
             failure: RefCell::default(),
@@ -139,6 +142,11 @@ impl Session {
     /// The node whose session it is.
     pub(crate) fn node(&self) -> &NodeId {
         &self.node
+    }
+
+    /// How long an answer is waited for from now on, where the server has another limit than usual.
+    pub(super) fn allow(&self, max: Option<Duration>) {
+        self.allowed.set(max);
     }
 
     /// Whose statements come next.
@@ -383,7 +391,8 @@ impl Session {
         let mut context = Context::from_waker(Waker::noop());
         let early = last.as_mut().poll(&mut context);
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
-        let patience = self.statement_max.saturating_add(GRACE);
+        let max = self.allowed.get().unwrap_or(self.statement_max);
+        let patience = max.saturating_add(GRACE);
         let answered = self.runtime.block_on(async {
             let all = async {
                 for one in pending {

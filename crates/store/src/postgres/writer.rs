@@ -40,7 +40,7 @@ const STANDSTILLS_PER_LEASE: u32 = 4;
 
 /// How long this node may stand still inside a batch: all others wait for it meanwhile and can't renew their leases, so
 /// it must be a small part of one.
-fn standstill_max(lease: Duration) -> Duration {
+pub(super) fn standstill_max(lease: Duration) -> Duration {
     STANDSTILL_MAX.min(lease / STANDSTILLS_PER_LEASE)
 }
 

@@ -252,7 +252,7 @@ fn a_newer_database_is_refused() {
     let server = OnPostgres::open();
     server
         .database()
-        .psql("UPDATE codex_bridge.format SET version = 9");
+        .psql("UPDATE codex_bridge.format SET version = 9, compatible_since = 9");
     let error = refusal(&server.database().url());
     let found = matches!(error, PostgresOpenError::Newer { found: 9, .. });
     assert!(found, "{error}");

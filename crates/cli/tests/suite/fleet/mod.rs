@@ -1,11 +1,13 @@
 //! Several daemons over one PostgreSQL, each with its own state directory and CODEX_HOME. Nodes are killed, frozen,
 //! drained, and lose their disk; a conversation goes on, and nothing is done twice.
 
+mod balancer;
 mod deaths;
 mod leaving;
 mod one_node;
 mod reading;
 mod refused;
+mod upgrade;
 mod watching;
 
 use crate::world::{Daemon, Ended, Running, World, end_of_message};
@@ -22,6 +24,8 @@ const DATABASE: &str = "fleet";
 struct Fleet {
     world: World,
     server: &'static Server,
+    /// How long a drained node serves on.
+    leave_secs: u64,
 }
 
 impl Fleet {
@@ -35,7 +39,11 @@ impl Fleet {
         let mut world = World::with_settings(settings).await;
         std::fs::create_dir(world.path().join("work")).unwrap();
         world.set_env("CODEX_BRIDGE_LEDGER_URL", &server.url_of(DATABASE));
-        Self { world, server }
+        Self {
+            world,
+            server,
+            leave_secs: 0,
+        }
     }
 
     /// A machine that may run a daemon. Its working directories are those of all.
@@ -44,9 +52,10 @@ impl Fleet {
         let root = self.world.path().display();
         let common = std::fs::read_to_string(self.world.config_file()).unwrap();
         let config = format!(
-            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {LEASE_SECS}\nshared_workdir = true\n\
+            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {LEASE_SECS}\nleave_secs = {}\nshared_workdir = true\n\
              [daemon]\nkey_file = \"{root}/ledger.key\"\n\
-             [tiers.owner]\nsandbox = \"workspace-write\"\nworkdir = \"{root}/work\"\n"
+             [tiers.owner]\nsandbox = \"workspace-write\"\nworkdir = \"{root}/work\"\n",
+            self.leave_secs
         );
         std::fs::write(node.config_file(), config).unwrap();
         node.make_codex_home();
@@ -135,6 +144,19 @@ impl Node<'_> {
     async fn json(&self, args: &[&str]) -> Value {
         let ended = self.run(args).await;
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+    }
+
+    /// What `doctor` says of the database, with these variables. It looks for no Codex.
+    async fn doctor_of_database(&self, env: &[(&str, &str)]) -> String {
+        let mut command = self.command(&["doctor", "--json"]);
+        command.envs(env.iter().copied());
+        command.env("CODEX_BRIDGE_CODEX_BIN", "/nowhere/codex");
+        let ended = Running::of(command).ended().await;
+        let found: Value = serde_json::from_str(&ended.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+        let checks = found["checks"].as_array().unwrap().iter();
+        let checks = checks.filter(|check| check["id"] == "ledger");
+        checks.map(|check| format!("{check}\n")).collect()
     }
 
     async fn ask(&self, conversation: &str, text: &str) -> String {

@@ -2,13 +2,21 @@
 
 use super::{DATABASE, Fleet, Node};
 use crate::world::Running;
+use bridge_sim::postgres::Server;
 
+/// The daemon does not start on it, and `doctor` says the same.
 async fn refused(node: &Node<'_>, url: &str, words: &[&str]) {
+    let variable = ("CODEX_BRIDGE_LEDGER_URL", url);
     let mut command = node.command(&["run"]);
-    command.env("CODEX_BRIDGE_LEDGER_URL", url);
+    command.env(variable.0, variable.1);
     let ended = Running::of(command).ended().await;
     ended.must(1, words);
     assert!(!ended.stderr.contains("secret-word"), "{ended:?}");
+    let said = node.doctor_of_database(&[variable]).await;
+    for word in words.iter().chain(&["fail"]) {
+        assert!(said.contains(word), "{word:?} is not in {said}");
+    }
+    assert!(!said.contains("secret-word"), "{said}");
 }
 
 #[tokio::test]
@@ -17,18 +25,58 @@ async fn unusable_databases_say_what_to_do() {
     let a = fleet.node("a");
     let url = fleet.server.url_of(DATABASE);
     let nobody = "postgres://user:secret-word@127.0.0.1:1/fleet";
-    refused(
-        &a,
-        nobody,
-        &["cannot reach the database", "check that its server runs"],
-    )
-    .await;
+    let unreachable = ["cannot reach the database", "check that its server runs"];
+    refused(&a, nobody, &unreachable).await;
     let missing = fleet.server.url_of("missing");
     refused(&a, &missing, &["refuses this user", "check user, password"]).await;
+    fleet.rows("CREATE ROLE fleet_guest LOGIN PASSWORD 'right'");
+    let wrong = url.replace("bridge@", "fleet_guest:secret-word@");
+    let password = ["password authentication failed", "check user, password"];
+    refused(&a, &wrong, &password).await;
     let remote = "postgres://user:secret-word@db.example.org/fleet";
     refused(&a, remote, &["must be verified", "sslmode=verify-full"]).await;
+    fleet.rows("ALTER DATABASE fleet SET default_transaction_read_only = on");
+    refused(&a, &url, &["takes no writes", "name the primary"]).await;
+    fleet.rows("SET default_transaction_read_only = off; ALTER DATABASE fleet RESET default_transaction_read_only");
     assert_eq!(a.daemon().await.stop().await, Some(0));
-    fleet.rows("UPDATE codex_bridge.format SET version = 99");
-    refused(&a, &url, &["newer"]).await;
+    fleet.rows("UPDATE codex_bridge.format SET version = 99, compatible_since = 99");
+    refused(
+        &a,
+        &url,
+        &["schema version 99", "run the newer codex-bridge"],
+    )
+    .await;
     assert_eq!(fleet.rows("SELECT version FROM codex_bridge.format"), "99");
+    fleet.rows("DROP ROLE fleet_guest");
+}
+
+#[tokio::test]
+async fn hot_standby_is_refused() {
+    let fleet = Fleet::new().await;
+    let a = fleet.node("a");
+    let standby = Server::start_fast().unwrap();
+    standby.create_database(DATABASE, None).unwrap();
+    std::fs::write(standby.directory().join("data/standby.signal"), "").unwrap();
+    standby.restart_immediate().unwrap();
+    let recovers = standby.psql(DATABASE, "SELECT pg_is_in_recovery()");
+    assert_eq!(recovers.unwrap().trim(), "t");
+    let url = standby.url_of(DATABASE);
+    refused(&a, &url, &["takes no writes", "name the primary"]).await;
+}
+
+#[tokio::test]
+async fn servers_that_lose_commits_are_named() {
+    let fleet = Fleet::new().await;
+    let a = fleet.node("a");
+    fleet.rows("ALTER DATABASE fleet SET synchronous_commit = off");
+    let daemon = a.daemon().await;
+    let status = a.run(&["status"]).await.stdout;
+    let doctor = a.doctor_of_database(&[]).await;
+    for words in ["synchronous_commit = off", "fsync = off", "set it to on"] {
+        assert!(status.contains(words), "{words:?} is not in {status}");
+        assert!(doctor.contains(words), "{words:?} is not in {doctor}");
+        assert!(daemon.log.text().contains(words), "{words:?}");
+    }
+    assert!(!doctor.contains("fail"), "{doctor}");
+    assert_eq!(daemon.stop().await, Some(0));
 }
