@@ -25,7 +25,7 @@ pub(crate) use bulk::BulkTable;
 pub use connect::PostgresUrl;
 pub(crate) use copied::{CopiedDatabase, DatabaseUse};
 pub use error::PostgresOpenError;
-pub use live::{LiveNote, piece};
+pub use live::{LiveNote, SaidPart, piece};
 pub use record::audit;
 pub(crate) use session::{Expected, Session};
 pub(crate) use value::SessionRow;

@@ -6,6 +6,7 @@ mod leaving;
 mod one_node;
 mod reading;
 mod refused;
+mod steering;
 mod watching;
 
 use crate::world::{Daemon, Ended, Running, World, end_of_message};
