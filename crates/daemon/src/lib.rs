@@ -68,6 +68,7 @@ pub(crate) struct Daemon<L, A, S> {
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
     relay: fleet::Relay,
+    steers: fleet::RemoteSteers,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
@@ -92,6 +93,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),
             relay: fleet::Relay::default(),
+            steers: fleet::RemoteSteers::default(),
         })
     }
 }

@@ -227,6 +227,7 @@ impl Loops {
         let Some(postgres) = daemon.ledger.inner().postgres() else {
             return Ok(());
         };
+        daemon.steers.reach(postgres.clone());
         let wakeups = postgres.wakeups().context("listen to the other nodes")?;
         let hearing = Arc::clone(daemon).hear_other_nodes(postgres.clone(), wakeups);
         let watching = Arc::clone(daemon).watch_other_nodes(postgres.clone());

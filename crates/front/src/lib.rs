@@ -42,7 +42,7 @@ pub use message_view::{
 };
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
-    Notified, PlatformAnswer, PushPut, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError,
     Submitted, TaskBegun,
 };
 pub use task_view::{

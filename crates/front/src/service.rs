@@ -1,7 +1,7 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
 use crate::{Caller, HealthView, Hub, ReloadView, SubmitRequest};
-use bridge_core::port::{Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Ledger, LedgerError, Read, RowsError, Steering};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
 };
@@ -264,19 +264,6 @@ pub enum Notified {
     Nothing,
     /// It or too many others are being sent; its row has the result later.
     Busy,
-}
-
-/// Result of input for a running turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Steering {
-    /// The turn took it.
-    Steered,
-    /// It waits for the next turn.
-    Queued { why: String },
-    /// Unknown: sent again, the turn may get it twice.
-    Unknown { why: String },
-    /// Not taken.
-    Refused { why: String },
 }
 
 /// A submitted message.

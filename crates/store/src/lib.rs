@@ -19,7 +19,7 @@ pub use copy::{CopyError, LedgerCopy, LedgerPlace};
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use old_tasks::{OldTasksError, read_old_tasks};
 pub use postgres::{
-    LiveNote, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup, Wakeups,
+    LiveNote, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, SaidPart, Wakeup, Wakeups,
     piece,
 };
 #[cfg(debug_assertions)]

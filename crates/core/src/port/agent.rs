@@ -184,6 +184,20 @@ pub enum Steered {
     Refused { why: String },
 }
 
+/// Result of input for a running turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Steering {
+    /// The turn took it.
+    Steered,
+    /// It waits for the next turn.
+    Queued { why: String },
+    /// Unknown: sent again, the turn may get it twice.
+    Unknown { why: String },
+    /// Not taken.
+    Refused { why: String },
+}
+
 /// A turn whose end was not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostTurn {

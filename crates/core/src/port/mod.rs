@@ -12,7 +12,7 @@ mod sink;
 
 pub use agent::{
     Agent, AgentError, ApprovalRequest, Extent, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
-    RequestKey, Responded, Started, Steer, Steered, TextUpdate, ThreadFailure, ThreadSpec,
+    RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate, ThreadFailure, ThreadSpec,
     TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
     TurnStream, TurnTransport,
 };

@@ -9,7 +9,7 @@ use bridge_channel::a2a;
 use bridge_channel::molecule::{ChannelHealth, PushAnswer};
 use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
-use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::port::{Ledger, LedgerError, Steering};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, DecideRefusal, InputAccepted, StopCause, StopSender,
     TaskAnswered, Transition,
@@ -19,7 +19,7 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
-    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError, Steering,
+    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError,
     StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;

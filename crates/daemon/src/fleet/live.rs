@@ -81,7 +81,9 @@ impl Relay {
     /// What watchers here see of a note. Only the node that runs a turn is believed: one that was frozen may still send.
     fn hear(&self, node: &NodeId, note: LiveNote) -> Option<(MessageId, LiveUpdate)> {
         let message_id = match &note {
-            LiveNote::Watch { .. } => return None,
+            LiveNote::Watch { .. } | LiveNote::Steer { .. } | LiveNote::Steered { .. } => {
+                return None;
+            }
             LiveNote::Text { message_id, .. }
             | LiveNote::Diff { message_id, .. }
             | LiveNote::Output { message_id, .. } => message_id.clone(),
@@ -90,7 +92,9 @@ impl Relay {
         let remote = elsewhere.get_mut(&message_id);
         let remote = remote.filter(|remote| remote.node == *node)?;
         let update = match note {
-            LiveNote::Watch { .. } => return None,
+            LiveNote::Watch { .. } | LiveNote::Steer { .. } | LiveNote::Steered { .. } => {
+                return None;
+            }
             LiveNote::Text {
                 item_id,
                 phase,
@@ -256,11 +260,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         node: &NodeId,
         note: LiveNote,
     ) {
-        let LiveNote::Watch { messages, anew } = note else {
-            if let Some((message_id, update)) = self.relay.hear(node, note) {
-                self.hub.publish(&message_id, update);
+        let (messages, anew) = match note {
+            LiveNote::Watch { messages, anew } => (messages, anew),
+            LiveNote::Steer { .. } | LiveNote::Steered { .. } => {
+                return self.hear_steer(nodes, note);
             }
-            return;
+            note => {
+                if let Some((message_id, update)) = self.relay.hear(node, note) {
+                    self.hub.publish(&message_id, update);
+                }
+                return;
+            }
         };
         for message_id in messages {
             if self.turns.running.lock().contains_key(&message_id)

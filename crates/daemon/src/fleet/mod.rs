@@ -9,6 +9,7 @@ mod leave;
 mod live;
 mod open;
 mod reader;
+mod steer;
 mod take_over;
 mod threads;
 mod wakeups;
@@ -17,6 +18,7 @@ pub(crate) use lease::hold_lease;
 pub(crate) use live::Relay;
 pub(crate) use open::{OpenedLedger, open};
 pub use open::{database_url, node_id};
+pub(crate) use steer::{RemoteSteers, TurnInput};
 pub(crate) use take_over::LOOKS;
 
 use crate::Daemon;

@@ -6,4 +6,4 @@ pub(crate) mod import;
 mod import_tasks;
 mod inbox;
 mod local;
-mod tasks;
+pub(crate) mod tasks;

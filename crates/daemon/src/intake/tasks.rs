@@ -2,10 +2,12 @@
 
 use crate::Daemon;
 use crate::api::service::{DaemonService, closed};
+use crate::fleet::TurnInput;
 use crate::process::ids;
 use bridge_channel::task;
 use bridge_core::port::{
-    Agent, AgentError, Ledger, LedgerError, Sink, Steer, Steered, ThreadSpec, TurnTransport,
+    Agent, AgentError, Ledger, LedgerError, Sink, Steer, Steered, Steering, ThreadSpec,
+    TurnTransport,
 };
 use bridge_core::step::{
     Join, JoinUnknown, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask,
@@ -16,17 +18,17 @@ use bridge_core::value::{
     ExternalId, Failure, Message, MessageId, Sandbox, StateName, Task, TaskStart,
 };
 use bridge_front::{
-    BridgeService, NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary,
+    BridgeService, NewTask, StartError, SubmitError, TaskBegun, prompt_summary,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
 /// How long a caller waits for Codex to take a text. What it says later counts all the same.
-const STEER_WAIT: Duration = Duration::from_secs(15);
+pub(crate) const STEER_WAIT: Duration = Duration::from_secs(15);
 
 /// What to do after an unknown outcome.
-const LOOK: &str = "look at the events and at what it does before you say it again";
+pub(crate) const LOOK: &str = "look at the events and at what it does before you say it again";
 
 /// Outcome of giving a message to a running turn.
 pub(crate) enum Joined {
@@ -36,6 +38,22 @@ pub(crate) enum Joined {
     Waits(String),
     /// The turn may have it; its end shows that.
     Unknown,
+}
+
+impl From<Joined> for Steering {
+    fn from(joined: Joined) -> Self {
+        match joined {
+            Joined::Taken => Self::Steered,
+            Joined::Waits(why) => Self::Queued { why },
+            Joined::Unknown => queued_unless_taken(),
+        }
+    }
+}
+
+fn queued_unless_taken() -> Steering {
+    Steering::Queued {
+        why: "Codex did not say in time whether the running turn has it; if not, the next turn gets it".to_owned(),
+    }
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -134,7 +152,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let daemon = Arc::clone(self);
         let telling = self
             .tasks
-            .spawn(async move { daemon.tell_in_order(tell).await });
+            .spawn(async move { daemon.tell_anywhere(tell).await });
         match tokio::time::timeout(STEER_WAIT, telling).await {
             Ok(Ok(steering)) => steering,
             Ok(Err(_)) | Err(_) => Ok(Steering::Unknown {
@@ -143,12 +161,38 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    async fn tell_in_order(self: &Arc<Self>, tell: Tell) -> Result<Steering, LedgerError> {
+    async fn tell_anywhere(self: &Arc<Self>, tell: Tell) -> Result<Steering, LedgerError> {
+        if let Some(told) = self.tell_here(tell.clone()).await? {
+            return Ok(told);
+        }
+        let Tell {
+            message_id,
+            text,
+            by,
+            ..
+        } = tell;
+        match self.node_elsewhere(&message_id).await? {
+            Some(node) => {
+                let input = TurnInput::Said { by, text };
+                Ok(self.steer_elsewhere(node, &message_id, &input).await)
+            }
+            None => Ok(Steering::Refused {
+                why: "its conversation is going to another node: try again".to_owned(),
+            }),
+        }
+    }
+
+    /// Tells the turn of a message if this node runs it.
+    pub(crate) async fn tell_here(
+        self: &Arc<Self>,
+        tell: Tell,
+    ) -> Result<Option<Steering>, LedgerError> {
         let (message_id, by) = (tell.message_id.clone(), tell.by.clone());
         let _order = self.order_of(&message_id).await?;
         let steer = match self.commit(tell).await? {
             TellOutcome::Steer(steer) => steer,
-            other => return Ok(Steering::Refused { why: idle(other) }),
+            TellOutcome::Elsewhere => return Ok(None),
+            other => return Ok(Some(Steering::Refused { why: idle(other) })),
         };
         let (steering, text) = match self.steer(&steer).await {
             Ok(Steered::Taken) => {
@@ -171,7 +215,27 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             effect: false,
         })
         .await;
-        Ok(steering)
+        Ok(Some(steering))
+    }
+
+    /// Gives a stored message to the running turn of its conversation, on whichever node that runs.
+    async fn join_anywhere(self: &Arc<Self>, message_id: MessageId) -> Steering {
+        match self.node_elsewhere(&message_id).await {
+            Ok(None) => self.join_turn(message_id).await.into(),
+            Ok(Some(node)) => {
+                let input = TurnInput::Message;
+                match self.steer_elsewhere(node, &message_id, &input).await {
+                    // It is stored: what the turn does not get now, the next one gets.
+                    Steering::Unknown { why } | Steering::Refused { why } => {
+                        Steering::Queued { why }
+                    }
+                    result => result,
+                }
+            }
+            Err(error) => Steering::Queued {
+                why: error.to_string(),
+            },
+        }
     }
 }
 
@@ -320,13 +384,10 @@ impl<L: Ledger> DaemonService<L> {
         let joining = self
             .daemon
             .tasks
-            .spawn(async move { daemon.join_turn(message_id).await });
+            .spawn(async move { daemon.join_anywhere(message_id).await });
         match tokio::time::timeout(STEER_WAIT, joining).await {
-            Ok(Ok(Joined::Taken)) => Steering::Steered,
-            Ok(Ok(Joined::Waits(why))) => Steering::Queued { why },
-            Ok(Ok(Joined::Unknown)) | Ok(Err(_)) | Err(_) => Steering::Queued {
-                why: "Codex did not say in time whether the running turn has it; if not, the next turn gets it".to_owned(),
-            },
+            Ok(Ok(steering)) => steering,
+            Ok(Err(_)) | Err(_) => queued_unless_taken(),
         }
     }
 
@@ -386,12 +447,9 @@ fn not_taken(reason: &str) -> (Steering, String) {
 /// Why a message has no turn to tell, and what to do.
 fn idle(outcome: TellOutcome) -> String {
     match outcome {
-        TellOutcome::Steer(_) => String::new(),
+        TellOutcome::Steer(_) | TellOutcome::Elsewhere => String::new(),
         TellOutcome::Steered(leader) => {
             format!("its text was given to the turn of message {leader}: steer that one")
-        }
-        TellOutcome::Elsewhere => {
-            "its turn runs on another node, which could not be asked: try again".to_owned()
         }
         TellOutcome::Stopping => "somebody stopped it, and its turn is ending".to_owned(),
         TellOutcome::Idle(state) if state.finished() || !state.awaits_answer() => {

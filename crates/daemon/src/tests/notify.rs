@@ -8,7 +8,7 @@ use super::stage::Stage;
 use crate::config::Config;
 use crate::delivery::notify_targets::NotifySettings;
 use crate::settings::Settings;
-use bridge_core::port::Read;
+use bridge_core::port::{Read, Steering};
 use bridge_core::step::{
     EventDelivery, Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict,
 };
@@ -19,7 +19,7 @@ use bridge_core::value::{
     ReadAccess, Sandbox, SenderKind, StateName, Subscription, SubscriptionState, Task, TaskId,
     TaskStart, TaskTerms, Tier, Timestamp,
 };
-use bridge_front::{Notified, Steering};
+use bridge_front::Notified;
 use bridge_testkit::fault::{Fault, Span};
 use std::sync::Arc;
 use std::time::Duration;

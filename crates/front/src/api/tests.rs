@@ -9,13 +9,13 @@ use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
-    PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, SubmitRequest,
+    PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest,
     Submitted, TaskBegun,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
-use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError, Steering};
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
     Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,

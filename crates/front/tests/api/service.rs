@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use bridge_core::port::{Change, Ledger, LedgerError};
+use bridge_core::port::{Change, Ledger, LedgerError, Steering};
 use bridge_core::step::{
     AcceptInput, Action, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
     DecideOutcome, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive, Received,
@@ -18,7 +18,7 @@ use bridge_core::value::{
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, LiveUpdate, NewAnswer, NewTask,
-    NewTaskInput, Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped,
+    NewTaskInput, Notified, PushPut, ReloadView, StartError, StopRequest, Stopped,
     SubmitError, SubmitRequest, Submitted, TaskBegun, TokenHash,
 };
 use bridge_testkit::MemoryLedger;

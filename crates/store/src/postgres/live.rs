@@ -1,10 +1,11 @@
-//! Live output between nodes, carried by the database's notifications: a node says which turns it has watchers for, and
-//! the node that runs one sends what Codex writes.
+//! What nodes say to each other of running turns, carried by the database's notifications: a node says which turns it has
+//! watchers for, and the node that runs one sends what Codex writes; a node passes on what a person says to a turn.
 //!
-//! Nothing hangs on it: what is lost is sent again when somebody asks anew, and the answer is a row.
+//! Any of it may be lost: output is sent again when somebody asks anew, the answer is a row, and who steers is told that
+//! the outcome is not known.
 
-use bridge_core::port::{Extent, Phase};
-use bridge_core::value::{ItemId, MessageId};
+use bridge_core::port::{Extent, Phase, Steering};
+use bridge_core::value::{ItemId, MessageId, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of text in one note. PostgreSQL carries less than 8000, and JSON may write six for one.
@@ -50,6 +51,37 @@ pub enum LiveNote {
         /// The lines, or the first of them.
         text: String,
     },
+    /// Input for a turn that runs on another node.
+    Steer {
+        /// Names this call in its result.
+        call: String,
+        /// The node that runs the turn.
+        to: NodeId,
+        /// The turn's message, or a waiting one that is to join the turn.
+        message_id: MessageId,
+        /// What a person says; absent where the waiting message is the input.
+        said: Option<SaidPart>,
+    },
+    /// What became of such input.
+    Steered {
+        /// Which call.
+        call: String,
+        /// Its result.
+        result: Steering,
+    },
+}
+
+/// A part of what a person says to a running turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaidPart {
+    /// Who says it.
+    pub by: String,
+    /// Bytes of it before this part.
+    pub from: usize,
+    /// The part.
+    pub text: String,
+    /// More parts follow.
+    pub more: bool,
 }
 
 /// The beginning of a text: as much as one note carries.

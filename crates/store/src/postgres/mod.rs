@@ -28,7 +28,7 @@ pub use connect::PostgresUrl;
 pub(crate) use copied::{CopiedDatabase, DatabaseUse};
 pub use error::PostgresOpenError;
 pub use examine::{DatabaseReport, examine};
-pub use live::{LiveNote, piece};
+pub use live::{LiveNote, SaidPart, piece};
 pub use record::audit;
 pub(crate) use session::{Expected, Session};
 pub(crate) use value::SessionRow;
