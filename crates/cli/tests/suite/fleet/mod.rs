@@ -14,16 +14,17 @@ use crate::world::{Daemon, Ended, Running, World, end_of_message};
 use bridge_sim::postgres::Server;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::process::Command;
 
 /// Long enough for a busy machine, short enough to wait for.
 const LEASE_SECS: u64 = 5;
-const DATABASE: &str = "fleet";
 
 /// The database and what its daemons have in common.
 struct Fleet {
     world: World,
     server: &'static Server,
+    database: String,
     /// How long a drained node serves on.
     leave_secs: u64,
 }
@@ -34,14 +35,25 @@ impl Fleet {
     }
 
     async fn with_settings(settings: &str) -> Self {
-        let server = Server::shared().unwrap();
-        server.create_database(DATABASE, None).unwrap();
+        Self::over(Server::shared().unwrap(), settings).await
+    }
+
+    /// A fleet whose server nobody else has: it may be restarted. It ends with this process.
+    async fn alone() -> Self {
+        Self::over(Box::leak(Box::new(Server::start_fast().unwrap())), "").await
+    }
+
+    async fn over(server: &'static Server, settings: &str) -> Self {
+        static FLEETS: AtomicUsize = AtomicUsize::new(0);
+        let database = format!("fleet_{}", FLEETS.fetch_add(1, Ordering::Relaxed));
+        server.create_database(&database, None).unwrap();
         let mut world = World::with_settings(settings).await;
         std::fs::create_dir(world.path().join("work")).unwrap();
-        world.set_env("CODEX_BRIDGE_LEDGER_URL", &server.url_of(DATABASE));
+        world.set_env("CODEX_BRIDGE_LEDGER_URL", &server.url_of(&database));
         Self {
             world,
             server,
+            database,
             leave_secs: 0,
         }
     }
@@ -76,9 +88,17 @@ impl Fleet {
         keeper.unwrap_or_else(|| panic!("{processes:#?}")).0
     }
 
+    fn url(&self) -> String {
+        self.server.url_of(&self.database)
+    }
+
     /// What the database holds, as `psql` prints it.
     fn rows(&self, query: &str) -> String {
-        self.server.psql(DATABASE, query).unwrap().trim().to_owned()
+        self.server
+            .psql(&self.database, query)
+            .unwrap()
+            .trim()
+            .to_owned()
     }
 }
 

@@ -38,7 +38,7 @@ async fn kill_mid_turn_is_survived() {
 
 #[tokio::test]
 async fn database_crash_mid_turn_loses_nothing() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::alone().await;
     let a = fleet.node("a");
     let daemon = a.daemon().await;
     let (send, message_id) = a.sends("hold:gate echo:the answer").await;

@@ -1,6 +1,6 @@
 //! A database that can't be used is named with what to do, and stays as it is.
 
-use super::{DATABASE, Fleet, Node};
+use super::{Fleet, Node};
 use crate::world::Running;
 use bridge_sim::postgres::Server;
 
@@ -23,7 +23,7 @@ async fn refused(node: &Node<'_>, url: &str, words: &[&str]) {
 async fn unusable_databases_say_what_to_do() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a");
-    let url = fleet.server.url_of(DATABASE);
+    let url = fleet.url();
     let nobody = "postgres://user:secret-word@127.0.0.1:1/fleet";
     let unreachable = ["cannot reach the database", "check that its server runs"];
     refused(&a, nobody, &unreachable).await;
@@ -35,9 +35,13 @@ async fn unusable_databases_say_what_to_do() {
     refused(&a, &wrong, &password).await;
     let remote = "postgres://user:secret-word@db.example.org/fleet";
     refused(&a, remote, &["must be verified", "sslmode=verify-full"]).await;
-    fleet.rows("ALTER DATABASE fleet SET default_transaction_read_only = on");
+    let alter = |change: &str| {
+        let statement = format!("ALTER DATABASE {} {change}", fleet.database);
+        fleet.server.psql("postgres", &statement).unwrap();
+    };
+    alter("SET default_transaction_read_only = on");
     refused(&a, &url, &["takes no writes", "name the primary"]).await;
-    fleet.rows("SET default_transaction_read_only = off; ALTER DATABASE fleet RESET default_transaction_read_only");
+    alter("RESET default_transaction_read_only");
     assert_eq!(a.daemon().await.stop().await, Some(0));
     fleet.rows("UPDATE codex_bridge.format SET version = 99, compatible_since = 99");
     refused(
@@ -55,12 +59,11 @@ async fn hot_standby_is_refused() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a");
     let standby = Server::start_fast().unwrap();
-    standby.create_database(DATABASE, None).unwrap();
     std::fs::write(standby.directory().join("data/standby.signal"), "").unwrap();
     standby.restart_immediate().unwrap();
-    let recovers = standby.psql(DATABASE, "SELECT pg_is_in_recovery()");
+    let recovers = standby.psql("postgres", "SELECT pg_is_in_recovery()");
     assert_eq!(recovers.unwrap().trim(), "t");
-    let url = standby.url_of(DATABASE);
+    let url = standby.url_of("postgres");
     refused(&a, &url, &["takes no writes", "name the primary"]).await;
 }
 
@@ -68,7 +71,8 @@ async fn hot_standby_is_refused() {
 async fn servers_that_lose_commits_are_named() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a");
-    fleet.rows("ALTER DATABASE fleet SET synchronous_commit = off");
+    let alter = format!("ALTER DATABASE {}", fleet.database);
+    fleet.rows(&format!("{alter} SET synchronous_commit = off"));
     let daemon = a.daemon().await;
     let status = a.run(&["status"]).await.stdout;
     let doctor = a.doctor_of_database(&[]).await;

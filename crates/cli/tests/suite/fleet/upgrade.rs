@@ -1,7 +1,7 @@
 //! A fleet is upgraded node by node, to a build with a newer schema. The newer build is this one with one more migration.
 
 use super::balancer::{Balancer, Load};
-use super::{DATABASE, Fleet, Node};
+use super::{Fleet, Node};
 use crate::world::{Daemon, Running, within};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -215,7 +215,7 @@ async fn older_programs_join_compatible_schemas_alone() {
 async fn reader(fleet: &Fleet) -> Child {
     let mut psql = Command::new(fleet.server.program("psql"));
     psql.args(["--no-psqlrc", "--quiet"])
-        .arg(fleet.server.url_of(DATABASE))
+        .arg(fleet.url())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true);
