@@ -15,16 +15,16 @@ use crate::world::{Daemon, Ended, Running, World, end_of_message};
 use bridge_sim::postgres::Server;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::process::Command;
 
 /// Long enough for a busy machine, short enough to wait for.
 const LEASE_SECS: u64 = 5;
+
 /// The database and what its daemons have in common.
 struct Fleet {
     world: World,
     server: &'static Server,
-    /// Its own on a server that other tests may share.
     database: String,
     /// How long a drained node serves on.
     leave_secs: u64,
@@ -36,19 +36,17 @@ impl Fleet {
     }
 
     async fn with_settings(settings: &str) -> Self {
-        Self::on(Server::shared().unwrap(), settings).await
+        Self::over(Server::shared().unwrap(), settings).await
     }
 
-    /// On a server that the test may stop.
+    /// A fleet whose server nobody else has: it may be restarted. It ends with this process.
     async fn alone() -> Self {
-        // It ends with the test binary, as the shared one does.
-        let server = Box::leak(Box::new(Server::start_fast().unwrap()));
-        Self::on(server, "").await
+        Self::over(Box::leak(Box::new(Server::start_fast().unwrap())), "").await
     }
 
-    async fn on(server: &'static Server, settings: &str) -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let database = format!("fleet_{}", MADE.fetch_add(1, Ordering::Relaxed));
+    async fn over(server: &'static Server, settings: &str) -> Self {
+        static FLEETS: AtomicUsize = AtomicUsize::new(0);
+        let database = format!("fleet_{}", FLEETS.fetch_add(1, Ordering::Relaxed));
         server.create_database(&database, None).unwrap();
         let mut world = World::with_settings(settings).await;
         std::fs::create_dir(world.path().join("work")).unwrap();
@@ -95,18 +93,13 @@ impl Fleet {
         self.server.url_of(&self.database)
     }
 
-    /// A setting of the database, for connections that begin from now on.
-    fn set(&self, setting: &str) {
-        let name = &self.database;
-        // A database that takes no writes takes none of this either, unless it is asked to.
-        self.rows(&format!(
-            "SET default_transaction_read_only = off; ALTER DATABASE {name} SET {setting}"
-        ));
-    }
-
     /// What the database holds, as `psql` prints it.
     fn rows(&self, query: &str) -> String {
-        self.server.psql(&self.database, query).unwrap().trim().to_owned()
+        self.server
+            .psql(&self.database, query)
+            .unwrap()
+            .trim()
+            .to_owned()
     }
 }
 

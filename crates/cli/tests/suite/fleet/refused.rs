@@ -35,9 +35,13 @@ async fn unusable_databases_say_what_to_do() {
     refused(&a, &wrong, &password).await;
     let remote = "postgres://user:secret-word@db.example.org/fleet";
     refused(&a, remote, &["must be verified", "sslmode=verify-full"]).await;
-    fleet.set("default_transaction_read_only = on");
+    let alter = |change: &str| {
+        let statement = format!("ALTER DATABASE {} {change}", fleet.database);
+        fleet.server.psql("postgres", &statement).unwrap();
+    };
+    alter("SET default_transaction_read_only = on");
     refused(&a, &url, &["takes no writes", "name the primary"]).await;
-    fleet.set("default_transaction_read_only = off");
+    alter("RESET default_transaction_read_only");
     assert_eq!(a.daemon().await.stop().await, Some(0));
     fleet.rows("UPDATE codex_bridge.format SET version = 99, compatible_since = 99");
     refused(
@@ -54,14 +58,12 @@ async fn unusable_databases_say_what_to_do() {
 async fn hot_standby_is_refused() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a");
-    const DATABASE: &str = "standby";
     let standby = Server::start_fast().unwrap();
-    standby.create_database(DATABASE, None).unwrap();
     std::fs::write(standby.directory().join("data/standby.signal"), "").unwrap();
     standby.restart_immediate().unwrap();
-    let recovers = standby.psql(DATABASE, "SELECT pg_is_in_recovery()");
+    let recovers = standby.psql("postgres", "SELECT pg_is_in_recovery()");
     assert_eq!(recovers.unwrap().trim(), "t");
-    let url = standby.url_of(DATABASE);
+    let url = standby.url_of("postgres");
     refused(&a, &url, &["takes no writes", "name the primary"]).await;
 }
 
@@ -69,7 +71,8 @@ async fn hot_standby_is_refused() {
 async fn servers_that_lose_commits_are_named() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a");
-    fleet.set("synchronous_commit = off");
+    let alter = format!("ALTER DATABASE {}", fleet.database);
+    fleet.rows(&format!("{alter} SET synchronous_commit = off"));
     let daemon = a.daemon().await;
     let status = a.run(&["status"]).await.stdout;
     let doctor = a.doctor_of_database(&[]).await;
