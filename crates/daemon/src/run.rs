@@ -23,7 +23,7 @@ use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
 use bridge_channel::molecule::Molecule;
 use bridge_channel::notify::Webhook;
-use bridge_core::port::{Agent, Ledger, TurnTransport};
+use bridge_core::port::{Agent, Ledger, LedgerError, TurnTransport};
 use bridge_core::value::BootId;
 use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
@@ -332,10 +332,7 @@ async fn start(
     let codex = find_codex(options)?;
     let opened = open_ledger(options, &state)?;
     let (ledger, node) = (Counted::new(opened.ledger), opened.node);
-    clock::start(ledger.read(|rows| rows.newest_time()).await?);
-    if let Some(lease) = ledger.renew().await? {
-        clock::follow(lease.now);
-    }
+    start_clock(&ledger).await?;
     // Only a hint hangs on it: a damaged ledger must still be served and named.
     let newest = ledger.read(|rows| rows.newest_messages(1)).await;
     let is_first = newest.is_ok_and(|newest| newest.is_empty());
@@ -411,6 +408,15 @@ async fn start(
         reaping,
         lock,
     })
+}
+
+/// Times go on from the newest one in the ledger, by the database's clock where nodes share it.
+async fn start_clock<L: Ledger>(ledger: &L) -> Result<(), LedgerError> {
+    clock::start(ledger.read(|rows| rows.newest_time()).await?);
+    if let Some(lease) = ledger.renew().await? {
+        clock::follow(lease.now);
+    }
+    Ok(())
 }
 
 /// Imports what older programs left and takes up what an earlier life of this daemon did not finish.

@@ -42,8 +42,8 @@ pub use message_view::{
 };
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
-    Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError,
-    Submitted, TaskBegun,
+    Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError, Submitted,
+    TaskBegun,
 };
 pub use task_view::{
     NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,

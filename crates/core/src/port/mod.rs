@@ -12,9 +12,9 @@ mod sink;
 
 pub use agent::{
     Agent, AgentError, ApprovalRequest, Extent, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
-    RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate, ThreadFailure, ThreadSpec,
-    TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
-    TurnStream, TurnTransport,
+    RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate, ThreadFailure,
+    ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec,
+    TurnStatus, TurnStream, TurnTransport,
 };
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};

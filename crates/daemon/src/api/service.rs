@@ -19,8 +19,8 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
-    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError,
-    StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError, StopRequest,
+    Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;

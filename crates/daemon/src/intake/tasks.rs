@@ -17,9 +17,7 @@ use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
     ExternalId, Failure, Message, MessageId, Sandbox, StateName, Task, TaskStart,
 };
-use bridge_front::{
-    BridgeService, NewTask, StartError, SubmitError, TaskBegun, prompt_summary,
-};
+use bridge_front::{BridgeService, NewTask, StartError, SubmitError, TaskBegun, prompt_summary};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;

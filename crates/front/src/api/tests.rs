@@ -9,8 +9,8 @@ use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
-    PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest,
-    Submitted, TaskBegun,
+    PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted,
+    TaskBegun,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};

@@ -18,8 +18,8 @@ use bridge_core::value::{
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, LiveUpdate, NewAnswer, NewTask,
-    NewTaskInput, Notified, PushPut, ReloadView, StartError, StopRequest, Stopped,
-    SubmitError, SubmitRequest, Submitted, TaskBegun, TokenHash,
+    NewTaskInput, Notified, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError,
+    SubmitRequest, Submitted, TaskBegun, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;

@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 /// Jobs in one commit: enough to share it. How long other nodes wait for it is bounded by time.
 const BATCH_MAX: usize = 256;
 
-/// After so long no further job joins a batch: other nodes wait for it.
-const BATCH_TIME: Duration = Duration::from_millis(200);
+/// After this part of a lease no further job joins a batch: other nodes wait for it, and must renew theirs in time.
+const BATCHES_PER_LEASE: u32 = 75;
 
 /// The first and the longest wait between two attempts to reach the server.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -183,7 +183,7 @@ impl WriterThread {
             results: Vec::new(),
             careful,
         };
-        while progress.results.is_empty() || began.elapsed() < BATCH_TIME {
+        while progress.results.is_empty() || began.elapsed() < self.lease / BATCHES_PER_LEASE {
             let at = progress.results.len();
             if batch.get(at).is_none() {
                 break;

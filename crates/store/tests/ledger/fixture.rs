@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The node that a store of a fleet is opened for.
@@ -163,7 +164,11 @@ impl Drop for Database {
 
 fn open(url: &str) -> PostgresLedger {
     let url = PostgresUrl::new(url).unwrap();
-    let options = PostgresOptions::default();
+    // What is counted in batches must not depend on how busy this machine is.
+    let options = PostgresOptions {
+        lease: Duration::from_secs(300),
+        ..PostgresOptions::default()
+    };
     PostgresLedger::open(&url, &NodeId::new(NODE), &key(), options).unwrap()
 }
 

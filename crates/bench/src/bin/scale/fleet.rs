@@ -30,11 +30,17 @@ pub(crate) enum Outcome {
 enum Event {
     Arrives,
     /// The model has thought: Codex needs a processor.
-    Thought { life: usize },
+    Thought {
+        life: usize,
+    },
     /// Codex is done with a turn.
-    Done { life: usize },
+    Done {
+        life: usize,
+    },
     /// The batch of a node is on disk.
-    Committed { node: usize },
+    Committed {
+        node: usize,
+    },
 }
 
 #[derive(Debug)]
