@@ -1,7 +1,7 @@
 //! Codex threads that go with their conversations: stored while a turn runs, brought along when another node had one.
 
 use crate::Daemon;
-use crate::turn::follow::Followed;
+use crate::turn::Claimed;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, ThreadSpec, TravellingThread};
 use bridge_core::value::{Conversation, ConversationId, Failure, ThreadId};
 use std::sync::Arc;
@@ -27,24 +27,27 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Stores what a running turn added to its thread. Where that fails the turn goes on: the next look stores it too.
-    pub(crate) async fn store_thread(self: &Arc<Self>, turn: &Followed) {
-        if self.settings().start.node.is_none() || turn.thread.is_unnamed() {
+    /// Stores what a turn added to its thread. Where that fails the turn goes on: the next look stores it too.
+    pub(crate) async fn store_thread(self: &Arc<Self>, claimed: &Claimed, thread: &ThreadId) {
+        if self.settings().start.node.is_none() || thread.is_unnamed() {
             return;
         }
-        if let Err(failure) = self.try_store_thread(turn).await {
-            let message_id = turn.message_id();
+        if let Err(failure) = self.try_store_thread(claimed, thread).await {
+            let message_id = &claimed.message.message_id;
             let reason = crate::term::escape_line(&failure.reason).into_owned();
             tracing::warn!(%message_id, reason, "what a turn added to its thread is not stored yet; a node that took it over now would not know of it");
         }
     }
 
-    async fn try_store_thread(self: &Arc<Self>, turn: &Followed) -> Result<(), Failure> {
-        let claimed = &turn.claimed;
+    async fn try_store_thread(
+        self: &Arc<Self>,
+        claimed: &Claimed,
+        thread: &ThreadId,
+    ) -> Result<(), Failure> {
         let (message, conversation) = (&claimed.message, &claimed.conversation);
         let home = self.spec_of(message, conversation).await?.codex_home;
         let travelling = self
-            .travelling(&conversation.conversation_id, &turn.thread, &home)
+            .travelling(&conversation.conversation_id, thread, &home)
             .await
             .map_err(|error| Failure::new(error.class(), error.to_string()))?;
         let Some(thread) = travelling else {

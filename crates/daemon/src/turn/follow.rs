@@ -224,7 +224,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let wrote = item.effect && item.completed;
                 self.item(message_id, item).await;
                 if wrote {
-                    self.store_thread(turn).await;
+                    self.store_thread(&turn.claimed, &turn.thread).await;
                 }
             }
             TurnEvent::Text(said) => {
@@ -243,7 +243,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     .await;
             }
             TurnEvent::Request(asked) => {
-                self.store_thread(turn).await;
+                self.store_thread(&turn.claimed, &turn.thread).await;
                 self.asked(turn, asked).await;
             }
             TurnEvent::Resolved(asked) => self.resolved(turn, asked).await,
@@ -299,7 +299,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {
         let message_id = turn.message_id();
         // Before its answer: another node that takes the conversation over finds the thread as far as its answers.
-        self.store_thread(turn).await;
+        self.store_thread(&turn.claimed, &turn.thread).await;
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {

@@ -59,6 +59,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await?;
         let looked = self.agent.look_up(&lost).await;
         let TurnLookup { mut found, stream } = looked.map_err(|fault| fault.failure)?;
+        if let TurnHistory::Turn(_) = &found {
+            // Before what is found of it, as a followed turn's before its answer.
+            self.store_thread(&claimed, thread).await;
+        }
         let parcel = self.harvest(&claimed, &mut found).await;
         let running = match &found {
             TurnHistory::Turn(finding) => Some((finding.turn_id.clone(), finding.received.clone())),

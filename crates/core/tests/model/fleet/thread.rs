@@ -239,8 +239,11 @@ pub(crate) fn restores(nexts: &mut Nexts<'_>, message: u8) -> bool {
     true
 }
 
-/// What an older generation has here and what is not stored goes aside.
+/// What an older generation has here goes aside, unless it only goes on behind what is stored.
 fn restore(codex: &mut Codex, stored: &Stored, thread: u8) {
+    if goes_on(codex, stored, thread) {
+        return;
+    }
     let here = codex.threads.get_mut(usize::from(thread)).unwrap();
     *here = if stored.has(thread) {
         Thread::Recorded
@@ -253,4 +256,16 @@ fn restore(codex: &mut Codex, stored: &Stored, thread: u8) {
             *turn = theirs;
         }
     }
+}
+
+/// Whether the file here begins with what is stored of it.
+fn goes_on(codex: &Codex, stored: &Stored, thread: u8) -> bool {
+    let mut stored = (0_u8..)
+        .zip(&stored.codex.turns)
+        .filter(|(_, turn)| turn.thread == thread);
+    let begins = |(at, theirs): (u8, &CodexTurn)| {
+        let here = codex.turns.get(usize::from(at));
+        here.is_some_and(|here| here.thread == thread && here.kept() && here.stage >= theirs.stage)
+    };
+    codex.thread(thread) == Thread::Recorded && stored.all(begins)
 }
