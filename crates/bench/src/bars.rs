@@ -82,11 +82,11 @@ pub(crate) fn life_in_transactions(transactions: f64, nodes: u64, conversations:
     };
     Bar {
         words: format!(
-            "PostgreSQL, {nodes}, {conversations} conversations: a whole life, in transactions of `pgbench -N`"
+            "PostgreSQL, {nodes}, {conversations} conversations: whole life of a message, in transactions of `pgbench -N` in turn"
         ),
         measured: transactions,
         limit: Limit::AtMost(4.0),
-        unit: "x",
+        unit: "transactions",
     }
 }
 

@@ -1,6 +1,7 @@
 //! A PostgreSQL of the bench's own, the databases in it, and what it says of itself: sizes, the log, other programs.
 
-use crate::stage::disk;
+use crate::stage::served::TICK_MS;
+use crate::stage::{disk, process};
 use anyhow::{Context, ensure};
 use bridge_sim::postgres::{PostgresError, Server};
 use std::path::PathBuf;
@@ -57,6 +58,13 @@ impl Postgres {
     pub(super) async fn log_bytes(&self) -> anyhow::Result<u64> {
         let query = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
         number(&self.ask(MAINTENANCE, query).await?)
+    }
+
+    /// Processor time that its processes of now used so far, in ms.
+    pub(super) fn processor(&self) -> f64 {
+        let pids = process::working_in(self.server.directory());
+        let ticks: u64 = pids.into_iter().filter_map(process::ticks).sum();
+        ticks as f64 * TICK_MS
     }
 
     /// What `psql` prints for a query.

@@ -30,7 +30,7 @@ pub(super) fn section(lives: &Measured, daemons: &Daemons) -> Section {
             table_of_lives(&lives.widths),
             table_of_ends(daemons),
             table_of_processors(daemons),
-            table_of_deaths(&daemons.deaths),
+            table_of_deaths(daemons),
             table_of_idle(daemons),
             table_of_statements(daemons),
             table_of_bytes(lives, daemons),
@@ -102,6 +102,8 @@ fn table_of_lives(widths: &[Width]) -> Table {
             format!("{:.2}", width.commits()),
             number(width.trips()),
             number(width.log_bytes()),
+            format!("{:.2}", width.ours()),
+            format!("{:.2}", width.server()),
         ]
     };
     Table {
@@ -115,6 +117,8 @@ fn table_of_lives(widths: &[Width]) -> Table {
             "commits each",
             "round trips of writers each",
             "bytes of WAL each",
+            "processor, nodes, ms each",
+            "processor, server, ms each",
         ]),
         rows: widths.iter().map(row).collect(),
     }
@@ -139,23 +143,35 @@ fn table_of_ends(daemons: &Daemons) -> Table {
 }
 
 fn table_of_processors(daemons: &Daemons) -> Table {
-    let shipping = &daemons.shipping;
-    let row = |label: &str, ours: f64, codex: Option<f64>| {
+    let (shipping, replay) = (&daemons.shipping, &daemons.replay);
+    let row = |label: &str, ours: f64, codex: Option<f64>, server: Option<f64>| {
+        let shown =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
         vec![
             label.to_owned(),
             format!("{ours:.2}"),
-            codex.map_or_else(|| "-".to_owned(), |codex| format!("{codex:.1}")),
+            shown(codex),
+            shown(server),
         ]
     };
-    let stored = &shipping.stored;
-    let plain = &shipping.plain;
+    let (stored, plain) = (&shipping.stored, &shipping.plain);
     Table {
-        title: "Processor time of a turn, in ms, without the server's".to_owned(),
-        head: strings(&["what", "bridge and keeper", "Codex"]),
+        title: "Processor time of a turn, in ms".to_owned(),
+        head: strings(&["what", "bridge and keeper", "Codex", "PostgreSQL"]),
         rows: vec![
-            row("node of a fleet", stored.ours, Some(stored.codex)),
-            row("daemon with a file", plain.ours, Some(plain.codex)),
-            row("storing by itself", daemons.replay.processor, None),
+            row(
+                "node of a fleet",
+                stored.ours,
+                Some(stored.codex),
+                Some(shipping.server),
+            ),
+            row("daemon with a file", plain.ours, Some(plain.codex), None),
+            row(
+                "storing by itself",
+                replay.processor,
+                None,
+                Some(replay.server),
+            ),
         ],
     }
 }
@@ -164,7 +180,9 @@ fn times(deaths: &[Death], of: fn(&Death) -> Duration) -> Spread {
     Spread::of(&deaths.iter().map(of).collect::<Vec<_>>())
 }
 
-fn table_of_deaths(deaths: &[Death]) -> Table {
+fn table_of_deaths(daemons: &Daemons) -> Table {
+    let deaths = &daemons.deaths;
+    let lease = daemons.lease.as_secs();
     let rows = [
         ranked(
             "the other node has the conversation",
@@ -180,7 +198,9 @@ fn table_of_deaths(deaths: &[Death]) -> Table {
         ),
     ];
     Table::of_spreads(
-        "From `kill -9` of a node in the middle of a turn, in ms",
+        &format!(
+            "From `kill -9` of a node in the middle of a turn, with the default lease of {lease} s, in ms"
+        ),
         &["until"],
         0,
         &rows,

@@ -5,7 +5,8 @@ use super::database::{Database, Postgres, TableSize};
 use super::pgbench::Pgbench;
 use crate::ledger::crowd;
 use crate::plan::Plan;
-use crate::stats::median;
+use crate::stage::process::own_time;
+use crate::stats::{median, millis};
 use anyhow::{Context, ensure};
 use bridge_core::value::NodeId;
 use bridge_hot::life::Lives;
@@ -37,11 +38,20 @@ pub(super) struct Width {
 pub(super) struct Round {
     messages: u64,
     took: Duration,
-    transitions: u64,
-    commits: u64,
-    trips: u64,
-    log_bytes: u64,
+    spent: Counters,
     simple: f64,
+}
+
+/// What is counted while messages live, of all nodes together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    transitions: f64,
+    commits: f64,
+    trips: f64,
+    log_bytes: f64,
+    /// Processor time of the nodes and of the server, in ms.
+    ours: f64,
+    server: f64,
 }
 
 /// What lives leave in a database.
@@ -62,6 +72,19 @@ pub(super) struct Measured {
     pub(super) growth: Growth,
     pub(super) version: String,
     pub(super) kind: &'static str,
+}
+
+impl Counters {
+    fn since(self, before: Self) -> Self {
+        Self {
+            transitions: self.transitions - before.transitions,
+            commits: self.commits - before.commits,
+            trips: self.trips - before.trips,
+            log_bytes: self.log_bytes - before.log_bytes,
+            ours: self.ours - before.ours,
+            server: self.server - before.server,
+        }
+    }
 }
 
 impl Round {
@@ -94,19 +117,35 @@ impl Width {
     }
 
     pub(super) fn transitions(&self) -> f64 {
-        self.median(|round| round.transitions as f64 / round.messages as f64)
+        self.each(|spent| spent.transitions)
     }
 
     pub(super) fn commits(&self) -> f64 {
-        self.median(|round| round.commits as f64 / round.messages as f64)
+        self.each(|spent| spent.commits)
     }
 
+    /// Of the nodes' writers.
     pub(super) fn trips(&self) -> f64 {
-        self.median(|round| round.trips as f64 / round.messages as f64)
+        self.each(|spent| spent.trips)
     }
 
     pub(super) fn log_bytes(&self) -> f64 {
-        self.median(|round| round.log_bytes as f64 / round.messages as f64)
+        self.each(|spent| spent.log_bytes)
+    }
+
+    /// Processor time in the nodes, in ms.
+    pub(super) fn ours(&self) -> f64 {
+        self.each(|spent| spent.ours)
+    }
+
+    /// And in the server.
+    pub(super) fn server(&self) -> f64 {
+        self.each(|spent| spent.server)
+    }
+
+    /// For a life.
+    fn each(&self, of: fn(&Counters) -> f64) -> f64 {
+        self.median(|round| of(&round.spent) / round.messages as f64)
     }
 }
 
@@ -235,8 +274,7 @@ impl Fleet {
     }
 
     async fn live(&self, conversations: u64, each: u64) -> anyhow::Result<Round> {
-        let log_bytes = self.database.postgres.log_bytes().await?;
-        let [transitions, commits, trips] = self.counted();
+        let before = self.counters().await?;
         let began = Instant::now();
         let nodes = self.shares(conversations);
         let lived = try_join_all(nodes.map(|(node, range)| crowd::live(node, range, each))).await?;
@@ -247,26 +285,28 @@ impl Fleet {
             answered == messages,
             "{answered} messages were answered, not {messages}"
         );
-        let after = self.counted();
         Ok(Round {
             messages,
             took,
-            transitions: after[0] - transitions,
-            commits: after[1] - commits,
-            trips: after[2] - trips,
-            log_bytes: self.database.postgres.log_bytes().await? - log_bytes,
+            spent: self.counters().await?.since(before),
             simple: 0.0,
         })
     }
 
-    /// Transitions, commits and round trips of all nodes so far.
-    fn counted(&self) -> [u64; 3] {
-        let sum = |of: fn(&Lives<PostgresLedger>) -> u64| self.nodes.iter().map(of).sum();
-        [
-            sum(Lives::transitions),
-            sum(|node| node.ledger().commits()),
-            sum(|node| node.ledger().round_trips()),
-        ]
+    async fn counters(&self) -> anyhow::Result<Counters> {
+        let sum = |of: fn(&Lives<PostgresLedger>) -> u64| {
+            let all: u64 = self.nodes.iter().map(of).sum();
+            all as f64
+        };
+        let postgres = &self.database.postgres;
+        Ok(Counters {
+            transitions: sum(Lives::transitions),
+            commits: sum(|node| node.ledger().commits()),
+            trips: sum(|node| node.ledger().round_trips()),
+            log_bytes: postgres.log_bytes().await? as f64,
+            ours: millis(own_time()?),
+            server: postgres.processor(),
+        })
     }
 
     /// What all its lives left.

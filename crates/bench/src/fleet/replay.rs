@@ -3,7 +3,8 @@
 
 use super::lives;
 use super::nodes::{Node, Scene};
-use crate::stats::{Spread, median};
+use crate::stage::process::own_time;
+use crate::stats::{Spread, median, millis};
 use anyhow::{Context, bail};
 use bridge_core::port::Ledger;
 use bridge_core::step::StoreSegments;
@@ -11,11 +12,10 @@ use bridge_core::value::{Message, Segment, ThreadId, Timestamp};
 use bridge_host::rollout::{CodexHome, RolloutChange, RolloutMark, RolloutPath, RolloutTail};
 use bridge_hot::life::Lives;
 use bridge_store::PostgresLedger;
-use nix::time::{ClockId, clock_gettime};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Bytes in one segment, as in the daemon.
 const SEGMENT_MAX: usize = 1024 * 1024;
@@ -27,6 +27,8 @@ pub(super) struct Replay {
     pub(super) wall: Spread,
     /// Processor time of storing once, in ms.
     pub(super) processor: f64,
+    /// The server's.
+    pub(super) server: f64,
 }
 
 /// What grew, and where it is stored.
@@ -52,6 +54,7 @@ pub(super) async fn measure(scene: &Scene, node: &Node) -> anyhow::Result<Replay
     let mut store = Store::open(scene, directory.path(), &path).await?;
     let mut file = OpenOptions::new().create(true).append(true).open(&copy)?;
     let (mut walls, mut processors) = (Vec::new(), Vec::new());
+    let server = scene.database.postgres.processor();
     for line in growths.lines() {
         let numbers: Vec<usize> = line
             .split('|')
@@ -62,15 +65,17 @@ pub(super) async fn measure(scene: &Scene, node: &Node) -> anyhow::Result<Replay
         };
         let grown = bytes.get(*start..start + length);
         file.write_all(grown.context("the thread's file is shorter than what is stored")?)?;
-        let (began, processor) = (Instant::now(), processor_time()?);
+        let (began, processor) = (Instant::now(), own_time()?);
         store.store().await?;
-        processors.push((processor_time()?.saturating_sub(processor)).as_secs_f64() * 1_000.0);
+        processors.push(millis(own_time()?.saturating_sub(processor)));
         walls.push(began.elapsed());
     }
+    let server = (scene.database.postgres.processor() - server) / walls.len() as f64;
     let warm = WARM_UP.min(walls.len().saturating_sub(1));
     Ok(Replay {
         wall: Spread::of(walls.get(warm..).unwrap_or_default()),
         processor: median(processors.get(warm..).unwrap_or_default()),
+        server,
     })
 }
 
@@ -134,11 +139,4 @@ impl Store {
         self.ledger.transact(store, Timestamp(0)).await?;
         Ok(())
     }
-}
-
-/// Of this process, all its threads together.
-fn processor_time() -> anyhow::Result<Duration> {
-    Ok(Duration::from(clock_gettime(
-        ClockId::CLOCK_PROCESS_CPUTIME_ID,
-    )?))
 }

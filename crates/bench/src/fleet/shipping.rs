@@ -30,6 +30,8 @@ pub(super) struct Shipping {
     /// What the end of a turn takes longer, the median over neighbours in time, in ms.
     pub(super) beyond: f64,
     pub(super) turns: u64,
+    /// The server's processor time of a turn, in ms, leases included.
+    pub(super) server: f64,
     /// Bytes that a thread begins with, that a turn adds, and that the database holds for each of them.
     pub(super) first_bytes: u64,
     pub(super) turn_bytes: f64,
@@ -62,6 +64,7 @@ pub(super) async fn measure(
     let (database, postgres) = (&scene.database, &scene.database.postgres);
     let before = database.sizes().await?;
     let log_bytes = postgres.log_bytes().await?;
+    let server = postgres.processor();
     let mut sides = [Measured::of(stored)?, Measured::of(plain)?];
     for number in 0..plan.shipped {
         let answer = format!("shipped {number}");
@@ -74,6 +77,7 @@ pub(super) async fn measure(
         }
     }
     tokio::time::sleep(SETTLE).await;
+    let server = postgres.processor() - server;
     let log_bytes = postgres.log_bytes().await?.saturating_sub(log_bytes);
     let [stored, plain] = &sides;
     let pairs = stored.ends.iter().zip(&plain.ends);
@@ -88,6 +92,7 @@ pub(super) async fn measure(
         stored: stored.side(),
         plain: plain.side(),
         turns,
+        server: server / turns as f64,
         first_bytes: database.number(first_bytes).await?,
         turn_bytes: database.number(turn_bytes).await? as f64,
         kept_ratio: database.number(kept).await? as f64 / 10_000.0,
