@@ -13,12 +13,19 @@ use crate::tools;
 /// npm's own `codex`, beside which the native one lies somewhere deeper.
 const SHIM: &str = "node_modules/@openai/codex/bin/codex.js";
 
+/// The part that starts a PostgreSQL.
+const FLEET: &str = "fleet";
+
 /// Fails where a bar is missed.
 ///
 /// # Errors
 ///
 /// Where something cannot be built or set up, or the bench says so.
 pub fn run(root: &Path, bench: &Bench) -> anyhow::Result<()> {
+    let fleet = |parts: &String| parts.split(',').any(|part| part == FLEET);
+    if bench.only.as_ref().is_none_or(fleet) {
+        tools::packages(tools::FOR_FLEETS)?;
+    }
     let codex = tools::codex(root)?;
     let shim = codex.ancestors().map(|above| above.join(SHIM));
     let shim = shim.into_iter().find(|path| path.is_file());

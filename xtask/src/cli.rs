@@ -51,7 +51,8 @@ Usage: cargo xtask fuzz [--minutes N] [--target T] [--seed S]
 Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
 
   --quick           Small numbers, to see that it works; writes no page
-  --only PART,...   Some of: latency, pickup, traces, ledger, flood, footprint, cost; writes no page
+  --only PART,...   Some of: latency, pickup, traces, ledger, fleet, flood, footprint, cost;
+                    writes no page. `fleet` needs PostgreSQL
   --against FILE    Figures of an earlier run that this one must agree with;
                     each run leaves its own in target/bench/figures.json
 

@@ -58,14 +58,19 @@ pub const PACKAGES: &[Package] = &[
         package: "curl",
         why: "the guides call the HTTP API with it, and the tests run their snippets",
     },
-    Package {
-        program: "postgres",
-        versions: Some("/usr/lib/postgresql"),
-        setting: Some(NO_CLUSTER),
-        package: "postgresql",
-        why: "tests start servers of their own with it",
-    },
+    POSTGRES,
 ];
+
+const POSTGRES: Package = Package {
+    program: "postgres",
+    versions: Some("/usr/lib/postgresql"),
+    setting: Some(NO_CLUSTER),
+    package: "postgresql",
+    why: "tests and the bench start servers of their own with it",
+};
+
+/// What the bench's part for fleets starts.
+pub const FOR_FLEETS: &[Package] = &[POSTGRES];
 
 /// What counts instructions.
 pub const FOR_COUNTING: &[Package] = &[Package {

@@ -74,6 +74,43 @@ pub(crate) fn rate_with_history(ratio: f64, rows: u64) -> Bar {
     }
 }
 
+/// What a whole life costs on PostgreSQL, in transactions of `pgbench -N` beside it.
+pub(crate) fn life_in_transactions(transactions: f64, nodes: u64, conversations: u64) -> Bar {
+    let nodes = match nodes {
+        1 => "1 node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
+    Bar {
+        words: format!(
+            "PostgreSQL, {nodes}, {conversations} conversations: whole life of a message, in transactions of `pgbench -N` in turn"
+        ),
+        measured: transactions,
+        limit: Limit::AtMost(4.0),
+        unit: "transactions",
+    }
+}
+
+/// What storing a thread adds to the end of a turn, in ms.
+pub(crate) fn shipping(ms: f64) -> Bar {
+    Bar {
+        words: "storing what a turn added to its thread, beyond a turn whose thread is not stored"
+            .to_owned(),
+        measured: ms,
+        limit: Limit::AtMost(3.0),
+        unit: "ms",
+    }
+}
+
+/// Processor time of storing, as a share of what Codex used for the same turns, in percent.
+pub(crate) fn shipping_share(percent: f64) -> Bar {
+    Bar {
+        words: "the same, processor time against Codex's own".to_owned(),
+        measured: percent,
+        limit: Limit::AtMost(5.0),
+        unit: "%",
+    }
+}
+
 pub(crate) fn idle_memory(mib: f64) -> Bar {
     Bar {
         words: "bridge's own memory, idle".to_owned(),

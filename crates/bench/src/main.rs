@@ -8,6 +8,7 @@ mod agreement;
 mod args;
 mod bars;
 mod cost;
+mod fleet;
 mod flood;
 mod footprint;
 mod ground;

@@ -10,17 +10,19 @@ pub(crate) enum Part {
     Pickup,
     Traces,
     Ledger,
+    Fleet,
     Flood,
     Footprint,
     Cost,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Latency,
         Self::Pickup,
         Self::Traces,
         Self::Ledger,
+        Self::Fleet,
         Self::Flood,
         Self::Footprint,
         Self::Cost,
@@ -62,6 +64,17 @@ pub(crate) struct Plan {
     pub(crate) behind: Vec<u64>,
     /// Conversations that write to the ledger at the same time, point by point.
     pub(crate) writers: Vec<u64>,
+    /// Nodes over one server, fleet by fleet.
+    pub(crate) nodes: Vec<u64>,
+    /// Rounds of each fleet, and how long `pgbench` and the lives beside it take in each.
+    pub(crate) fleet_rounds: usize,
+    pub(crate) fleet_round: Duration,
+    /// Turns whose threads are stored, and as many whose are not.
+    pub(crate) shipped: usize,
+    /// Nodes that are killed in the middle of a turn.
+    pub(crate) deaths: usize,
+    /// How long nodes are watched that have nothing to do.
+    pub(crate) idle: Duration,
     /// Deltas of one flooded turn.
     pub(crate) deltas: u64,
     /// Threads of the real Codex at the same time, point by point.
@@ -103,6 +116,12 @@ impl Plan {
             ledger_rounds: 9,
             behind: vec![0, 1_000, 100_000, 1_000_000],
             writers: vec![1, 4, 16, 64],
+            nodes: vec![1, 2, 4],
+            fleet_rounds: 7,
+            fleet_round: Duration::from_secs(2),
+            shipped: 80,
+            deaths: 7,
+            idle: Duration::from_secs(30),
             deltas: 20_000,
             threads: vec![1, 10, 50],
             thread_turns: 100,
@@ -133,6 +152,12 @@ impl Plan {
             ledger_rounds: 3,
             behind: vec![0, 1_000, 10_000],
             writers: vec![1, 64],
+            nodes: vec![1, 2],
+            fleet_rounds: 2,
+            fleet_round: Duration::from_secs(1),
+            shipped: 8,
+            deaths: 2,
+            idle: Duration::from_secs(5),
             deltas: 2_000,
             threads: vec![1, 10],
             thread_turns: 10,

@@ -5,7 +5,7 @@ use crate::args::Measure;
 use crate::ground::Ground;
 use crate::plan::{Part, Plan};
 use crate::section::{Ratio, Section};
-use crate::{cost, flood, footprint, latency, ledger, pickup, report, traces};
+use crate::{cost, fleet, flood, footprint, latency, ledger, pickup, report, traces};
 use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
@@ -80,6 +80,7 @@ async fn measure(part: Part, ground: &Ground) -> anyhow::Result<Section> {
         Part::Pickup => pickup::measure(ground).await,
         Part::Traces => traces::measure(ground).await,
         Part::Ledger => ledger::measure(ground).await,
+        Part::Fleet => fleet::measure(ground).await,
         Part::Flood => flood::measure(ground).await,
         Part::Footprint => footprint::measure(ground).await,
         Part::Cost => cost::measure(ground).await,

@@ -115,7 +115,14 @@ impl Room {
                 Self::Daemon,
                 Self::Sim,
             ],
-            Self::Bench => &[Self::Core, Self::Codex, Self::Store, Self::Sim, Self::Bench],
+            Self::Bench => &[
+                Self::Core,
+                Self::Codex,
+                Self::Host,
+                Self::Store,
+                Self::Sim,
+                Self::Bench,
+            ],
             Self::Testkit => &[Self::Core, Self::Store],
             Self::Xtask => &[Self::Host],
         }

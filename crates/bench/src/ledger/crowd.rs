@@ -1,10 +1,12 @@
 //! Many conversations at once on one ledger, as in the daemon: one scheduler claims for all of them, each conversation
 //! does the work of its own message, and everybody waits for the disk.
 
+use bridge_core::port::Ledger;
 use bridge_core::step::Claims;
 use bridge_core::value::ConversationId;
 use bridge_hot::life::{Claimed, Lives};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +38,7 @@ pub(crate) async fn round(
 ) -> anyhow::Result<Round> {
     let (transitions, commits) = (lives.transitions(), lives.ledger().commits());
     let began = Instant::now();
-    let taken = live(lives, conversations, each).await?;
+    let taken = live(lives, 0..conversations, each).await?;
     let log = path.to_owned();
     tokio::task::spawn_blocking(move || checkpoint(&log)).await??;
     let took = began.elapsed();
@@ -53,11 +55,16 @@ pub(crate) async fn round(
     })
 }
 
-async fn live(lives: &Lives, conversations: u64, each: u64) -> anyhow::Result<u64> {
+/// `each` messages in each of these conversations; gives how many replies were taken.
+pub(crate) async fn live<L: Ledger>(
+    lives: &Lives<L>,
+    conversations: Range<u64>,
+    each: u64,
+) -> anyhow::Result<u64> {
     let wake = Arc::new(Notify::new());
     let mut doors = HashMap::new();
     let mut tasks = JoinSet::new();
-    for conversation in 0..conversations {
+    for conversation in conversations {
         let (door, claimed) = mpsc::channel(1);
         doors.insert(Lives::conversation(conversation), door);
         let lives = lives.clone();
@@ -89,8 +96,8 @@ async fn live(lives: &Lives, conversations: u64, each: u64) -> anyhow::Result<u6
 
 /// Claims while something can be claimed, as many at once as the daemon does, then waits to be woken. It ends when
 /// nobody takes what it claims.
-async fn schedule(
-    lives: Lives,
+async fn schedule<L: Ledger>(
+    lives: Lives<L>,
     wake: Arc<Notify>,
     doors: HashMap<ConversationId, mpsc::Sender<Claimed>>,
 ) -> anyhow::Result<()> {
@@ -115,8 +122,8 @@ async fn schedule(
 }
 
 /// Messages one after the other, each through its whole life; gives how many replies were taken.
-async fn converse(
-    lives: Lives,
+async fn converse<L: Ledger>(
+    lives: Lives<L>,
     wake: Arc<Notify>,
     conversation: u64,
     each: u64,

@@ -3,7 +3,7 @@
 //!
 //! What a life consists of is in `bridge-hot`; what it must reach is in `bars`.
 
-mod crowd;
+pub(crate) mod crowd;
 mod growth;
 mod place;
 mod questions;

@@ -12,7 +12,7 @@ use anyhow::Context;
 use std::path::Path;
 use std::time::Duration;
 
-pub(crate) use text::terminal;
+pub(crate) use text::{number, terminal};
 
 /// The folder of the plots, beside the page.
 const PLOTS: &str = "benchmarks";

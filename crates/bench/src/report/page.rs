@@ -18,7 +18,7 @@ pub(super) fn page(
     let took = format!("{} minutes here", measured.took.as_secs().div_ceil(60));
     let mut text = format!(
         "# Benchmarks\n\n\
-         Written by `cargo xtask bench`; repeat it with that one command (Rust and Node.js; a build with profile \
+         Written by `cargo xtask bench`; repeat it with that one command (Rust, Node.js and PostgreSQL; a build with profile \
          `dist`, about 10 minutes on 2 cores, then the run, {took}), or see that it works with `--quick`.\n\
          Everything is measured in one run on one machine, side by side, with the real Codex and a scripted model on \
          loopback that answers at once, so that what remains is Codex and us. Times are this machine's; the ratios are \

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,6 +69,12 @@ pub(crate) fn ticks(pid: i32) -> Option<u64> {
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(user + system)
+}
+
+/// The processor time that this process used so far, all its threads together.
+pub(crate) fn own_time() -> anyhow::Result<Duration> {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
+    Ok(Duration::from(time))
 }
 
 /// Everything below a process, without itself.

@@ -78,14 +78,14 @@ pub(crate) struct Life {
 }
 
 /// One line of a trace.
-struct Line<'a> {
-    at: Timestamp,
-    moment: &'a str,
+pub(crate) struct Line<'a> {
+    pub(crate) at: Timestamp,
+    pub(crate) moment: &'a str,
     text: &'a str,
 }
 
 impl<'a> Line<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
         let at = text.split_whitespace().next()?.parse().ok()?;
         let moment = field(text, "at")?;
         Some(Self { at, moment, text })

@@ -2,7 +2,7 @@
 //! from the canvas.
 
 mod findings;
-mod life;
+pub(crate) mod life;
 
 use crate::ground::Ground;
 use crate::section::Section;
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use life::Life;
 
 /// What an operator would write to see the same.
-const LOG: &str = "info,bridge_trace=debug";
+pub(crate) const LOG: &str = "info,bridge_trace=debug";
 
 pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     let model = ScriptedModel::start(Options::default()).await?;
