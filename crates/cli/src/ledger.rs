@@ -76,13 +76,15 @@ struct CopyKey {
     wanted_at: Option<PathBuf>,
 }
 
-/// Files that rows name and that are not in the database.
+/// Files that rows name.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CopyFiles {
-    /// The copies of files that came with messages or go with answers.
+    /// This machine's copies of files that came with messages or go with answers.
     directory: PathBuf,
     /// Messages and replies that name some.
     named: u64,
+    /// Files that are in the database, and so in the copy.
+    stored: u64,
     /// Working directories of conversations that were given no other place.
     work: PathBuf,
 }
@@ -253,6 +255,7 @@ impl CopyView {
             files: CopyFiles {
                 directory: state.files(),
                 named: report.with_files,
+                stored: report.stored_files,
                 work: state.work(),
             },
             threads: CopyThreads {
@@ -293,19 +296,30 @@ fn in_words(view: &CopyView) -> String {
         view.audit.said, view.unfinished
     ));
     words.push_str(&format!("  key      {}\n", key_words(&view.key)));
-    let CopyFiles {
-        directory,
-        named,
-        work,
-    } = &view.files;
-    words.push_str(&format!(
-        "  files    {}: {named} messages and replies name some; working directories are in {}\n",
-        directory.display(),
-        work.display()
-    ));
+    words.push_str(&format!("  files    {}\n", file_words(view)));
     words.push_str(&format!("  threads  {}\n\n", thread_words(view)));
     words.push_str(&next_words(view));
     words
+}
+
+fn file_words(view: &CopyView) -> String {
+    let CopyFiles {
+        directory,
+        named,
+        stored,
+        work,
+    } = &view.files;
+    let (directory, work) = (directory.display(), work.display());
+    let files = if view.is_file() {
+        format!(
+            "{named} messages and replies name some; {stored} files are in the copy, and its daemon takes them from there"
+        )
+    } else {
+        format!(
+            "{named} messages and replies name some of {directory}: the daemon with this state directory stores them in the database when it starts"
+        )
+    };
+    format!("{files}; working directories are in {work}")
 }
 
 fn key_words(key: &CopyKey) -> String {

@@ -100,6 +100,15 @@ pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
 /// Finished rows that one pruning transaction removes, so that the ledger is never held for long.
 pub const PRUNE_BATCH: u32 = 200;
 
+/// Files that a sweep looks at together: every look reads all lists of files that rows have.
+pub const FILES_LOOKED_AT: u32 = 50_000;
+
+/// Files that one transaction removes from the ledger.
+pub const FILES_DROPPED: usize = 20;
+
+/// Bytes of a file in one row of the ledger, and so in one transaction: all nodes wait while it is written.
+pub const FILE_PIECE_BYTES: usize = 1 << 20;
+
 /// First wait before a turn is tried again; doubles each time; half of it is jitter.
 pub const TURN_BACKOFF_BASE_MS: i64 = 2_000;
 /// Longest wait between two tries of a turn.

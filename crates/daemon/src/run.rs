@@ -233,6 +233,8 @@ impl Loops {
         let watching = Arc::clone(daemon).watch_other_nodes(postgres.clone());
         let looking = Arc::clone(daemon).take_over(node.lease / fleet::LOOKS);
         let holding = fleet::hold_lease(Arc::clone(daemon), node.clone());
+        let sharing = Arc::clone(daemon).share_old_files();
+        self.0.push(tokio::spawn(sharing));
         self.0.push(tokio::spawn(hearing));
         self.0.push(tokio::spawn(watching));
         self.0.push(tokio::spawn(looking));

@@ -1,5 +1,6 @@
 //! JSON types of messages and their history. The core's values are not serialisable on purpose.
 
+use crate::BridgeService;
 use crate::RequestView;
 use crate::Time;
 use bridge_core::limits::REFERENCE_MIN_CHARS;
@@ -183,7 +184,8 @@ pub struct FileView {
     pub media_type: String,
     /// How long it is.
     pub bytes: u64,
-    /// Our own copy of it on this machine.
+    /// Our own copy of it on this machine. Where several daemons share the database it is there once this one has shown
+    /// the message by itself, or needed the file.
     pub path: String,
 }
 
@@ -295,23 +297,24 @@ impl From<Why> for WhyView {
     }
 }
 
-impl From<&Attachment> for FileView {
-    fn from(file: &Attachment) -> Self {
+impl FileView {
+    fn new(file: &Attachment, service: &impl BridgeService) -> Self {
         Self {
             name: file.name.clone(),
             media_type: file.media_type.clone(),
             bytes: file.bytes,
-            path: file.path.clone(),
+            path: service.file_path(file),
         }
     }
 }
 
 impl AnswerView {
-    fn new(answer: &Answer, replies: &[Reply]) -> Self {
+    fn new(answer: &Answer, replies: &[Reply], service: &impl BridgeService) -> Self {
         let files = replies.iter().flat_map(|reply| &reply.attachments);
+        let files = files.map(|file| FileView::new(file, service));
         Self {
             text: answer.text.clone(),
-            files: files.map(FileView::from).collect(),
+            files: files.collect(),
             source: answer.source.as_str().to_owned(),
             created_at: answer.created_at.into(),
         }
@@ -340,7 +343,18 @@ pub(crate) struct MessageRows {
 }
 
 impl MessageRows {
-    pub(crate) fn view(self, now: Timestamp) -> MessageView {
+    /// Its files, and those of its answer.
+    pub(crate) fn files(&self) -> Vec<Attachment> {
+        let of_answer = self
+            .case
+            .replies
+            .iter()
+            .flat_map(|reply| &reply.attachments);
+        let files = self.case.message.attachments.iter().chain(of_answer);
+        files.cloned().collect()
+    }
+
+    pub(crate) fn view(self, now: Timestamp, service: &impl BridgeService) -> MessageView {
         let Self {
             case,
             conversation,
@@ -369,6 +383,8 @@ impl MessageRows {
             .and_then(|conversation| conversation.thread.as_ref())
             .map(ToString::to_string);
         let workdir = conversation.as_ref().map(|one| one.workdir.clone());
+        let files = message.attachments.iter();
+        let files = files.map(|file| FileView::new(file, service));
         MessageView {
             worth_waiting,
             workdir,
@@ -378,7 +394,7 @@ impl MessageRows {
             channel: message.channel.to_string(),
             sender: message.sender,
             text: message.body,
-            files: message.attachments.iter().map(FileView::from).collect(),
+            files: files.collect(),
             state: message.life.state.name().as_str().to_owned(),
             phase: phase.as_str().to_owned(),
             attempt: message.life.attempt,
@@ -396,7 +412,7 @@ impl MessageRows {
             failure: message.life.failure.as_ref().map(FailureView::from),
             answer: answer
                 .as_ref()
-                .map(|answer| AnswerView::new(answer, &replies)),
+                .map(|answer| AnswerView::new(answer, &replies, service)),
             requests,
             node: node.map(|node| node.to_string()),
             why: why.into(),

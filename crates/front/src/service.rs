@@ -160,6 +160,14 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Reads a file that a row names.
     fn read_file(&self, file: &Attachment) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 
+    /// Where this daemon's copy of a file is, or will be.
+    fn file_path(&self, file: &Attachment) -> String;
+
+    /// Brings files here that another node took in. One that can't be had now is not there.
+    fn bring_files(&self, _files: Vec<Attachment>) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// The channel of the platform that calls us with this secret.
     fn platform(&self, _secret: &str) -> Option<ChannelId> {
         None

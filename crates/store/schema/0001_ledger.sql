@@ -431,3 +431,19 @@ CREATE TABLE segment (
     digest     BLOB NOT NULL,
     PRIMARY KEY (thread, path, start)
 ) STRICT, WITHOUT ROWID;
+
+-- Files of messages and answers, for all daemons that share this ledger. `digest` is the SHA-256 that rows name a file by,
+-- `length` how much of it is stored, `kept_at` when a daemon last was about to name it.
+CREATE TABLE file (
+    digest  TEXT PRIMARY KEY NOT NULL,
+    length  INTEGER NOT NULL CHECK (length >= 0),
+    kept_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- In pieces: a file is the bodies one behind the other. `body` is encrypted.
+CREATE TABLE file_piece (
+    digest TEXT NOT NULL REFERENCES file,
+    start  INTEGER NOT NULL,
+    body   BLOB NOT NULL,
+    PRIMARY KEY (digest, start)
+) STRICT, WITHOUT ROWID;

@@ -98,6 +98,7 @@ pub fn key_id(peer: &str, key: &str) -> ExternalId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_core::value::FileDigest;
 
     fn inbound(text: &str, context: &str) -> Inbound {
         Inbound {
@@ -139,7 +140,7 @@ mod tests {
         let file = Attachment {
             name: "a".to_owned(),
             media_type: "text/plain".to_owned(),
-            path: "/a".to_owned(),
+            digest: FileDigest::new([7; 32]),
             bytes: 1,
         };
         let with_file = Inbound {

@@ -8,11 +8,10 @@ use super::name::Names;
 use super::pending::{Pending, PendingCopies};
 use super::{MESSAGE_MAX_BYTES, MESSAGE_MAX_FILES};
 use crate::locked;
-use bridge_core::value::Attachment;
-use data_encoding::HEXLOWER;
+use bridge_core::value::{Attachment, FileDigest};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -32,6 +31,12 @@ pub enum FileStoreError {
     TooLong {
         /// What is allowed.
         max: u64,
+    },
+    /// What another node stored is not what its name says.
+    #[error("the stored bytes of the file {expected} are others: they have the SHA-256 {found}")]
+    Differs {
+        expected: FileDigest,
+        found: FileDigest,
     },
     /// Our own disk.
     #[error("keep a file in {}: {source}", path.display())]
@@ -76,19 +81,40 @@ impl FileStore {
     }
 
     /// What is in a copy.
-    pub fn read(&self, file: &Attachment) -> Result<Vec<u8>, FileStoreError> {
-        let path = Path::new(&file.path);
-        let ours = path.starts_with(&self.root);
-        let read = if ours {
-            fs::read(path)
-        } else {
-            Err(io::ErrorKind::NotFound.into())
-        };
-        read.map_err(|source| failed(path, source))
+    pub fn read(&self, digest: &FileDigest) -> Result<Vec<u8>, FileStoreError> {
+        let path = self.path_of(digest);
+        fs::read(&path).map_err(|source| failed(&path, source))
+    }
+
+    /// At most `most` bytes of a copy from an offset on.
+    pub fn read_piece(
+        &self,
+        digest: &FileDigest,
+        offset: u64,
+        most: usize,
+    ) -> Result<Vec<u8>, FileStoreError> {
+        let path = self.path_of(digest);
+        let mut piece = Vec::new();
+        let read = File::open(&path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(offset))?;
+            let most = u64::try_from(most).unwrap_or(u64::MAX);
+            file.take(most).read_to_end(&mut piece)
+        });
+        read.map_err(|source| failed(&path, source))?;
+        Ok(piece)
     }
 
     /// Begins a copy of at most `max` bytes.
     pub fn begin(&self, max: u64) -> Result<Draft, FileStoreError> {
+        self.draft(max.min(self.max_bytes))
+    }
+
+    /// Begins a copy of a file that another node took in, by its own settings.
+    pub fn begin_known(&self, file: &Attachment) -> Result<Draft, FileStoreError> {
+        self.draft(file.bytes)
+    }
+
+    fn draft(&self, max: u64) -> Result<Draft, FileStoreError> {
         let path = self.root.join(DRAFTS).join(Uuid::new_v4().to_string());
         let file = OpenOptions::new()
             .read(true)
@@ -103,21 +129,52 @@ impl FileStore {
             file,
             digest: Sha256::new(),
             bytes: 0,
-            max: max.min(self.max_bytes),
+            max,
         })
     }
 
-    fn place(&self, digest: &str) -> PathBuf {
-        let shelf = digest.get(..2).unwrap_or_default();
-        self.root.join(shelf).join(digest)
+    /// Where our copy of a file is, or will be.
+    #[must_use]
+    pub fn path_of(&self, digest: &FileDigest) -> PathBuf {
+        let name = digest.to_string();
+        let shelf = name.get(..2).unwrap_or_default();
+        self.root.join(shelf).join(&name)
+    }
+
+    /// Whether there is a copy.
+    #[must_use]
+    pub fn has(&self, digest: &FileDigest) -> bool {
+        let found = fs::symlink_metadata(self.path_of(digest));
+        found.is_ok_and(|found| found.is_file())
     }
 
     /// Copies that have been there for the grace time, about `most` of them. Which shelf is first changes with the
     /// hour, so that all get their turn.
-    pub fn old(&self, now: SystemTime, most: usize) -> io::Result<Vec<String>> {
+    pub fn old(&self, now: SystemTime, most: usize) -> io::Result<Vec<FileDigest>> {
         let since = now.duration_since(SystemTime::UNIX_EPOCH);
         let first = since.map_or(0, |since| since.as_secs() / 3_600);
-        let mut old = Vec::new();
+        let mut found = self.list(first, most)?;
+        found.retain(|digest| is_old(&self.path_of(digest), now));
+        Ok(found)
+    }
+
+    /// Copies and how long they are, about `most` of them.
+    pub fn all(&self, most: usize) -> Result<Vec<(FileDigest, u64)>, FileStoreError> {
+        let found = self.list(0, most);
+        let found = found.map_err(|source| failed(&self.root, source))?;
+        let length = |digest: FileDigest| {
+            let path = self.path_of(&digest);
+            match fs::symlink_metadata(&path) {
+                Ok(found) => Ok((digest, found.len())),
+                Err(source) => Err(failed(&path, source)),
+            }
+        };
+        found.into_iter().map(length).collect()
+    }
+
+    /// About `most` copies, those of a shelf and of the next ones first.
+    fn list(&self, first: u64, most: usize) -> io::Result<Vec<FileDigest>> {
+        let mut found = Vec::new();
         for shelf in (first..).take(256).map(|shelf| shelf % 256) {
             let shelf = self.root.join(format!("{shelf:02x}"));
             let entries = match fs::read_dir(&shelf) {
@@ -125,22 +182,21 @@ impl FileStore {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            for entry in entries.take(most.saturating_sub(old.len())) {
-                let path = entry?.path();
-                if is_old(&path, now) {
-                    old.push(path.display().to_string());
-                }
+            for entry in entries.take(most.saturating_sub(found.len())) {
+                let name = entry?.file_name();
+                found.extend(FileDigest::parse(&name.to_string_lossy()));
             }
         }
-        Ok(old)
+        Ok(found)
     }
 
     /// Removes a copy, unless it was written again meanwhile.
-    pub fn sweep(&self, path: &Path, now: SystemTime) -> io::Result<bool> {
+    pub fn sweep(&self, digest: &FileDigest, now: SystemTime) -> io::Result<bool> {
+        let path = self.path_of(digest);
         let _held = locked(&self.pending);
-        let swept = path.starts_with(&self.root) && is_old(path, now);
+        let swept = is_old(&path, now);
         if swept {
-            fs::remove_file(path)?;
+            fs::remove_file(&path)?;
         }
         Ok(swept)
     }
@@ -168,7 +224,7 @@ pub struct Draft {
 /// A copy that has its place, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredFile {
-    pub(super) path: String,
+    pub(super) digest: FileDigest,
     media_type: String,
     bytes: u64,
 }
@@ -214,29 +270,37 @@ impl Draft {
         self.keep_as(claimed, Some(copies))
     }
 
+    /// The same for what another node stored: it must be what its name says.
+    pub fn keep_known(mut self, expected: &FileDigest) -> Result<(), FileStoreError> {
+        let found = FileDigest::new(self.digest.finalize_reset().into());
+        if found != *expected {
+            let expected = *expected;
+            return Err(FileStoreError::Differs { expected, found });
+        }
+        let place = self.file_store.path_of(expected);
+        let settled = self.settle(&place, None);
+        settled.map_err(|source| failed(&place, source))
+    }
+
     fn keep_as(
         mut self,
         claimed: &str,
         copies: Option<&mut PendingCopies>,
     ) -> Result<StoredFile, FileStoreError> {
-        let digest = HEXLOWER.encode(&self.digest.finalize_reset());
-        let place = self.file_store.place(&digest);
-        let kept = self.settle(&place, claimed, copies);
-        let media_type = kept.map_err(|source| failed(&place, source))?;
+        let digest = FileDigest::new(self.digest.finalize_reset().into());
+        let place = self.file_store.path_of(&digest);
+        let media_type = media_type(&mut self.file, claimed);
+        let media_type = media_type.map_err(|source| failed(&place, source))?;
+        let settled = self.settle(&place, copies);
+        settled.map_err(|source| failed(&place, source))?;
         Ok(StoredFile {
-            path: place.display().to_string(),
+            digest,
             media_type,
             bytes: self.bytes,
         })
     }
 
-    fn settle(
-        &mut self,
-        place: &Path,
-        claimed: &str,
-        copies: Option<&mut PendingCopies>,
-    ) -> io::Result<String> {
-        let media_type = media_type(&mut self.file, claimed)?;
+    fn settle(&mut self, place: &Path, copies: Option<&mut PendingCopies>) -> io::Result<()> {
         self.file.sync_all()?;
         let shelf = place.parent().unwrap_or(&self.file_store.root);
         make_directory(shelf)?;
@@ -246,8 +310,7 @@ impl Draft {
         fs::rename(&self.path, place)?;
         pending.add(place, existed, copies);
         File::open(shelf)?.sync_all()?;
-        File::open(&self.file_store.root)?.sync_all()?;
-        Ok(media_type)
+        File::open(&self.file_store.root)?.sync_all()
     }
 }
 
@@ -281,7 +344,7 @@ impl Bundle {
         self.files.push(Attachment {
             name: self.names.give(label),
             media_type: kept.media_type,
-            path: kept.path,
+            digest: kept.digest,
             bytes: kept.bytes,
         });
     }

@@ -21,5 +21,7 @@ pub use place::{PlaceError, place};
 pub const FILE_MAX_BYTES: u64 = 25 << 20;
 /// Files of one message or answer; platforms take no more.
 pub const MESSAGE_MAX_FILES: usize = 10;
+/// Tries of a reply with its files; after them its text goes, with those that can be had.
+pub const FILE_TRIES_MAX: u32 = 4;
 /// All files of one message or answer together.
 pub const MESSAGE_MAX_BYTES: u64 = 100 << 20;

@@ -127,7 +127,7 @@ mod tests {
         let mut draft = file_store.begin(u64::MAX).unwrap();
         draft.write(bytes).unwrap();
         let kept = draft.keep_pending("text/plain", copies).unwrap();
-        PathBuf::from(kept.path)
+        file_store.path_of(&kept.digest)
     }
 
     fn keep(file_store: &FileStore, bytes: &[u8]) {

@@ -3,6 +3,7 @@
 //! They are copies, never links to our own: what Codex does to them must not change what was received. A file that
 //! is there already stays as it is, because the turn that is continued may have worked on it.
 
+use super::FileStore;
 use super::held_directory::{EntryKind, HeldDirectory};
 use bridge_core::value::{Attachment, MessageId};
 use std::fs::{File, OpenOptions};
@@ -38,6 +39,7 @@ pub enum PlaceError {
 
 /// Puts a message's files where its turn can read them.
 pub fn place(
+    file_store: &FileStore,
     workdir: &Path,
     message_id: &MessageId,
     files: &[Attachment],
@@ -54,7 +56,8 @@ pub fn place(
         .and_then(|all| all.make_below(message_id.as_str()))
         .map_err(ground)?;
     for file in files {
-        let mut copy = open_copy(file).map_err(|source| PlaceError::Copy {
+        let copy = file_store.path_of(&file.digest);
+        let mut copy = open_copy(&copy).map_err(|source| PlaceError::Copy {
             name: file.name.clone(),
             source,
         })?;
@@ -63,11 +66,11 @@ pub fn place(
     Ok(())
 }
 
-fn open_copy(file: &Attachment) -> io::Result<File> {
+fn open_copy(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(&file.path)
+        .open(path)
 }
 
 fn put(directory: &HeldDirectory, name: &str, copy: &mut File) -> io::Result<()> {
@@ -88,12 +91,15 @@ fn put(directory: &HeldDirectory, name: &str, copy: &mut File) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::StoredFile;
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use tempfile::TempDir;
 
     struct Fixture {
         root: TempDir,
+        file_store: FileStore,
+        copy: StoredFile,
     }
 
     impl Fixture {
@@ -102,8 +108,15 @@ mod tests {
             for folder in ["work", "elsewhere"] {
                 fs::create_dir(root.path().join(folder)).unwrap();
             }
-            fs::write(root.path().join("copy"), "what was sent").unwrap();
-            Self { root }
+            let file_store = FileStore::open(root.path().join("files"), 99).unwrap();
+            let mut draft = file_store.begin(99).unwrap();
+            draft.write(b"what was sent").unwrap();
+            let copy = draft.keep("text/plain").unwrap();
+            Self {
+                root,
+                file_store,
+                copy,
+            }
         }
 
         fn at(&self, path: &str) -> PathBuf {
@@ -114,14 +127,19 @@ mod tests {
             Attachment {
                 name: name.to_owned(),
                 media_type: "text/plain".to_owned(),
-                path: self.at("copy").display().to_string(),
+                digest: self.copy.digest,
                 bytes: 13,
             }
         }
 
         fn place(&self, name: &str) -> Result<(), PlaceError> {
             let files = [self.file(name)];
-            place(&self.at("work"), &MessageId::new("m1"), &files)
+            place(
+                &self.file_store,
+                &self.at("work"),
+                &MessageId::new("m1"),
+                &files,
+            )
         }
     }
 
@@ -140,8 +158,8 @@ mod tests {
         fixture.place("a.sh").unwrap();
         assert_eq!(fs::read_to_string(&there).unwrap(), "worked on");
         assert_eq!(
-            fs::read_to_string(fixture.at("copy")).unwrap(),
-            "what was sent"
+            fixture.file_store.read(&fixture.copy.digest).unwrap(),
+            b"what was sent"
         );
     }
 
@@ -205,7 +223,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_gone_is_named() {
         let fixture = Fixture::new();
-        fs::remove_file(fixture.at("copy")).unwrap();
+        fs::remove_file(fixture.file_store.path_of(&fixture.copy.digest)).unwrap();
         let error = fixture.place("a").unwrap_err();
         assert!(
             matches!(&error, PlaceError::Copy { name, .. } if name == "a"),

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use bridge_channel::Arrival;
-use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
+use bridge_channel::files::{Bundle, FILE_MAX_BYTES, FileStore};
 use bridge_channel::molecule::Molecule;
 use bridge_core::port::Sink;
 use bridge_core::value::{Attachment, Class};
@@ -29,6 +29,7 @@ struct BridgeService {
     own: Workspace,
     channel: Molecule,
     root: TempDir,
+    file_store: FileStore,
 }
 
 impl BridgeService {
@@ -36,13 +37,25 @@ impl BridgeService {
         let (platform, own) = platform(edition).await;
         let channel = channel(&platform, &own);
         let root = tempfile::tempdir().unwrap();
-        channel.keep_files_in(FileStore::open(root.path().join("files"), max_bytes).unwrap());
+        let file_store = FileStore::open(root.path().join("files"), max_bytes).unwrap();
+        channel.keep_files_in(file_store.clone());
         Self {
             platform,
             own,
             channel,
             root,
+            file_store,
         }
+    }
+
+    fn files<'a>(&self, arrival: &'a Arrival) -> Vec<(&'a str, &'a str, Vec<u8>)> {
+        let files = arrival.extras.attachments.iter();
+        files
+            .map(|file| {
+                let bytes = self.file_store.read(&file.digest).unwrap();
+                (file.name.as_str(), file.media_type.as_str(), bytes)
+            })
+            .collect()
     }
 
     fn fetch(&self) -> Fetching {
@@ -106,16 +119,6 @@ impl BridgeService {
     }
 }
 
-fn files(arrival: &Arrival) -> Vec<(&str, &str, Vec<u8>)> {
-    let files = arrival.extras.attachments.iter();
-    files
-        .map(|file| {
-            let bytes = std::fs::read(&file.path).unwrap();
-            (file.name.as_str(), file.media_type.as_str(), bytes)
-        })
-        .collect()
-}
-
 fn drafts(root: &Path) -> usize {
     std::fs::read_dir(root.join("files/drafts"))
         .unwrap()
@@ -135,7 +138,7 @@ async fn files_arrive_with_message_and_are_acked() {
             ("a.png", "image/png", PNG.to_vec()),
             ("a (2).png", "text/plain", b"hello".to_vec()),
         ];
-        assert_eq!(files(&held.arrivals[0]), expected);
+        assert_eq!(service.files(&held.arrivals[0]), expected);
         service.until_acked().await;
         assert_eq!(service.acked(), [true, true]);
     }
@@ -163,7 +166,7 @@ async fn d5_inline_files_are_kept_or_named() {
     let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
     let held = held.await;
     let expected = [("a.txt", "text/plain", b"hello".to_vec())];
-    assert_eq!(files(&held.arrivals[0]), expected);
+    assert_eq!(service.files(&held.arrivals[0]), expected);
     let body = &held.arrivals[0].body;
     assert!(
         body.starts_with("look\n```json\n{\"a\":1}\n```\n\n"),
@@ -193,7 +196,7 @@ async fn closed_inbox_fetches_no_files() {
     fetching.tray.make_room(None);
     let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
     let held = held.await;
-    assert_eq!(files(&held.arrivals[0])[0].2, b"hello");
+    assert_eq!(service.files(&held.arrivals[0])[0].2, b"hello");
     service.until_acked().await;
     assert_eq!(service.called(Route::PendingContent), 1);
 }
@@ -276,7 +279,7 @@ async fn delayed_file_blocks_only_later_messages() {
     let texts = fetching.tray.until_texts(3).await;
     assert_eq!(texts, ["first", "second", "third"]);
     let held = fetching.tray.held();
-    assert_eq!(files(&held.arrivals[1])[0].2.len(), 34);
+    assert_eq!(service.files(&held.arrivals[1])[0].2.len(), 34);
     assert_eq!(drafts(service.root.path()), 0);
 }
 
@@ -382,7 +385,11 @@ async fn threat_14_names_of_files_are_labels() {
         .tray
         .until("it", |held| !held.arrivals.is_empty())
         .await;
-    let names: Vec<&str> = files(&held.arrivals[0]).iter().map(|file| file.0).collect();
+    let names: Vec<&str> = service
+        .files(&held.arrivals[0])
+        .iter()
+        .map(|file| file.0)
+        .collect();
     let short = "n".repeat(100);
     assert_eq!(
         names,
@@ -390,10 +397,6 @@ async fn threat_14_names_of_files_are_labels() {
             "passwd", "shadow", "file-CON", "bashrc", "rf", "agnp.exe", &short
         ]
     );
-    let root = service.root.path().join("files");
-    for file in &held.arrivals[0].extras.attachments {
-        assert!(Path::new(&file.path).starts_with(&root), "{file:?}");
-    }
 }
 
 #[tokio::test]
@@ -420,7 +423,7 @@ async fn p10_declared_oversize_file_is_skipped() {
         .await;
     let arrival = &held.arrivals[0];
     assert_eq!(
-        files(arrival),
+        service.files(arrival),
         [("small.txt", "text/plain", b"hello".to_vec())]
     );
     assert!(
@@ -492,13 +495,13 @@ async fn p10_endless_file_is_cut_off() {
 }
 
 fn attachment(service: &BridgeService, name: &str, text: &str) -> Attachment {
-    let path = service.root.path().join(name);
-    std::fs::write(&path, text).unwrap();
+    let mut draft = service.file_store.begin(u64::MAX).unwrap();
+    draft.write(text.as_bytes()).unwrap();
+    let mut bundle = Bundle::default();
+    bundle.add("x", draft.keep("text/plain").unwrap());
     Attachment {
         name: name.to_owned(),
-        media_type: "text/plain".to_owned(),
-        path: path.display().to_string(),
-        bytes: text.len() as u64,
+        ..bundle.into_files().remove(0)
     }
 }
 

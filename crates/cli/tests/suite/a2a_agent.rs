@@ -3,6 +3,7 @@
 use crate::world::{World, in_the_end, within};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// A daemon that other agents can call.
 pub(crate) const SERVED: &str = "[http]\nlisten = \"127.0.0.1:0\"\n";
@@ -57,7 +58,12 @@ impl Agent {
     }
 
     pub(crate) fn with_token(world: &World, token: &str) -> Self {
-        let listen = std::fs::read_to_string(world.state_dir().join("listen")).unwrap();
+        Self::at(&world.state_dir(), token)
+    }
+
+    /// Of the daemon with this state directory.
+    pub(crate) fn at(state: &Path, token: &str) -> Self {
+        let listen = std::fs::read_to_string(state.join("listen")).unwrap();
         Self {
             client: Client::builder().tls_certs_only([]).build().unwrap(),
             base: format!("http://{}", listen.trim()),

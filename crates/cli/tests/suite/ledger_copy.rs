@@ -41,7 +41,19 @@ async fn ledger_goes_to_postgres_and_back() {
     let mut world = World::new().await;
     let state = world.state_dir();
     let daemon = world.daemon().await;
-    ask(&world, &state, "first").await;
+    let picture = world.path().join("sent.txt");
+    std::fs::write(&picture, "bytes").unwrap();
+    let picture = picture.display().to_string();
+    let args = [
+        "send",
+        "--json",
+        "--conversation",
+        "main",
+        "--file",
+        &picture,
+        "echo:first",
+    ];
+    let sent = world.json(&args).await;
     let add = ["token", "add", "t", "--scope", "read"];
     assert_eq!(world.run(&add).await.code, Some(0));
     let early = world.run(&["ledger", "copy", "--to", &url]).await;
@@ -58,13 +70,17 @@ async fn ledger_goes_to_postgres_and_back() {
     world.set_env("CODEX_BRIDGE_LEDGER_COPY_URL", &url);
     let copied = report(&world.run(&there).await);
     assert_eq!(copied["threads"]["at_home"], 1, "{copied:#}");
+    assert_eq!(copied["files"]["named"], 1, "{copied:#}");
+    assert_eq!(copied["files"]["stored"], 0, "{copied:#}");
     let again = world.run(&there[..4]).await;
     again.must(1, &["is not empty"]);
 
     world.set_env(URL, &url);
     let whole = world.run(&["audit", "--verify"]).await;
     assert!(whole.stdout.contains("whole, 1 entries"), "{whole:?}");
-    let daemon = world.daemon().await;
+    let mut daemon = world.daemon().await;
+    let stored = "files that only this node had are in the database now";
+    daemon.log.wait_for(stored).await;
     ask(&world, &state, "second").await;
     remembers(&world, "second", &["first"]);
     let back = world.path().join("back");
@@ -77,12 +93,19 @@ async fn ledger_goes_to_postgres_and_back() {
     let copied = report(&world.run(&home).await);
     assert_eq!(copied["key"]["missing"], Value::Null, "{copied:#}");
     assert_eq!(copied["threads"]["stored"], 1, "{copied:#}");
+    assert_eq!(copied["files"]["stored"], 1, "{copied:#}");
 
     world.unset_env(URL);
     std::fs::copy(state.join("key"), back.join("key")).unwrap();
     let daemon = Daemon::of(world.command_on(&back, &["run"])).await;
     ask(&world, &back, "third").await;
     remembers(&world, "third", &["first", "second"]);
+    let show = ["show", "--json", sent["message_id"].as_str().unwrap()];
+    let shown = Running::of(world.command_on(&back, &show)).ended().await;
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let copy = Path::new(shown["files"][0]["path"].as_str().unwrap());
+    assert!(copy.starts_with(back.join("files")), "{shown:#}");
+    assert_eq!(std::fs::read_to_string(copy).unwrap(), "bytes");
     let audit = world.command_on(&back, &["audit", "--verify"]);
     let whole = Running::of(audit).ended().await;
     assert!(whole.stdout.contains("whole, 1 entries"), "{whole:?}");

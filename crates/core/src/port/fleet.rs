@@ -2,7 +2,8 @@
 
 use super::rows::RowsError;
 use crate::value::{
-    ConversationId, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile, ThreadId,
+    ConversationId, FileDigest, Home, KeptFile, Node, NodeId, NodeInfo, NodeState, Segment,
+    ThreadFile, ThreadId, Timestamp,
 };
 
 /// Which conversations a node may take messages of.
@@ -13,7 +14,7 @@ pub struct NodeFilter {
     pub leave_written: bool,
 }
 
-/// Nodes, homes of conversations, and threads that go with them.
+/// Nodes, homes of conversations, and the threads and files that go with them.
 pub trait FleetRead {
     /// The node that this transaction runs on; absent where one daemon has the ledger for itself.
     fn this_node(&self) -> Option<NodeId>;
@@ -46,6 +47,18 @@ pub trait FleetRead {
         path: &str,
         offset: u64,
     ) -> Result<Option<Segment>, RowsError>;
+    /// How much of a file is stored; absent when nothing of it is.
+    fn kept_file(&self, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError>;
+    /// The stored bytes of a file that begin at an offset.
+    fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError>;
+    /// Files that no node was about to name since `before`, by digest, after `after`, at most `limit`: none beyond
+    /// [`FILES_LOOKED_AT`](crate::limits::FILES_LOOKED_AT).
+    fn files_kept_before(
+        &self,
+        before: Timestamp,
+        after: Option<&FileDigest>,
+        limit: u32,
+    ) -> Result<Vec<KeptFile>, RowsError>;
 }
 
 /// The closed list of what they write.
@@ -66,4 +79,14 @@ pub enum FleetChange {
     NewSegment(Segment),
     /// Removes all that is stored of a thread.
     DropSegments(ThreadId),
+    /// Records that a node is about to name a file, as it then is.
+    KeepFile(KeptFile),
+    /// Stores bytes of a file behind those that are stored of it.
+    NewFilePiece {
+        digest: FileDigest,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    /// Removes a file that no node was about to name since `kept_at`.
+    DropFile(KeptFile),
 }

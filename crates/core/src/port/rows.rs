@@ -8,10 +8,10 @@ use super::fleet::{FleetRead, NodeFilter};
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Reply, Request, RequestId,
-    RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task, TaskId,
-    TaskInput, Tier, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, FileDigest,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Reply, Request,
+    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task,
+    TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -507,7 +507,7 @@ pub trait Read: FleetRead {
     /// The newest time that any row of a message carries: a clock that went back does not go behind it.
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Of these files, those that no message and no reply names.
-    fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError>;
+    fn unnamed_files(&self, files: &[FileDigest]) -> Result<Vec<FileDigest>, RowsError>;
     /// How many messages are not finished.
     fn backlog(&self) -> Result<u32, RowsError>;
     /// Unfinished messages in id order, at most `limit`, after `after`: what recovery walks through.

@@ -4,6 +4,7 @@
 //! [`Tx`]. It never acts. An action is a hint that may be lost: [`regenerate`] gives it again from rows after a crash.
 
 mod approval;
+mod file;
 mod fleet;
 mod intake;
 mod operator;
@@ -20,6 +21,7 @@ pub use approval::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, Decide, DecideOutcome,
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
 };
+pub use file::{DropFiles, FileStored, StoreFile};
 pub use fleet::{
     Introduce, MoveConversation, MoveOutcome, Release, Released, SetNodeState, StoreSegments,
     TakeOver, TakenOver,

@@ -11,6 +11,7 @@ mod audit;
 mod class;
 mod command;
 mod conversation;
+mod file;
 mod ids;
 mod incarnation;
 mod message;
@@ -29,14 +30,13 @@ pub use audit::{
 pub use class::{Class, Failure};
 pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
+pub use file::{Attachment, FileDigest, KeptFile};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
     MessageId, NodeId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
-pub use message::{
-    Attachment, Hold, Life, Message, MessageState, NextInput, SenderKind, StateName,
-};
+pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile, reader_of};
 pub use reply::{
     Answer, AnswerSource, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,

@@ -248,6 +248,17 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         self.daemon.drop_push(id, config, by).await
     }
 
+    fn file_path(&self, file: &Attachment) -> String {
+        let file_store = &self.daemon.settings().start.file_store;
+        file_store.path_of(&file.digest).display().to_string()
+    }
+
+    async fn bring_files(&self, files: Vec<Attachment>) {
+        if let Err(failure) = self.daemon.bring_files(&files).await {
+            tracing::debug!(reason = %failure.reason, "a file of a message that is shown is not on this node");
+        }
+    }
+
     async fn read_file(&self, file: &Attachment) -> Result<Vec<u8>, String> {
         self.read_copy(file).await
     }

@@ -3,6 +3,7 @@
 use crate::Daemon;
 use crate::process::clock::until_due;
 use crate::process::ids::{jitter, now};
+use bridge_channel::files::FILE_TRIES_MAX;
 use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
 use bridge_core::step::{Confirm, Send, SendFailed, SendOutcome};
@@ -130,18 +131,26 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn hand_over(&self, message: &Message, reply: &Reply, again: bool) -> Handed {
         let class = self.sink.traits(message).class;
         match class.approach(again) {
-            Approach::Send => self.hand(message, reply).await,
+            Approach::Send => self.send_with_files(message, reply).await,
             Approach::Probe => match self.look_for(message, reply).await {
                 Ok(Probe::Present { receipt }) => Ok(receipt),
-                Ok(Probe::Absent) => self.hand(message, reply).await,
+                Ok(Probe::Absent) => self.send_with_files(message, reply).await,
                 Err(fault) => Err(still_ambiguous(fault)),
             },
             Approach::GiveUp(failure) => Err(SinkFault { failure }),
         }
     }
 
-    /// Hands a reply to its platform, which knows no leases: once this node's is over, another one may send the reply.
-    async fn hand(&self, message: &Message, reply: &Reply) -> Handed {
+    /// Files that another node made are brought first; like one that the platform does not take now, they keep the text
+    /// back for a few tries only.
+    async fn send_with_files(&self, message: &Message, reply: &Reply) -> Handed {
+        match self.bring_files(&reply.attachments).await {
+            Err(failure) if failure.class == Class::Transient && reply.tries <= FILE_TRIES_MAX => {
+                return Err(SinkFault { failure });
+            }
+            Ok(()) | Err(_) => {}
+        }
+        // A platform knows no leases: once this node's is over, another one may send the reply.
         self.expect_lease()
             .map_err(|failure| SinkFault { failure })?;
         self.sink.send(message, reply).await

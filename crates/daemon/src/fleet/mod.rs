@@ -4,6 +4,7 @@
 //! Which node has a conversation is a row (`core::step::fleet`). Where one daemon has the ledger for itself nothing here
 //! runs.
 
+mod files;
 mod lease;
 mod leave;
 mod live;
@@ -14,6 +15,7 @@ mod take_over;
 mod threads;
 mod wakeups;
 
+pub(crate) use files::SharedFiles;
 pub(crate) use lease::hold_lease;
 pub(crate) use live::Relay;
 pub(crate) use open::{OpenedLedger, open};

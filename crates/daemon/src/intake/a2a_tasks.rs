@@ -4,7 +4,6 @@
 
 use crate::api::service::{DaemonService, closed};
 use crate::config::{A2aConfig, Config, DefaultContext};
-use crate::intake::files::{keep, remove};
 use crate::process::ids;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_core::limits::excerpt;
@@ -181,18 +180,18 @@ impl<L: Ledger> DaemonService<L> {
         }
         self.has_room(&new).await?;
         let text = new.text.clone();
-        let file_store = self.daemon.settings().start.file_store.clone();
-        let (files, copies) = keep(file_store, std::mem::take(&mut new.files)).await?;
+        let named = !new.files.is_empty();
+        let (files, copies) = self.keep_files(std::mem::take(&mut new.files)).await?;
         let transition = match self.transition(new, files, address) {
             Ok(transition) => transition,
             Err(unfit) => {
-                remove(copies).await;
+                self.remove_files(copies).await;
                 return Err(unfit);
             }
         };
         let taken = self.commit(transition).await;
-        if !copies.is_empty() && !self.may_name_files(&taken).await {
-            remove(copies).await;
+        if named && !self.may_name_files(&taken).await {
+            self.remove_files(copies).await;
         }
         self.same_input(taken?, &text).await
     }
@@ -394,11 +393,10 @@ impl<L: Ledger> DaemonService<L> {
 
     /// What is in one of our copies.
     pub(crate) async fn read_copy(&self, file: &Attachment) -> Result<Vec<u8>, String> {
-        let (file_store, file) = (
-            self.daemon.settings().start.file_store.clone(),
-            file.clone(),
-        );
-        let read = tokio::task::spawn_blocking(move || file_store.read(&file)).await;
+        let brought = self.daemon.bring_files(std::slice::from_ref(file)).await;
+        brought.map_err(|failure| failure.reason)?;
+        let (file_store, digest) = (self.daemon.settings().start.file_store.clone(), file.digest);
+        let read = tokio::task::spawn_blocking(move || file_store.read(&digest)).await;
         let read = read.map_err(|_| "the daemon is stopping".to_owned())?;
         read.map_err(|error| error.to_string())
     }

@@ -1,15 +1,48 @@
 //! The files that come with a message of another agent or of the local channel: stored before its transition, because
 //! the rows name them, and removed again when no row does.
 
+use crate::api::service::DaemonService;
+use crate::fleet::SharedFiles;
 use bridge_channel::files::{Bundle, FileStore, FileStoreError, MESSAGE_MAX_FILES, PendingCopies};
+use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::Attachment;
 use bridge_front::{NewFile, SubmitError};
 
 /// What a file is called that has no name.
 const NAMELESS: &str = "file";
 
-/// Keeps the files of a message, all or none: the sender still has them and learns it at once.
-pub(crate) async fn keep(
+/// What was kept of a message that is not in the ledger yet.
+#[derive(Debug)]
+pub(crate) struct NewCopies {
+    pending: PendingCopies,
+    shared: SharedFiles,
+}
+
+impl<L: Ledger> DaemonService<L> {
+    /// Keeps the files of a message, all or none: the sender still has them and learns it at once.
+    pub(crate) async fn keep_files(
+        &self,
+        files: Vec<NewFile>,
+    ) -> Result<(Vec<Attachment>, NewCopies), SubmitError> {
+        let file_store = self.daemon.settings().start.file_store.clone();
+        let (kept, pending) = keep(file_store, files).await?;
+        match self.daemon.share_files(&kept).await {
+            Ok(shared) => Ok((kept, NewCopies { pending, shared })),
+            Err(error) => {
+                remove(pending).await;
+                Err(LedgerError::from(error).into())
+            }
+        }
+    }
+
+    /// Removes the files of a message that was refused.
+    pub(crate) async fn remove_files(&self, copies: NewCopies) {
+        remove(copies.pending).await;
+        self.daemon.unshare_files(copies.shared).await;
+    }
+}
+
+async fn keep(
     file_store: FileStore,
     files: Vec<NewFile>,
 ) -> Result<(Vec<Attachment>, PendingCopies), SubmitError> {
@@ -31,8 +64,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// Removes the files of a message that was refused.
-pub(crate) async fn remove(copies: PendingCopies) {
+async fn remove(copies: PendingCopies) {
     let removed = tokio::task::spawn_blocking(move || copies.remove()).await;
     if let Ok(Err(error)) = removed {
         tracing::error!(%error, "the files of a refused message could not be removed; they are swept up in a day");
@@ -65,7 +97,7 @@ fn keep_all(
                     "the file `{name}` is not taken: {error}; nothing was stored"
                 )));
             }
-            Err(error @ FileStoreError::Io { .. }) => {
+            Err(error @ (FileStoreError::Io { .. } | FileStoreError::Differs { .. })) => {
                 tracing::error!(%error, "a file of another agent could not be kept");
                 let why =
                     "a file could not be kept on our disk; nothing was stored, send it again later";
@@ -93,22 +125,17 @@ mod tests {
         let (kept, _copies) = store(vec![file(3), file(4)]).await.unwrap();
         assert_eq!(kept.len(), 2);
         assert_ne!(kept[0].name, kept[1].name);
-        assert_eq!(file_store.read(&kept[0]).unwrap(), b"xxx");
-        let elsewhere = Attachment {
-            path: "/etc/hostname".to_owned(),
-            ..kept[0].clone()
-        };
-        assert!(file_store.read(&elsewhere).is_err());
+        assert_eq!(file_store.read(&kept[0].digest).unwrap(), b"xxx");
         let (one, copies) = store(vec![file(5)]).await.unwrap();
         remove(copies).await;
-        assert!(file_store.read(&one[0]).is_err());
+        assert!(file_store.read(&one[0].digest).is_err());
         let refused = store(vec![file(5), file(11)]).await.unwrap_err();
         assert!(
             refused.to_string().contains("longer than 10 bytes"),
             "{refused}"
         );
         assert!(
-            file_store.read(&one[0]).is_err(),
+            file_store.read(&one[0].digest).is_err(),
             "the first of two is removed"
         );
         let many = (0..=MESSAGE_MAX_FILES).map(|_| file(1)).collect();

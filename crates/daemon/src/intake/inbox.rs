@@ -77,6 +77,11 @@ impl<L: Ledger> Inbox for DaemonService<L> {
         self.gauge
             .admit()
             .map_err(|pressure| closed_door(&pressure))?;
+        // Most pages have none: nothing is stored then.
+        for arrival in &page.arrivals {
+            let files = &arrival.extras.attachments;
+            self.daemon.share_files(files).await?;
+        }
         let rows = page
             .arrivals
             .into_iter()

@@ -1,7 +1,6 @@
 //! Messages of the local channel: on which terms a new conversation works, and the files that come with a message.
 
 use crate::api::service::{DaemonService, closed};
-use crate::intake::files::{keep, remove};
 use crate::process::ids;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -173,14 +172,13 @@ impl<L: Ledger> DaemonService<L> {
         mut arrival: Arrival,
         files: Vec<NewFile>,
     ) -> Result<(Received, Option<Vec<Attachment>>), SubmitError> {
-        let file_store = self.daemon.settings().start.file_store.clone();
-        let (kept, copies) = keep(file_store, files).await?;
+        let (kept, copies) = self.keep_files(files).await?;
         arrival.extras.attachments.clone_from(&kept);
         let received = self.commit(self.assign(arrival)).await;
         match &received {
             Ok(Received::New(_)) => {}
             // After another error the commit may have happened all the same.
-            Ok(_) | Err(LedgerError::Refused(_)) => remove(copies).await,
+            Ok(_) | Err(LedgerError::Refused(_)) => self.remove_files(copies).await,
             Err(_) => {}
         }
         Ok((received?, Some(kept)))

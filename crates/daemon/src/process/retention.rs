@@ -4,16 +4,14 @@
 use crate::Daemon;
 use crate::process::ids::now;
 use crate::turn::files::{blocking, of_disk, of_ledger};
-use bridge_core::limits::PRUNE_BATCH;
+use bridge_core::limits::{FILES_LOOKED_AT, PRUNE_BATCH};
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::step::Prune;
 use bridge_core::value::Failure;
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Old files that one sweep looks at; where there are more, each sweep begins at another place.
-const SWEEP_MAX: usize = 50_000;
 /// How often old rows are looked for.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// Pause between two batches.
@@ -33,6 +31,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         tracing::info!(gone, "old finished messages left the database");
                     }
                     self.sweep_files().await;
+                    self.sweep_ledger().await;
                     EVERY
                 }
                 Err(error) => {
@@ -45,6 +44,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 () = self.stopping.cancelled() => return,
                 () = self.damaged.cancelled() => return,
             }
+        }
+    }
+
+    /// Removes files from the ledger that no row names.
+    async fn sweep_ledger(self: &Arc<Self>) {
+        match self.drop_old_files().await {
+            Ok(0) => {}
+            Ok(gone) => tracing::info!(
+                gone,
+                "files that no message names any more left the database"
+            ),
+            Err(error) => tracing::error!(%error, "old files could not leave the database"),
         }
     }
 
@@ -62,7 +73,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn try_sweep_files(&self) -> Result<usize, Failure> {
         let now = SystemTime::now();
         let file_store = self.settings().start.file_store.clone();
-        let old = blocking(move || file_store.old(now, SWEEP_MAX)).await?;
+        // Where there are more, each sweep begins at another place.
+        let most = usize::try_from(FILES_LOOKED_AT).unwrap_or(usize::MAX);
+        let old = blocking(move || file_store.old(now, most)).await?;
         let old = old.map_err(|error| of_disk(&error))?;
         if old.is_empty() {
             return Ok(0);
@@ -74,12 +87,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .map_err(of_ledger)?;
         let file_store = self.settings().start.file_store.clone();
         let swept = blocking(move || {
-            unnamed.iter().try_fold(0, |swept, path| {
-                file_store
-                    .sweep(Path::new(path), now)
-                    .map(|gone| swept + usize::from(gone))
+            unnamed.iter().try_fold(0, |swept, digest| {
+                let gone = file_store.sweep(digest, now)?;
+                Ok(swept + usize::from(gone))
             })
         });
-        swept.await?.map_err(|error| of_disk(&error))
+        swept.await?.map_err(|error: io::Error| of_disk(&error))
     }
 }

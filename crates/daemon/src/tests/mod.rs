@@ -7,6 +7,7 @@ mod approvals;
 mod budgets;
 mod detached_call;
 mod faults;
+mod files;
 mod lease;
 mod long;
 mod notify;

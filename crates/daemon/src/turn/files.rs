@@ -8,6 +8,7 @@ use crate::turn::Claimed;
 use bridge_channel::files::{Aside, Gathered, Outbox, PlaceError, place};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TurnHistory, TurnStatus};
 use bridge_core::value::{Attachment, Class, Conversation, Failure, Message, MessageId};
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,8 +46,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(());
         }
         let (message_id, files) = (message.message_id.clone(), message.attachments.clone());
+        self.bring_files(&files).await?;
         let workdir = PathBuf::from(&conversation.workdir);
-        let placed = blocking(move || place(&workdir, &message_id, &files)).await?;
+        let file_store = self.settings().start.file_store.clone();
+        let placed = blocking(move || place(&file_store, &workdir, &message_id, &files)).await?;
         placed.map_err(|error| {
             let class = match &error {
                 PlaceError::WorkingDirectory { .. } => Class::Config,
@@ -62,7 +65,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// What the answer of a message takes along. An answer is never kept back by its files: what can't be read is
     /// said in it.
-    pub(crate) async fn gather(&self, claimed: &Claimed) -> Parcel {
+    pub(crate) async fn gather(self: &Arc<Self>, claimed: &Claimed) -> Parcel {
         match self.try_gather(claimed).await {
             Ok(parcel) => parcel,
             Err(failure) => {
@@ -75,7 +78,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// The same for a turn that ended while nobody watched, if it has its answer.
-    pub(crate) async fn harvest(&self, claimed: &Claimed, found: &mut TurnHistory) -> Parcel {
+    pub(crate) async fn harvest(
+        self: &Arc<Self>,
+        claimed: &Claimed,
+        found: &mut TurnHistory,
+    ) -> Parcel {
         let TurnHistory::Turn(finding) = found else {
             return Parcel::default();
         };
@@ -92,7 +99,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         parcel
     }
 
-    async fn try_gather(&self, claimed: &Claimed) -> Result<Parcel, Failure> {
+    async fn try_gather(self: &Arc<Self>, claimed: &Claimed) -> Result<Parcel, Failure> {
         let (message, conversation) = (&claimed.message, &claimed.conversation);
         if !self.settings().tier(message.tier).sandbox.can_write() {
             return Ok(Parcel::default());
@@ -112,18 +119,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
         let (file_store, gatherer) = (self.settings().start.file_store.clone(), outbox.clone());
         let secret_registry = Arc::clone(&self.settings().start.secret_registry);
-        let gathered = blocking(move || {
+        let gathered = blocking(move || -> io::Result<_> {
             gatherer.clear(&answered)?;
             let gathered = gatherer.gather(&open, &file_store, &secret_registry.secrets())?;
             Ok((gathered, open))
         });
-        match gathered.await? {
-            Ok((gathered, open)) => Ok(Parcel {
-                gathered,
-                lay: Some((outbox, open)),
-            }),
-            Err(error) => Ok(none_sent(&error)),
+        let (gathered, open) = match gathered.await? {
+            Ok(gathered) => gathered,
+            Err(error) => return Ok(none_sent(&error)),
+        };
+        if let Err(error) = self.share_patiently(&gathered.files).await {
+            return Ok(none_sent(&error));
         }
+        Ok(Parcel {
+            gathered,
+            lay: Some((outbox, open)),
+        })
     }
 
     /// What was set aside for messages whose answer is written down, and the rest.
@@ -168,7 +179,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// People hear that something lies there and was not sent.
-fn none_sent(error: &io::Error) -> Parcel {
+fn none_sent(error: &dyn Error) -> Parcel {
     let gathered = Gathered {
         files: Vec::new(),
         not_sent: format!("[codex-bridge] The files in the outbox were not sent along: {error}."),

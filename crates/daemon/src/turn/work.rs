@@ -113,7 +113,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             spec,
             client_id,
             text: turn_text(message, &recap),
-            images: images(message),
+            images: self.images(message),
         };
         tracing::debug!(target: TRACE, at = "begun", %message_id);
         self.expect_lease()?;
@@ -229,6 +229,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await
     }
 
+    /// The files of a message that the model is shown.
+    fn images(&self, message: &Message) -> Vec<String> {
+        let file_store = &self.settings().start.file_store;
+        let images = message.attachments.iter().filter(|file| file.is_image());
+        let images = images.map(|file| file_store.path_of(&file.digest));
+        images.map(|path| path.display().to_string()).collect()
+    }
+
     /// What follows a cut of this message's work, by who sent it.
     pub(super) fn on_cut(&self, claimed: &Claimed) -> CutPolicy {
         self.settings().tier(claimed.message.tier).on_cut
@@ -243,12 +251,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 fn ledger_failed(message_id: &MessageId, error: &LedgerError) -> Failure {
     tracing::error!(%error, %message_id, "the database failed under a message");
     Failure::new(Class::Transient, error.to_string())
-}
-
-/// The files of a message that the model is shown.
-fn images(message: &Message) -> Vec<String> {
-    let images = message.attachments.iter().filter(|file| file.is_image());
-    images.map(|file| file.path.clone()).collect()
 }
 
 fn make_workdir(conversation: &Conversation) -> Result<(), WorkError> {

@@ -190,7 +190,8 @@ pub(super) async fn show<D: BridgeService>(
     else {
         return Err(ProblemResponse::not_found("there is no such conversation"));
     };
-    let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();
+    let messages = messages.into_iter().map(|rows| rows.view(now, &service));
+    let messages: Vec<MessageView> = messages.collect();
     Ok(Json(ConversationStory {
         conversation: ConversationView::new(conversation, node),
         messages,

@@ -64,7 +64,10 @@ pub(super) async fn show<D: BridgeService>(
         })
         .await?;
     match rows {
-        Some((story, message)) => Ok(Json(story.view(message.view(now)))),
+        Some((story, message)) => {
+            service.bring_files(message.files()).await;
+            Ok(Json(story.view(message.view(now, &service))))
+        }
         None => Err(unknown(&message_id)),
     }
 }
@@ -119,7 +122,8 @@ pub(super) async fn list<D: BridgeService>(
         })
         .await?;
     let (next, messages) = found.map_err(ProblemResponse::from)?;
-    let messages: Vec<_> = messages.into_iter().map(|rows| rows.view(now)).collect();
+    let messages = messages.into_iter().map(|rows| rows.view(now, &service));
+    let messages = messages.collect();
     Ok(Json(MessageList { messages, next }))
 }
 
@@ -262,8 +266,9 @@ pub(super) async fn view<D: BridgeService>(
     let (now, claim) = (service.now(), service.claim());
     let id = message_id.clone();
     let rows = service.read(move |rows| rows_of(rows, &id, &claim)).await?;
-    rows.map(|rows| rows.view(now))
-        .ok_or_else(|| unknown(&message_id))
+    let rows = rows.ok_or_else(|| unknown(&message_id))?;
+    service.bring_files(rows.files()).await;
+    Ok(rows.view(now, service))
 }
 
 pub(super) fn rows_of(

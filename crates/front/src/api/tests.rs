@@ -182,6 +182,10 @@ impl BridgeService for EmptyService {
         Err(unbuilt())
     }
 
+    fn file_path(&self, file: &Attachment) -> String {
+        file.digest.to_string()
+    }
+
     async fn read_file(&self, _file: &Attachment) -> Result<Vec<u8>, String> {
         Err("not built".to_owned())
     }

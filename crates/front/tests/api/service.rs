@@ -460,11 +460,18 @@ impl BridgeService for TestService {
         Ok(true)
     }
 
+    fn file_path(&self, file: &Attachment) -> String {
+        file.digest.to_string()
+    }
+
+    /// Files of tests are short: their bytes are their digest.
     async fn read_file(&self, file: &Attachment) -> Result<Vec<u8>, String> {
-        if file.path.is_empty() {
+        let bytes = file.digest.bytes().iter().copied();
+        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        if bytes.is_empty() {
             Err("it is gone".to_owned())
         } else {
-            Ok(file.path.clone().into_bytes())
+            Ok(bytes)
         }
     }
 

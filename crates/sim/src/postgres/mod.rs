@@ -4,6 +4,7 @@
 //! when the starter is killed, and it does not end with the thread that started it.
 
 mod programs;
+mod tls;
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,6 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use programs::Programs;
+pub use tls::TlsServer;
 
 /// What the shell runs.
 const SUPERVISE: &str = include_str!("supervise.sh");

@@ -83,6 +83,8 @@ pub struct CopyReport {
     pub unfinished: u64,
     /// Messages and replies that name files.
     pub with_files: u64,
+    /// Files that are stored in the ledger.
+    pub stored_files: u64,
     /// Threads that conversations go on with.
     pub threads: u64,
     /// Threads whose files are stored in the ledger.
@@ -167,6 +169,7 @@ impl LedgerCopy<'_> {
             audit: record.chain,
             unfinished: about.unfinished,
             with_files: about.with_files,
+            stored_files: about.stored_files,
             threads: about.threads,
             stored_threads: about.stored_threads,
             codex_homes: about.codex_homes,
@@ -298,6 +301,7 @@ fn sum_of(destination: &Destination, table: &CopyTable) -> Result<TableSum, Copy
 struct About {
     unfinished: u64,
     with_files: u64,
+    stored_files: u64,
     threads: u64,
     stored_threads: u64,
     codex_homes: Vec<String>,
@@ -316,6 +320,7 @@ impl About {
                 .saturating_add(count(
                     "SELECT count(*) FROM reply_text WHERE files IS NOT NULL",
                 )?),
+            stored_files: count("SELECT count(*) FROM file")?,
             threads: count("SELECT count(DISTINCT thread) FROM conversation")?,
             stored_threads: count("SELECT count(DISTINCT thread) FROM segment")?,
             codex_homes: sql::many(conn, homes, [], |row| row.get(0).map_err(sql::failed))?,

@@ -60,6 +60,16 @@ pub enum PostgresOpenError {
         /// The driver's words.
         source: tokio_postgres::Error,
     },
+    /// Nobody says that it is the server that is meant.
+    #[error("the database {place} is not used, because its server is not verified: {why}")]
+    Untrusted {
+        /// Database and host.
+        place: String,
+        /// What is wrong, and what to do.
+        why: String,
+        /// The driver's words.
+        source: tokio_postgres::Error,
+    },
     /// The server does not let us in.
     #[error(
         "the database {place} refuses this user: {why}; check user, password and database in the URL, and the server's pg_hba.conf"

@@ -24,7 +24,7 @@ const WAYS_MAX: usize = 4;
 pub(super) type Tables = u32;
 
 /// All of them, in the order of the schema.
-const TABLES: [&str; 21] = [
+const TABLES: [&str; 23] = [
     "instance",
     "conversation",
     "message",
@@ -46,6 +46,8 @@ const TABLES: [&str; 21] = [
     "node",
     "home",
     "segment",
+    "file",
+    "file_piece",
 ];
 
 /// The tables that a read names, or the one that a write changes. A column of the same name counts too: that forgets an

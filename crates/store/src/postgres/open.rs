@@ -6,6 +6,7 @@ use super::error::OpenError;
 use super::fault::Trouble;
 use super::schema;
 use super::session::Session;
+use super::tls;
 use super::writer::standstill_max;
 use crate::key::LedgerKey;
 use crate::sql::{self, Conn, audit, params};
@@ -219,7 +220,10 @@ pub(super) fn refused(place: String, source: tokio_postgres::Error) -> OpenError
             place,
             why: error.message().to_owned(),
         },
-        None => OpenError::Unreachable { place, source },
+        None => match tls::distrust(&source) {
+            Some(why) => OpenError::Untrusted { place, why, source },
+            None => OpenError::Unreachable { place, source },
+        },
     }
 }
 

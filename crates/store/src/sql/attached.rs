@@ -3,7 +3,7 @@
 use super::fields::Fields;
 use crate::sql::{self, Conn};
 use bridge_core::port::RowsError;
-use bridge_core::value::Attachment;
+use bridge_core::value::{Attachment, FileDigest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 struct StoredAttachment {
     name: String,
     media_type: String,
-    path: String,
+    sha256: String,
     bytes: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn text(files: &[Attachment]) -> Option<String> {
         .map(|file| StoredAttachment {
             name: file.name.clone(),
             media_type: file.media_type.clone(),
-            path: file.path.clone(),
+            sha256: file.digest.to_string(),
             bytes: file.bytes,
         })
         .collect();
@@ -41,13 +41,16 @@ pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Vec<Attachment>, RowsError
     };
     let stored: Vec<StoredAttachment> = serde_json::from_str(&text)
         .map_err(|error| fields.unreadable(format!("its files can't be read ({error})")))?;
-    let files = stored.into_iter().map(|file| Attachment {
-        name: file.name,
-        media_type: file.media_type,
-        path: file.path,
-        bytes: file.bytes,
+    let files = stored.into_iter().map(|file| {
+        let digest = FileDigest::parse(&file.sha256);
+        Ok(Attachment {
+            digest: fields.required("the name of a file is no digest", digest)?,
+            name: file.name,
+            media_type: file.media_type,
+            bytes: file.bytes,
+        })
     });
-    Ok(files.collect())
+    files.collect()
 }
 
 /// Every list of files there is. The indexes hold nothing else, so that texts without files cost nothing.
@@ -57,17 +60,17 @@ const ALL: [&str; 2] = [
 ];
 
 /// Of these files, those that no row names. A list that can't be read may name any of them, so it is an error.
-pub(crate) fn unnamed(conn: Conn<'_>, paths: &[String]) -> Result<Vec<String>, RowsError> {
-    let mut unnamed: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
+pub(crate) fn unnamed(conn: Conn<'_>, files: &[FileDigest]) -> Result<Vec<FileDigest>, RowsError> {
+    let mut unnamed: BTreeSet<FileDigest> = files.iter().copied().collect();
     for query in ALL {
         sql::find(conn, query, [], |row| {
             let mut fields = Fields::of("files of", row);
             let _row: i64 = fields.next()?;
             for file in read(&mut fields)? {
-                unnamed.remove(file.path.as_str());
+                unnamed.remove(&file.digest);
             }
             Ok(None::<()>)
         })?;
     }
-    Ok(unnamed.into_iter().map(ToOwned::to_owned).collect())
+    Ok(unnamed.into_iter().collect())
 }

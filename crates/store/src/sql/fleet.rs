@@ -3,6 +3,7 @@
 //! Empty where one daemon has the ledger for itself. Leases are compared with the database's own time.
 
 use super::fields::Fields;
+use super::file;
 use super::seal::{self, SealContext};
 use crate::key::LedgerKey;
 use crate::page;
@@ -57,6 +58,13 @@ pub(crate) fn apply(
         FleetChange::NodeState { node_id, from, to } => set_state(conn, node_id, *from, *to),
         FleetChange::NewSegment(segment) => add_segment(conn, key, segment),
         FleetChange::DropSegments(thread) => drop_segments(conn, thread),
+        FleetChange::KeepFile(kept) => file::keep(conn, kept),
+        FleetChange::NewFilePiece {
+            digest,
+            offset,
+            bytes,
+        } => file::add_piece(conn, key, digest, *offset, bytes),
+        FleetChange::DropFile(kept) => file::drop(conn, kept),
     }
 }
 
@@ -217,7 +225,7 @@ pub(crate) fn wrote_files(conn: Conn<'_>, id: &ConversationId) -> Result<bool, R
 /// Stores a segment behind those of its file.
 fn add_segment(conn: Conn<'_>, key: &LedgerKey, segment: &Segment) -> Result<(), RowsError> {
     let thread = segment.thread.as_str();
-    let place = SealContext::segment(thread, &segment.path, number(segment.offset));
+    let place = SealContext::segment(thread, &segment.path, sql::signed(segment.offset));
     let body = seal::seal_bytes(key, &place, &segment.bytes)?;
     let length = segment.end().saturating_sub(segment.offset);
     sql::write(
@@ -228,8 +236,8 @@ fn add_segment(conn: Conn<'_>, key: &LedgerKey, segment: &Segment) -> Result<(),
         params![
             thread,
             segment.path,
-            number(segment.offset),
-            number(length),
+            sql::signed(segment.offset),
+            sql::signed(length),
             segment.generation,
             body,
             segment.digest.as_slice(),
@@ -241,10 +249,6 @@ fn add_segment(conn: Conn<'_>, key: &LedgerKey, segment: &Segment) -> Result<(),
 fn drop_segments(conn: Conn<'_>, thread: &ThreadId) -> Result<(), RowsError> {
     let delete = "DELETE FROM segment WHERE thread = ?1";
     sql::run(conn, delete, [thread.as_str()])
-}
-
-fn number(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn thread_files(
@@ -275,7 +279,7 @@ pub(crate) fn segment(
 ) -> Result<Option<Segment>, RowsError> {
     let query = "SELECT thread, path, generation, start, body, digest FROM segment \
          WHERE thread = ?1 AND path = ?2 AND start = ?3";
-    let of = (thread.as_str(), path, number(offset));
+    let of = (thread.as_str(), path, sql::signed(offset));
     let found = sql::one(conn, query, of, |row| {
         let mut fields = Fields::of("segment of thread", row);
         Ok(Segment {
@@ -290,7 +294,7 @@ pub(crate) fn segment(
     let Some(segment) = found else {
         return Ok(None);
     };
-    let place = SealContext::segment(thread.as_str(), path, number(offset));
+    let place = SealContext::segment(thread.as_str(), path, sql::signed(offset));
     let opened = seal::open_bytes(key, &place, segment.bytes);
     let bytes = opened.map_err(|_| RowsError::Unreadable {
         what: format!("segment of thread {thread}"),

@@ -1,10 +1,14 @@
 //! The fleet's rows of an open transaction, as the core sees them.
 
+use super::file;
 use super::fleet;
 use super::rows::SqlRows;
 use crate::sql::Conn;
 use bridge_core::port::{FleetRead, RowsError};
-use bridge_core::value::{ConversationId, Home, Node, NodeId, Segment, ThreadFile, ThreadId};
+use bridge_core::value::{
+    ConversationId, FileDigest, Home, KeptFile, Node, NodeId, Segment, ThreadFile, ThreadId,
+    Timestamp,
+};
 
 impl FleetRead for SqlRows<'_> {
     fn this_node(&self) -> Option<NodeId> {
@@ -58,5 +62,22 @@ impl FleetRead for SqlRows<'_> {
         offset: u64,
     ) -> Result<Option<Segment>, RowsError> {
         fleet::segment(self.conn(), self.key(), thread, path, offset)
+    }
+
+    fn kept_file(&self, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError> {
+        file::kept(self.conn(), digest)
+    }
+
+    fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError> {
+        file::piece(self.conn(), self.key(), digest, offset)
+    }
+
+    fn files_kept_before(
+        &self,
+        before: Timestamp,
+        after: Option<&FileDigest>,
+        limit: u32,
+    ) -> Result<Vec<KeptFile>, RowsError> {
+        file::kept_before(self.conn(), before, after, limit)
     }
 }

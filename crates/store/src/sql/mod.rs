@@ -12,6 +12,7 @@ pub(crate) mod budget;
 pub(crate) mod conversation;
 mod engine;
 mod fields;
+mod file;
 mod fleet;
 mod fleet_rows;
 pub(crate) mod incarnation;
@@ -33,6 +34,6 @@ mod turn;
 
 pub(crate) use engine::{Binder, Conn, Params, Row, unfit};
 pub(crate) use run::{
-    control, count, failed, find, many, many_readable, number, one, reach, run, skip, write,
+    control, count, failed, find, many, many_readable, number, one, reach, run, signed, skip, write,
 };
 pub(crate) use rusqlite::params;

@@ -19,9 +19,10 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
-    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round,
+    SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Twin,
 };
 
 /// How a job of a batch is undone.
@@ -465,8 +466,8 @@ impl Read for SqlRows<'_> {
         Ok(sql::number(self.conn, queue::NEWEST_TIME, [])?.map(Timestamp))
     }
 
-    fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError> {
-        attached::unnamed(self.conn, paths)
+    fn unnamed_files(&self, files: &[FileDigest]) -> Result<Vec<FileDigest>, RowsError> {
+        attached::unnamed(self.conn, files)
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {

@@ -62,6 +62,11 @@ fn bound<'c>(
     Err(Error::InvalidParameterCount(given, wanted))
 }
 
+/// A length or an offset as it is stored.
+pub(crate) fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
 /// The first row, if there is one.
 pub(crate) fn one<T>(
     conn: Conn<'_>,

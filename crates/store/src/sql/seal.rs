@@ -4,6 +4,7 @@
 use crate::key::{LedgerKey, Unreadable};
 use crate::sql::{self, Conn};
 use bridge_core::port::RowsError;
+use bridge_core::value::FileDigest;
 
 /// Where a value is stored; what it is encrypted for.
 #[derive(Debug)]
@@ -35,6 +36,10 @@ impl SealContext {
         Self::of(&["segment", thread, path, &start.to_string()])
     }
 
+    pub(crate) fn file_piece(digest: &FileDigest, start: i64) -> Self {
+        Self::of(&["file", &digest.to_string(), &start.to_string()])
+    }
+
     pub(crate) fn answers(request_id: &str) -> Self {
         Self::of(&["request", "answers", request_id])
     }
@@ -62,7 +67,7 @@ pub(crate) fn seal_bytes(
 ) -> Result<Vec<u8>, RowsError> {
     let sealed = key.seal_bytes(&place.0, clear);
     sealed.map_err(|_| RowsError::Backend {
-        what: "bytes of a thread could not be encrypted, because the system gives no random numbers; nothing was written"
+        what: "bytes of a thread or a file could not be encrypted, because the system gives no random numbers; nothing was written"
             .to_owned(),
     })
 }

@@ -4,8 +4,8 @@ use crate::differential::Pair;
 use crate::fixture::{Database, Fixture, OnDisk, OnPostgres};
 use crate::given::{World, conversation, incarnation, key, message, note, text};
 use bridge_core::port::Ledger;
-use bridge_core::step::{Incarnate, Receive, Received, Record, TakeOver};
-use bridge_core::value::{AuditEntry, NodeId, Sandbox, StateName, Timestamp};
+use bridge_core::step::{Incarnate, Receive, Received, Record, StoreFile, TakeOver};
+use bridge_core::value::{AuditEntry, FileDigest, NodeId, Sandbox, StateName, Timestamp};
 use bridge_store::copy::{CopiedTable, CopyReport};
 use bridge_store::sqlite::audit;
 use bridge_store::{
@@ -16,6 +16,7 @@ use rusqlite::{Connection, params};
 use std::path::Path;
 use tempfile::TempDir;
 
+const FILE: FileDigest = FileDigest::new([9; 32]);
 const NOW: Timestamp = Timestamp(77);
 
 fn file(path: &Path) -> LedgerPlace {
@@ -67,6 +68,12 @@ async fn filled() -> OnDisk {
         };
         world.does(Record { entry }).await;
     }
+    let store = StoreFile {
+        digest: FILE,
+        known: None,
+        bytes: b"of a file".to_vec(),
+    };
+    world.does(store).await;
     let conn = Connection::open(disk.path()).unwrap();
     for (channel, position) in [
         ("nul", "a\0b"),
@@ -136,7 +143,7 @@ async fn copy_is_equal_there_and_back() {
     let again = copy(&server(&database), &file(&back)).unwrap();
     assert_eq!(there.tables, again.tables);
     let names: Vec<_> = there.tables.iter().map(|one| one.table.as_str()).collect();
-    assert_eq!(names.len(), 19, "{names:?}");
+    assert_eq!(names.len(), 21, "{names:?}");
     let empty = there.tables.iter().filter(|one| one.rows == 0);
     assert_eq!(empty.count(), 0, "{:?}", there.tables);
     let chain = there.audit.as_ref().unwrap();
@@ -165,6 +172,10 @@ async fn copies_count_on_behind_their_source() {
     let world = World::over(&node);
     let received = world.does(new("m-on-server")).await.outcome;
     assert_eq!(received, Received::New(message("m-on-server")));
+    let piece = world.reads(|rows| rows.file_piece(&FILE, 0)).await;
+    assert_eq!(piece.as_deref(), Some(&b"of a file"[..]));
+    let clear = "SELECT count(*) FROM codex_bridge.file_piece WHERE position('of a file'::bytea IN body) > 0";
+    assert_eq!(database.psql(clear), "0");
     let row = "SELECT row FROM codex_bridge.message WHERE message_id = 'm-on-server'";
     assert_eq!(database.psql(row).parse(), Ok(highest + 1));
     assert_eq!(world.state("m-on-server").await, StateName::Received);

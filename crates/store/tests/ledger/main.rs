@@ -24,4 +24,6 @@ mod soundness;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 mod view;

@@ -1,12 +1,14 @@
-//! Several daemons over the rows in memory: nodes, their leases by one clock, homes of conversations, and threads' bytes.
+//! Several daemons over the rows in memory: nodes, their leases by one clock, homes of conversations, and the bytes of
+//! threads and files.
 
 use super::MemoryRows;
 use super::apply::{found, guard};
 use super::derived::page;
+use bridge_core::limits::FILES_LOOKED_AT;
 use bridge_core::port::{FleetChange, FleetRead, NodeFilter, RowsError};
 use bridge_core::value::{
-    ConversationId, Epoch, Home, Message, Node, NodeId, NodeInfo, NodeState, Segment, StateName,
-    ThreadFile, ThreadId, Timestamp,
+    ConversationId, Epoch, FileDigest, Home, KeptFile, Message, Node, NodeId, NodeInfo, NodeState,
+    Segment, StateName, ThreadFile, ThreadId, Timestamp,
 };
 
 impl MemoryRows {
@@ -151,6 +153,16 @@ impl MemoryRows {
                 self.drop_segments(thread);
                 Ok(())
             }
+            FleetChange::KeepFile(file) => {
+                self.files.put(file.digest, *file);
+                Ok(())
+            }
+            FleetChange::NewFilePiece {
+                digest,
+                offset,
+                bytes,
+            } => self.new_file_piece((*digest, *offset), bytes),
+            FleetChange::DropFile(file) => self.drop_file(file),
         }
     }
 
@@ -202,6 +214,28 @@ impl MemoryRows {
         for key in keys {
             self.segments.remove(&key);
         }
+    }
+
+    fn new_file_piece(&mut self, place: (FileDigest, u64), bytes: &[u8]) -> Result<(), RowsError> {
+        let end = u64::try_from(bytes.len()).map_or(u64::MAX, |more| place.1.saturating_add(more));
+        let length = self.files.get(&place.0).map(|file| file.length);
+        guard(length == Some(end), || format!("piece of file {}", place.0))?;
+        self.file_pieces.put(place, bytes.to_vec());
+        Ok(())
+    }
+
+    fn drop_file(&mut self, file: &KeptFile) -> Result<(), RowsError> {
+        let digest = file.digest;
+        guard(self.files.get(&digest) == Some(file), || {
+            format!("file {digest}")
+        })?;
+        let places = self.file_pieces.iter().map(|(place, _)| *place);
+        let places: Vec<_> = places.filter(|place| place.0 == digest).collect();
+        for place in places {
+            self.file_pieces.remove(&place);
+        }
+        self.files.remove(&digest);
+        Ok(())
     }
 
     pub(super) fn files_of(&self, thread: &ThreadId) -> Vec<ThreadFile> {
@@ -270,5 +304,26 @@ impl FleetRead for MemoryRows {
     ) -> Result<Option<Segment>, RowsError> {
         let key = (thread.clone(), path.to_owned(), offset);
         Ok(self.segments.get(&key).cloned())
+    }
+
+    fn kept_file(&self, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError> {
+        Ok(self.files.get(digest).copied())
+    }
+
+    fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError> {
+        Ok(self.file_pieces.get(&(*digest, offset)).cloned())
+    }
+
+    fn files_kept_before(
+        &self,
+        before: Timestamp,
+        after: Option<&FileDigest>,
+        limit: u32,
+    ) -> Result<Vec<KeptFile>, RowsError> {
+        let files = self.files.iter().map(|(_, file)| file);
+        let old = files.filter(|file| file.kept_at < before);
+        let old = old.filter(|file| after.is_none_or(|after| file.digest > *after));
+        let most = usize::try_from(limit.min(FILES_LOOKED_AT)).unwrap_or(usize::MAX);
+        Ok(old.take(most).copied().collect())
     }
 }

@@ -13,9 +13,10 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
-    Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round,
+    SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -459,19 +460,19 @@ impl Read for MemoryRows {
         Ok(times.max())
     }
 
-    fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError> {
+    fn unnamed_files(&self, files: &[FileDigest]) -> Result<Vec<FileDigest>, RowsError> {
         let of_messages = self
             .messages
             .iter()
             .map(|(_, message)| &message.attachments);
         let of_replies = self.replies.iter().map(|(_, reply)| &reply.attachments);
-        let named: HashSet<&str> = of_messages
+        let named: HashSet<FileDigest> = of_messages
             .chain(of_replies)
             .flatten()
-            .map(|file| file.path.as_str())
+            .map(|file| file.digest)
             .collect();
-        let unnamed = paths.iter().filter(|path| !named.contains(path.as_str()));
-        Ok(unnamed.cloned().collect())
+        let unnamed = files.iter().filter(|digest| !named.contains(digest));
+        Ok(unnamed.copied().collect())
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {

@@ -7,10 +7,10 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Home, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Node, NodeId, Reply, ReplyKey, Request,
-    RequestId, Round, Segment, Seq, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp,
-    Token, Turn,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest, Home,
+    Incarnation, IncarnationId, ItemEvent, KeptFile, Message, MessageId, Node, NodeId, Reply,
+    ReplyKey, Request, RequestId, Round, Segment, Seq, Subscription, Task, TaskId, TaskInput,
+    ThreadId, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -65,6 +65,9 @@ pub struct MemoryRows {
     pub(super) homes: Table<ConversationId, Home>,
     /// By thread, path and offset.
     pub(super) segments: Table<(ThreadId, String, u64), Segment>,
+    pub(super) files: Table<FileDigest, KeptFile>,
+    /// By file and offset.
+    pub(super) file_pieces: Table<(FileDigest, u64), Vec<u8>>,
     /// The database's clock, with which leases are compared.
     pub(super) clock_ms: i64,
     /// The node whose transaction this is.
@@ -129,10 +132,12 @@ impl MemoryRows {
             nodes,
             homes,
             segments,
+            files,
+            file_pieces,
             clock_ms: _,
             this_node: _,
         } = self;
-        let tables: [&mut dyn Transactional; 30] = [
+        let tables: [&mut dyn Transactional; 32] = [
             conversations,
             active,
             conversation_keys,
@@ -163,6 +168,8 @@ impl MemoryRows {
             nodes,
             homes,
             segments,
+            files,
+            file_pieces,
         ];
         for table in tables {
             act(table);

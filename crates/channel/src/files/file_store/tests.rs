@@ -27,9 +27,10 @@ fn drafts(root: &TempDir) -> usize {
 fn copy_is_content_addressed_and_private() {
     let (root, file_store) = file_store(FILE_MAX_BYTES);
     let kept = keep(&file_store, b"hello").unwrap();
-    let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-    let path = root.path().join("files/2c").join(digest);
-    assert_eq!(kept.path, path.display().to_string());
+    let name = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let path = root.path().join("files/2c").join(name);
+    assert_eq!(kept.digest.to_string(), name);
+    assert_eq!(file_store.path_of(&kept.digest), path);
     assert_eq!((kept.bytes, kept.media_type.as_str()), (5, "text/plain"));
     assert_eq!(fs::read(&path).unwrap(), b"hello");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -77,10 +78,11 @@ fn threat_14_store_replaces_planted_link() {
     let kept = keep(&file_store, b"hello").unwrap();
     let victim = root.path().join("victim");
     fs::write(&victim, "precious").unwrap();
-    fs::remove_file(&kept.path).unwrap();
-    symlink(&victim, &kept.path).unwrap();
+    let path = file_store.path_of(&kept.digest);
+    fs::remove_file(&path).unwrap();
+    symlink(&victim, &path).unwrap();
     keep(&file_store, b"hello").unwrap();
-    assert!(fs::symlink_metadata(&kept.path).unwrap().is_file());
+    assert!(fs::symlink_metadata(&path).unwrap().is_file());
     assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
 }
 
@@ -89,7 +91,7 @@ fn p10_message_limits_files_and_bytes() {
     let (_root, file_store) = file_store(FILE_MAX_BYTES);
     let mut bundle = Bundle::default();
     let kept = |bytes| StoredFile {
-        path: "/x".to_owned(),
+        digest: FileDigest::new([0; 32]),
         media_type: "text/plain".to_owned(),
         bytes,
     };
@@ -110,23 +112,48 @@ fn p10_message_limits_files_and_bytes() {
 #[test]
 fn sweep_removes_only_old_copies() {
     let (_root, file_store) = file_store(FILE_MAX_BYTES);
-    let kept = keep(&file_store, b"hello").unwrap();
+    let digest = keep(&file_store, b"hello").unwrap().digest;
+    let path = file_store.path_of(&digest);
     let now = SystemTime::now();
-    assert_eq!(file_store.old(now, 9).unwrap(), [] as [String; 0]);
-    assert!(!file_store.sweep(Path::new(&kept.path), now).unwrap());
+    assert_eq!(file_store.old(now, 9).unwrap(), [] as [FileDigest; 0]);
+    assert!(!file_store.sweep(&digest, now).unwrap());
     let later = now + SWEEP_GRACE + Duration::from_secs(1);
-    assert_eq!(
-        file_store.old(later, 9).unwrap(),
-        std::slice::from_ref(&kept.path)
-    );
-    assert_eq!(file_store.old(later, 0).unwrap(), [] as [String; 0]);
-    let before = fs::metadata(&kept.path).unwrap().ino();
-    let file = File::options().write(true).open(&kept.path).unwrap();
+    assert_eq!(file_store.old(later, 9).unwrap(), [digest]);
+    assert_eq!(file_store.old(later, 0).unwrap(), [] as [FileDigest; 0]);
+    let before = fs::metadata(&path).unwrap().ino();
+    let file = File::options().write(true).open(&path).unwrap();
     file.set_modified(now - 2 * SWEEP_GRACE).unwrap();
     keep(&file_store, b"hello").unwrap();
-    assert_ne!(fs::metadata(&kept.path).unwrap().ino(), before);
-    assert!(!file_store.sweep(Path::new(&kept.path), now).unwrap());
-    assert!(file_store.sweep(Path::new(&kept.path), later).unwrap());
-    assert!(!Path::new(&kept.path).exists());
-    assert!(!file_store.sweep(Path::new("/etc/hostname"), later).unwrap());
+    assert_ne!(fs::metadata(&path).unwrap().ino(), before);
+    assert!(!file_store.sweep(&digest, now).unwrap());
+    assert!(file_store.sweep(&digest, later).unwrap());
+    assert!(!file_store.has(&digest));
+}
+
+#[test]
+fn known_copies_are_what_they_are_called() {
+    let (_root, here) = file_store(FILE_MAX_BYTES);
+    let (_other, there) = file_store(3);
+    let kept = keep(&here, b"hello").unwrap();
+    let mut bundle = Bundle::default();
+    bundle.add("a", kept.clone());
+    let file = bundle.into_files().remove(0);
+    for piece in [&b"hell"[..], b"hella", b"hello!"] {
+        let mut draft = there.begin_known(&file).unwrap();
+        let written = draft.write(piece);
+        assert_eq!(written.is_err(), piece.len() > 5);
+        if written.is_ok() {
+            let error = draft.keep_known(&kept.digest).unwrap_err();
+            assert!(matches!(error, FileStoreError::Differs { .. }), "{error}");
+        }
+        assert!(!there.has(&kept.digest));
+    }
+    let mut draft = there.begin_known(&file).unwrap();
+    for offset in [0, 2, 4] {
+        let piece = here.read_piece(&kept.digest, offset, 2).unwrap();
+        draft.write(&piece).unwrap();
+    }
+    draft.keep_known(&kept.digest).unwrap();
+    assert_eq!(there.read(&kept.digest).unwrap(), b"hello");
+    assert_eq!(there.all(9).unwrap(), [(kept.digest, 5)]);
 }

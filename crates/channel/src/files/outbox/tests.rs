@@ -68,8 +68,8 @@ fn outbox_files_are_gathered_and_cleared() {
     let gathered = service.gather(&aside);
     assert_eq!(names(&gathered), ["a.txt", "b.txt"]);
     assert_eq!(gathered.not_sent, "");
-    let copy = &gathered.files.first().unwrap().path;
-    assert_eq!(fs::read_to_string(copy).unwrap(), "one");
+    let copy = gathered.files.first().unwrap().digest;
+    assert_eq!(service.file_store.read(&copy).unwrap(), b"one");
     service.outbox.clear(&aside).unwrap();
     assert_eq!(service.set_aside("m2"), []);
     assert!(service.at("c2/other.txt").exists());

@@ -329,7 +329,9 @@ impl Missing {
 impl From<FileStoreError> for Missing {
     fn from(error: FileStoreError) -> Self {
         match error {
-            FileStoreError::TooLong { .. } => Self::Never(error.to_string()),
+            FileStoreError::TooLong { .. } | FileStoreError::Differs { .. } => {
+                Self::Never(error.to_string())
+            }
             FileStoreError::Io { .. } => Self::Disk(error),
         }
     }

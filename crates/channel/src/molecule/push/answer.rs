@@ -43,7 +43,7 @@ impl Molecule {
             return Ok(None);
         }
         let (files, refused) = match message.kind {
-            SenderKind::Person => upload_all(&self.0.client, reply)
+            SenderKind::Person => upload_all(&self.0.client, self.0.file_store.get(), reply)
                 .await
                 .map_err(|error| fault(Operation::Upload, &error))?,
             SenderKind::Agent => (Vec::new(), String::new()),

@@ -84,7 +84,7 @@ impl Molecule {
     async fn show(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
         let text = bubble_text(message, reply);
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
-        let uploaded = upload_all(&self.0.client, reply).await;
+        let uploaded = upload_all(&self.0.client, self.0.file_store.get(), reply).await;
         let (attachments, refused) = uploaded.map_err(|error| fault(Operation::Upload, &error))?;
         // Held until the bubble is noted as ours: a look for an equal text meanwhile would take it for its own.
         let alone = self.0.bubbles.alone(&text).await;

@@ -1,7 +1,7 @@
 //! Files of a reply: uploaded before the bubble that shows them. The text is what somebody waits for, so no file
 //! keeps it back for long.
 
-use crate::files::clean;
+use crate::files::{FILE_TRIES_MAX, FileStore, clean};
 use crate::http::{ANSWER_MAX_BYTES, HttpError, read};
 use crate::molecule::client::Client;
 use crate::molecule::wire::NewAttachment;
@@ -16,8 +16,6 @@ use uuid::Uuid;
 
 /// How long one upload may take.
 const UPLOAD_DEADLINE: Duration = Duration::from_secs(120);
-/// Tries of a reply with its files; after them its text goes, with those that the platform takes.
-const UPLOAD_TRIES_MAX: u32 = 4;
 
 /// The platform's answer to an upload.
 #[derive(Debug, Deserialize)]
@@ -42,16 +40,17 @@ enum Unsent {
 /// Uploads the files of a reply; gives what its bubble shows, and words about what does not go with it.
 pub(crate) async fn upload_all(
     client: &Client,
+    file_store: Option<&FileStore>,
     reply: &Reply,
 ) -> Result<(Vec<NewAttachment>, String), HttpError> {
-    let patient = reply.tries <= UPLOAD_TRIES_MAX;
+    let patient = reply.tries <= FILE_TRIES_MAX;
     let (mut sent, mut refused) = (Vec::new(), Vec::new());
     let mut lost = None;
     for file in &reply.attachments {
         let why = match lost.clone() {
             // One lost upload is enough: the text does not wait for each of the others.
             Some(why) => why,
-            None => match send(client, file).await {
+            None => match send(client, file_store, file).await {
                 Ok(place) => {
                     sent.push(place);
                     continue;
@@ -89,8 +88,15 @@ pub(crate) fn for_peers(files: &[Attachment]) -> String {
 }
 
 /// Uploads a file. If its answer is lost, the platform has an upload that no bubble shows and that it forgets.
-async fn send(client: &Client, file: &Attachment) -> Result<NewAttachment, Unsent> {
-    let opened = tokio::fs::File::open(&file.path).await;
+async fn send(
+    client: &Client,
+    file_store: Option<&FileStore>,
+    file: &Attachment,
+) -> Result<NewAttachment, Unsent> {
+    let Some(copy) = file_store.map(|file_store| file_store.path_of(&file.digest)) else {
+        return Err(Unsent::Refused("this channel keeps no files".to_owned()));
+    };
+    let opened = tokio::fs::File::open(&copy).await;
     let opened =
         opened.map_err(|error| Unsent::Refused(format!("our copy can't be read ({error})")))?;
     let boundary = Uuid::new_v4().simple().to_string();

@@ -3,6 +3,7 @@
 
 mod balancer;
 mod deaths;
+mod files;
 mod leaving;
 mod one_node;
 mod reading;

@@ -6,6 +6,7 @@ mod budgets;
 mod claim;
 mod door;
 mod fail;
+mod files;
 mod guards;
 mod life;
 mod lost;
@@ -163,6 +164,11 @@ contract! {
             f4_stopping_a_sender_ends_everything,
             f4_a_joined_message_is_told_apart,
             f4_a_sender_is_stopped_in_batches,
+        }
+        files {
+            pieces_of_a_file_follow_each_other,
+            a_file_about_to_be_named_stays,
+            old_files_are_listed_in_order,
         }
         acts {
             a_finished_row_shown_again_changes_nothing,

@@ -5,7 +5,7 @@ use crate::given::{World, answered, attach, begin, fail, incarnation, message, n
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::Read;
 use bridge_core::step::{Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive};
-use bridge_core::value::{Attachment, Class, IncarnationId, MessageId, Sandbox, Seq};
+use bridge_core::value::{Attachment, Class, FileDigest, IncarnationId, MessageId, Sandbox, Seq};
 
 fn ids<'a>(messages: impl IntoIterator<Item = &'a bridge_core::value::Message>) -> Vec<&'a str> {
     messages
@@ -138,11 +138,11 @@ pub(super) async fn a_reader_knows_what_a_message_waits_behind<F: Fixture>() {
     assert_eq!(behind(2).await, None);
 }
 
-fn file(path: &str) -> Attachment {
+fn file(digest: FileDigest) -> Attachment {
     Attachment {
         name: "a.txt".to_owned(),
         media_type: "text/plain".to_owned(),
-        path: path.to_owned(),
+        digest,
         bytes: 1,
     }
 }
@@ -150,12 +150,13 @@ fn file(path: &str) -> Attachment {
 pub(super) async fn files_are_named_by_messages_and_replies_as_long_as_they_are_kept<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    let paths = ["/in", "/out", "/nobodys"].map(ToOwned::to_owned);
-    let unnamed = |paths: [String; 3]| move |rows: &dyn Read| rows.unnamed_files(&paths);
-    assert_eq!(world.reads(unnamed(paths.clone())).await.len(), 3);
+    let files = [1, 2, 3].map(|n| FileDigest::new([n; 32]));
+    let [in_message, in_answer, nobodys] = files;
+    let unnamed = move |rows: &dyn Read| rows.unnamed_files(&files);
+    assert_eq!(world.reads(unnamed).await.len(), 3);
     let with_file = Receive {
         extras: Extras {
-            attachments: vec![file("/in")],
+            attachments: vec![file(in_message)],
             ..Extras::default()
         },
         ..text("a", "m1")
@@ -167,16 +168,16 @@ pub(super) async fn files_are_named_by_messages_and_replies_as_long_as_they_are_
     world.does(attach("m1")).await;
     world
         .does(Answered {
-            attachments: vec![file("/out")],
+            attachments: vec![file(in_answer)],
             ..answered("m1", "done", Some(2))
         })
         .await;
-    assert_eq!(world.reads(unnamed(paths.clone())).await, ["/nobodys"]);
+    assert_eq!(world.reads(unnamed).await, [nobodys]);
     let first = world.sends("a").await;
     assert_eq!(first.attachments, [], "files go with the last piece");
     world.confirms(&first).await;
     let last = world.sends("a").await;
-    assert_eq!(last.attachments, [file("/out")]);
+    assert_eq!(last.attachments, [file(in_answer)]);
     world.confirms(&last).await;
     world.pass_ms(400 * 24 * 3_600_000);
     let keep = Keep {
@@ -187,5 +188,5 @@ pub(super) async fn files_are_named_by_messages_and_replies_as_long_as_they_are_
     };
     let now = world.now;
     assert_eq!(world.does(Prune { now, keep }).await.outcome, 1);
-    assert_eq!(world.reads(unnamed(paths)).await.len(), 3);
+    assert_eq!(world.reads(unnamed).await.len(), 3);
 }

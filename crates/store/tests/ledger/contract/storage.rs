@@ -14,7 +14,8 @@ use bridge_core::step::{
 };
 use bridge_core::storage::{StorageBudget, StoredHour, hour_of};
 use bridge_core::value::{
-    Attachment, ChannelId, MessageState, Sandbox, SenderKind, StateName, Tier, Timestamp,
+    Attachment, ChannelId, FileDigest, MessageState, Sandbox, SenderKind, StateName, Tier,
+    Timestamp,
 };
 
 const BUDGET: u64 = 100_000;
@@ -43,7 +44,7 @@ fn file(bytes: u64) -> Attachment {
     Attachment {
         name: "a.bin".to_owned(),
         media_type: "application/octet-stream".to_owned(),
-        path: "/files/a".to_owned(),
+        digest: FileDigest::new([7; 32]),
         bytes,
     }
 }
