@@ -1,11 +1,13 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
+mod console;
 mod control;
 mod ledger;
 mod nodes;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use console::ConsoleArgs;
 pub(crate) use control::{
     ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
     StartTaskArgs, SteerArgs, TokenCommand, WatchArgs,
@@ -151,6 +153,8 @@ pub(crate) enum CliCommand {
     Dead(DeadCommand),
     /// Show what needs you, and how the daemon is; or how one message or task is
     Status(StatusArgs),
+    /// Open the console in the browser: see everything and decide; --phone for a phone
+    Console(ConsoleArgs),
     /// Serve MCP on standard input and output, for agents that start it themselves
     Mcp(McpArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do

@@ -16,7 +16,10 @@ const NAME_WIDTH: usize = 14;
 /// The commands of the first screen, in its order.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Talk", &["send", "start", "steer", "stop"]),
-    ("See", &["ls", "log", "show", "why", "watch", "status"]),
+    (
+        "See",
+        &["console", "ls", "log", "show", "why", "watch", "status"],
+    ),
     (
         "Decide",
         &[

@@ -219,6 +219,12 @@ async fn dispatch(
             }
             client::control(&api, command, no_color).await
         }
+        CliCommand::Console(args) => {
+            let api = api()?;
+            client::offer_daemon(&api, &common, args.output.json).await?;
+            let state_dir = environment.state_dir(common.state_dir.as_deref())?;
+            client::console(&api, args, &environment, &state_dir).await
+        }
         CliCommand::Node(command) => client::node(&api()?, command, no_color).await,
         CliCommand::Move(args) => client::move_conversation(&api()?, &args).await,
         CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,

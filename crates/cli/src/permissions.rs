@@ -22,6 +22,19 @@ fn tables() -> String {
     let _fits = writeln!(page, "## Calls by scope\n");
     of_access(&mut page, &routes, Access::Public, "no token");
     of_access(&mut page, &routes, Access::Platform, "a platform's secret");
+    of_access(
+        &mut page,
+        &routes,
+        Access::Local,
+        "the owner over `api.sock`",
+    );
+    of_access(&mut page, &routes, Access::Known, "any token or session");
+    of_access(
+        &mut page,
+        &routes,
+        Access::Decide,
+        "either of `control` and `approve`",
+    );
     for scope in Scope::ALL {
         let title = format!("`{}`", scope.as_str());
         of_access(&mut page, &routes, Access::Scope(scope), &title);
@@ -59,7 +72,12 @@ fn of_access(page: &mut String, routes: &[RouteEntry], access: Access, title: &s
 /// What a scope is for, in one line.
 fn means(access: Access) -> &'static str {
     match access {
-        Access::Public => "whether the daemon lives, and who it says it is",
+        Access::Public => {
+            "whether the daemon lives, who it says it is, and the page of the console, which shows nothing before it is signed in"
+        }
+        Access::Local => "lets a browser in",
+        Access::Known => "who it is itself",
+        Access::Decide => "decides what Codex asks; to accept needs `approve`",
         Access::Platform => {
             "hands over messages of a workspace with `molecule.delivery = \"push\"`; what they may do is decided by who wrote them"
         }
@@ -70,9 +88,7 @@ fn means(access: Access) -> &'static str {
         Access::Scope(Scope::Control) => {
             "starts tasks in the tier `tool`, stops what runs, declines what Codex asks, answers what Codex asks it about its own tasks"
         }
-        Access::Scope(Scope::Approve) => {
-            "accepts what Codex asks, whoever caused it; only beside `control`, by the same calls"
-        }
+        Access::Scope(Scope::Approve) => "decides what Codex asks, whoever caused it",
         Access::Scope(Scope::Admin) => {
             "makes and revokes tokens, so it can give itself every scope; counts as the owner"
         }

@@ -11,9 +11,9 @@ use crate::ledger::CopyView;
 use crate::policy::Explained;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, MessageList, MessageView, MoveView, NodeActView,
-    NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView, StoryView,
-    TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, LoginMade, MessageList, MessageView, MoveView,
+    NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView,
+    StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -30,6 +30,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("backup", schema::<BackupReport>),
     ("call", schema::<CallView>),
     ("config check", schema::<ConfigReport>),
+    ("console", schema::<LoginMade>),
     ("decline", schema::<DecisionView>),
     ("discard", schema::<DiscardReport>),
     ("doctor", schema::<DoctorView>),

@@ -167,6 +167,14 @@ pub const CLAIMS_AT_ONCE_MAX: usize = 16;
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 /// Tokens of the API that are good at the same time; every call is compared with all of them.
 pub const TOKENS_MAX: usize = 200;
+/// Sessions of the console that are good at the same time, with the codes that may still become some.
+pub const SESSIONS_MAX: usize = 32;
+/// How long a code for the console is good.
+pub const LOGIN_MS: i64 = 5 * 60 * 1_000;
+/// How long a session of the console is good.
+pub const SESSION_MS: i64 = 30 * 24 * 3_600 * 1_000;
+/// How long a session of the console is good without being used.
+pub const SESSION_IDLE_MS: i64 = 7 * 24 * 3_600 * 1_000;
 /// Approval requests that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever
 /// decides.
 pub const REQUESTS_PER_MESSAGE_MAX: u32 = 1_000;

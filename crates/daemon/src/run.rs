@@ -2,6 +2,7 @@
 //! without leaving a process or half-written rows.
 
 use crate::Daemon;
+use crate::api::console;
 use crate::api::group::{self, GroupListener};
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{ConfigSource, Reloads};
@@ -372,15 +373,18 @@ async fn start(
         .reloads
         .set(Reloads::new(options.source.clone(), options.config.clone()));
 
+    let (console_calls, console_requests) = console::channel();
     let service = DaemonService::new(
         &daemon,
         daemon.ledger.inner().gauge(),
         state.ledger(),
         daemon.ledger.inner().warnings(),
         listeners.address(),
+        console_calls,
     );
-    let listeners = listeners.open(service.clone());
+    let listeners = listeners.open(service.clone(), console_requests);
     let resumed = take_up(&daemon, options, &service).await?;
+    console::reopen(&service).await;
     if node.is_some() {
         introduce(&daemon, &codex.version.to_string()).await?;
     }

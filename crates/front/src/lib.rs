@@ -7,6 +7,7 @@
 
 pub mod a2a;
 pub mod api;
+mod console;
 mod control;
 mod live;
 pub mod mcp;
@@ -29,6 +30,7 @@ pub use api::operator::{
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
+pub use api::{LoginMade, NewLogin};
 pub use control::{
     ANONYMOUS, Caller, Control, ControlAction, ControlError, ControlErrorKind, Grants,
     LocalProgram, NotificationPayload, Scope, ServiceTaskWatch, StartArgs, TaskService, TaskWatch,
@@ -41,14 +43,17 @@ pub use message_view::{
     SubmitResponse, TextView, WhyView,
 };
 pub use service::{
-    A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
-    Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError, Submitted,
-    TaskBegun,
+    A2aAuth, A2aProfile, A2aSkill, BridgeService, ConsolePlace, NewAnswer, NewFile, NewTask,
+    NewTaskInput, Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun,
 };
 pub use task_view::{
     NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,
 };
 pub use time::Time;
+
+/// Whether the files of the console are in this program.
+pub const CONSOLE_IS_BUILT: bool = cfg!(feature = "console");
 
 /// Locks a mutex, also after a panic of another holder: what these mutexes guard is whole after each statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

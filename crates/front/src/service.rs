@@ -182,8 +182,29 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         async { PlatformAnswer::NotNow("no platform calls this daemon".to_owned()) }
     }
 
+    /// Whether sessions of the console are served.
+    fn console_enabled(&self) -> bool {
+        crate::CONSOLE_IS_BUILT
+    }
+
+    /// Where the console is; listens for it if nothing does. The error says what to do.
+    fn open_console(&self) -> impl Future<Output = Result<ConsolePlace, String>> + Send {
+        async { Err("this daemon serves no console".to_owned()) }
+    }
+
     /// Health of the daemon.
     fn health(&self) -> impl Future<Output = HealthView> + Send;
+}
+
+/// Where the console is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConsolePlace {
+    /// On this machine, with a slash at its end.
+    pub url: Option<String>,
+    /// For others, with a slash at its end.
+    pub public_url: Option<String>,
+    /// What is not as it should be.
+    pub remark: Option<String>,
 }
 
 /// Answer to a call of a platform.

@@ -273,14 +273,19 @@ CREATE TABLE incarnation (
 CREATE INDEX incarnation_live ON incarnation (started_at, incarnation_id) WHERE ended_at IS NULL;
 CREATE INDEX incarnation_ended ON incarnation (ended_at) WHERE ended_at IS NOT NULL;
 
--- API tokens: the hash alone is stored. `scopes` are separated by spaces.
+-- API tokens, and logins and sessions of the console: the hash alone is stored. `scopes` are separated by spaces.
 CREATE TABLE token (
     name         TEXT PRIMARY KEY NOT NULL,
     hash         TEXT NOT NULL UNIQUE,
     scopes       TEXT NOT NULL,
+    kind         TEXT NOT NULL CHECK (kind IN ('token', 'login', 'session')),
+    label        TEXT,
+    expires_at   INTEGER,
     created_at   INTEGER NOT NULL,
     last_used_at INTEGER,
-    revoked_at   INTEGER
+    revoked_at   INTEGER,
+    CHECK ((kind = 'token') = (label IS NULL)),
+    CHECK ((kind = 'token') = (expires_at IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- How far each source was read, in the source's own words.

@@ -2,6 +2,7 @@
 
 mod api;
 mod ask;
+mod console;
 mod control;
 mod daemon;
 mod dead;
@@ -26,6 +27,7 @@ mod watch;
 mod work;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
+pub(crate) use console::console;
 pub(crate) use control::PeerList;
 pub(crate) use control::control;
 use control::task_status;

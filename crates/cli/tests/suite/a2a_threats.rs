@@ -153,7 +153,7 @@ async fn threat_12_peer_token_reaches_only_a2a() {
         for (method, operation) in methods.as_object().unwrap() {
             let Some(scope) = operation["x-scope"]
                 .as_str()
-                .filter(|scope| *scope != "a2a")
+                .filter(|scope| !["a2a", "any"].contains(scope))
             else {
                 continue;
             };

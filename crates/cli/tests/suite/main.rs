@@ -23,6 +23,7 @@ mod chat;
 mod codex_faults;
 mod codex_streams;
 mod codex_threads;
+mod console;
 mod control_asks;
 mod control_cli;
 mod control_tasks;

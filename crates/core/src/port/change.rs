@@ -2,10 +2,10 @@
 
 use super::fleet::FleetChange;
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation, IncarnationId,
-    ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request, RequestId,
-    RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId, TaskInput,
-    ThreadId, Timestamp, Token, Turn, TurnId,
+    Answer, AuditEntry, ChannelId, ConsoleAccess, Conversation, ConversationId, Incarnation,
+    IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
+    RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId,
+    TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -109,6 +109,15 @@ pub enum Change {
     Audit(AuditEntry),
     /// Inserts a token; one of the same name must be revoked.
     NewToken(Token),
+    /// Makes a login that is not revoked a session.
+    OpenSession {
+        name: String,
+        hash: String,
+        access: ConsoleAccess,
+        at: Timestamp,
+    },
+    /// Removes a login or session.
+    DropSession { name: String },
     /// Revokes a token that is good.
     RevokeToken { name: String, at: Timestamp },
     /// Records that a good token was used.

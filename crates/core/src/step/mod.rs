@@ -31,9 +31,9 @@ pub use intake::{
     OldTask, Receive, ReceivePage, Received, Verdict,
 };
 pub use operator::{
-    AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep, Prune, Record,
-    Redrive, RedriveOutcome, RevokeToken, SenderStopped, StopCause, StopSender, TokenAdded,
-    UseToken,
+    AddLogin, AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep,
+    LoginAdded, OpenSession, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
+    StopCause, StopSender, TokenAdded, UseToken,
 };
 pub use regenerate::regenerate;
 pub use reply::{Confirm, Send, SendFailed, SendOutcome};

@@ -23,7 +23,7 @@ mod task;
 mod time;
 mod turn;
 
-pub use actor::{Actor, Token};
+pub use actor::{Actor, ConsoleAccess, Token, TokenKind};
 pub use audit::{
     AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, RECORD_UNSIGNED,
 };

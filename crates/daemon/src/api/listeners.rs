@@ -1,6 +1,7 @@
 //! The listeners of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
 //! it (`listen`).
 
+use crate::api::console::{self, ConsoleRequests};
 use crate::api::group::GroupListener;
 use crate::api::service::DaemonService;
 use crate::config::HttpConfig;
@@ -37,13 +38,25 @@ pub(crate) struct Listeners {
     bar: ProcessFinder,
     group: Option<GroupListener>,
     tcp: Option<Tcp>,
+    /// What an address needs that is opened for the console.
+    place: TcpPlace,
     /// How many file descriptors this process may have.
     descriptors: usize,
 }
 
-struct Tcp {
+/// What every address has in common.
+#[derive(Clone)]
+pub(crate) struct TcpPlace {
+    listen_file: PathBuf,
+    trusted: Vec<String>,
+    public_url: Option<String>,
+    proxied: bool,
+}
+
+/// An address that is bound.
+pub(crate) struct Tcp {
     listener: TcpListener,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     hosts: Hosts,
     proxied: bool,
 }
@@ -67,8 +80,9 @@ impl Listeners {
         let bar = process_finder(state.run_dir());
         remove(&state.listen_file());
         remove_legacy_token(&state.legacy_token_file());
+        let place = TcpPlace::new(state, http, push_urls);
         let tcp = match http.address() {
-            Some(address) => Some(Tcp::bind(state, http, push_urls, address).await?),
+            Some(address) => Some(Tcp::bind(&place, address).await?),
             None if push_urls.is_empty() => None,
             None => anyhow::bail!(
                 "molecule.delivery is \"push\", and the platform can't call a daemon that does not listen: set http.listen, such as \"127.0.0.1:8000\""
@@ -80,6 +94,7 @@ impl Listeners {
             bar,
             group,
             tcp,
+            place,
             descriptors: raise_descriptor_limit(),
         })
     }
@@ -90,7 +105,7 @@ impl Listeners {
     }
 
     /// Serves at all of them.
-    pub(crate) fn open<D: BridgeService>(self, service: D) -> Open {
+    pub(crate) fn open<D: BridgeService>(self, service: D, console: ConsoleRequests) -> Open {
         let stop = CancellationToken::new();
         let address = self.address();
         let api = Api::new(service, stop.clone()).within_descriptors(self.descriptors);
@@ -102,9 +117,12 @@ impl Listeners {
             let serve = api.serve_group(group.listener, bar, group.users, group.scopes);
             serving.push(tokio::spawn(serve));
         }
-        if let Some(tcp) = self.tcp {
-            let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
-            serving.push(tokio::spawn(serve));
+        match self.tcp {
+            Some(tcp) => serving.push(tokio::spawn(tcp.serve(api))),
+            None => {
+                let serve = console::serve(api, self.place, console, stop.clone());
+                serving.push(tokio::spawn(serve));
+            }
         }
         Open {
             serving,
@@ -128,27 +146,37 @@ impl Open {
     }
 }
 
+impl TcpPlace {
+    fn new(state: &StateDir, http: &HttpConfig, push_urls: &[&str]) -> Self {
+        let mut trusted = http.trusted_hosts.clone();
+        trusted.extend(push_urls.iter().filter_map(|url| host_of(url)));
+        Self {
+            listen_file: state.listen_file(),
+            trusted,
+            public_url: http.public_url.clone(),
+            proxied: http.trusted_proxy,
+        }
+    }
+}
+
 impl Tcp {
-    async fn bind(
-        state: &StateDir,
-        http: &HttpConfig,
-        push_urls: &[&str],
-        asked: SocketAddr,
-    ) -> anyhow::Result<Self> {
+    pub(crate) async fn bind(place: &TcpPlace, asked: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(asked)
             .await
             .with_context(|| format!("listen on {asked}: choose another address or port with --listen or http.listen, or end whoever has it"))?;
         let address = listener.local_addr()?;
-        let mut trusted = http.trusted_hosts.clone();
-        trusted.extend(push_urls.iter().filter_map(|url| host_of(url)));
-        let hosts = Hosts::new(address.port(), &trusted, http.public_url.as_deref())?;
-        write_private(&state.listen_file(), &format!("{address}\n"))?;
+        let hosts = Hosts::new(address.port(), &place.trusted, place.public_url.as_deref())?;
+        write_private(&place.listen_file, &format!("{address}\n"))?;
         Ok(Self {
             listener,
             address,
             hosts,
-            proxied: http.trusted_proxy,
+            proxied: place.proxied,
         })
+    }
+
+    pub(crate) async fn serve<D: BridgeService>(self, api: Api<D>) {
+        api.serve_tcp(self.listener, self.hosts, self.proxied).await;
     }
 }
 
@@ -255,8 +283,9 @@ fn remove_legacy_token(path: &Path) {
 /// Says how to make an owner's token while nobody has one: without it TCP is of little use.
 pub(crate) async fn suggest_owner_token(ledger: &AnyLedger) {
     let admin = Scope::Admin.as_str();
-    let is_owner =
-        move |token: &Token| token.is_live() && token.scopes.iter().any(|scope| scope == admin);
+    let is_owner = move |token: &Token| {
+        token.is_live_bearer() && token.scopes.iter().any(|scope| scope == admin)
+    };
     let found = ledger.read(move |rows| Ok(rows.tokens()?.iter().any(is_owner)));
     if matches!(found.await, Ok(false)) {
         tracing::info!(

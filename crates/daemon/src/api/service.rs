@@ -1,6 +1,7 @@
 //! The daemon as the fronts see it.
 
 use crate::Daemon;
+use crate::api::console::{self, ConsoleCalls};
 use crate::api::listeners;
 use crate::process::ids;
 use crate::redaction::RedactingAgent;
@@ -18,9 +19,9 @@ use bridge_core::value::{
     Actor, Attachment, ChannelId, MessageId, Subscription, Task, TaskId, TaskInput, Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
-    NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError, StopRequest,
-    Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
+    NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError,
+    StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
@@ -28,8 +29,8 @@ use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// The daemon with Codex behind it.
 pub(crate) type CodexDaemon<L> = Daemon<L, RedactingAgent<CodexAgent<L>>, Channels>;
@@ -43,8 +44,9 @@ pub(crate) struct DaemonService<L> {
     file: PathBuf,
     /// What was found when the ledger was opened and should be changed.
     ledger_warnings: Arc<[String]>,
-    /// Where TCP is served, and since when.
-    pub(crate) listen: Option<(SocketAddr, Timestamp)>,
+    /// Where TCP is served, and since when; set once somebody opens the console where it was served nowhere.
+    pub(crate) listen: Arc<OnceLock<(SocketAddr, Timestamp)>>,
+    console: ConsoleCalls,
 }
 
 impl<L> Clone for DaemonService<L> {
@@ -54,7 +56,8 @@ impl<L> Clone for DaemonService<L> {
             gauge: self.gauge.clone(),
             file: self.file.clone(),
             ledger_warnings: Arc::clone(&self.ledger_warnings),
-            listen: self.listen,
+            listen: Arc::clone(&self.listen),
+            console: self.console.clone(),
         }
     }
 }
@@ -66,9 +69,12 @@ impl<L: Ledger> DaemonService<L> {
         file: PathBuf,
         ledger_warnings: &[String],
         listen: Option<SocketAddr>,
+        console: ConsoleCalls,
     ) -> Self {
+        let since = listen.map(|address| (address, ids::now()));
         Self {
-            listen: listen.map(|address| (address, ids::now())),
+            listen: Arc::new(since.map_or_else(OnceLock::new, OnceLock::from)),
+            console,
             daemon: Arc::clone(daemon),
             gauge,
             file,
@@ -213,6 +219,26 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
 
     fn a2a(&self) -> A2aProfile {
         self.a2a_profile()
+    }
+
+    fn console_enabled(&self) -> bool {
+        console::is_built() && self.daemon.settings().config.console.enabled
+    }
+
+    async fn open_console(&self) -> Result<ConsolePlace, String> {
+        if !self.console_enabled() {
+            return Err(console::NOT_SERVED.to_owned());
+        }
+        let address = match self.listen.get() {
+            Some((address, _)) => *address,
+            None => {
+                let address = self.console.listen().await?;
+                self.listen.get_or_init(|| (address, ids::now()));
+                address
+            }
+        };
+        let settings = self.daemon.settings();
+        console::place(address, &settings.config.http)
     }
 
     async fn accept_input(&self, input: NewTaskInput) -> Result<InputAccepted, SubmitError> {

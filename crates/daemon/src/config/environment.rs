@@ -290,6 +290,12 @@ impl Environment {
         first.filter(|path| path.is_absolute())
     }
 
+    /// Whether a browser can be opened here.
+    pub fn has_display(&self) -> bool {
+        let set = |name| self.get(name).is_some_and(|value| !value.is_empty());
+        set("WAYLAND_DISPLAY") || set("DISPLAY")
+    }
+
     /// The socket of a group that a person names.
     pub fn group_socket(&self) -> Option<PathBuf> {
         self.directory(GROUP_SOCKET)

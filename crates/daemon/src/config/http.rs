@@ -1,9 +1,9 @@
-//! The keys of the HTTP API over TCP. `api.sock` needs none.
+//! The keys of the HTTP API over TCP and of the console behind it. `api.sock` needs none.
 
 use bridge_front::api::Hosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The HTTP API over TCP, for holders of a token. Without `listen` there is only `api.sock`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,25 @@ pub struct HttpConfig {
     /// Whether a proxy of yours with TLS stands in front of it, sets X-Forwarded-For, and is the only one that
     /// can reach it.
     pub trusted_proxy: bool,
+}
+
+/// Where `codex-bridge console` listens without `http.listen`: always the same, so that a bookmark works.
+pub(crate) const CONSOLE_ADDRESS: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4141);
+
+/// The console, a page in the browser. `codex-bridge console` opens it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConsoleConfig {
+    /// Whether it is served. Without `http.listen` the daemon listens on 127.0.0.1:4141 once somebody opens it, and as
+    /// long as somebody is signed in.
+    pub enabled: bool,
+}
+
+impl Default for ConsoleConfig {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
 }
 
 impl HttpConfig {

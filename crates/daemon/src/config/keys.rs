@@ -5,7 +5,7 @@
 
 use super::a2a::A2aConfig;
 use super::fleet::{FleetConfig, LedgerConfig};
-use super::http::HttpConfig;
+use super::http::{ConsoleConfig, HttpConfig};
 use super::loop_guard::LoopGuardConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
@@ -68,6 +68,8 @@ pub struct Config {
     pub files: FilesConfig,
     /// The HTTP API over TCP, for holders of a token.
     pub http: HttpConfig,
+    /// The console, a page in the browser.
+    pub console: ConsoleConfig,
     /// Other agents that call this one, and those that it may call, over A2A.
     pub a2a: A2aConfig,
     /// How much agents may say before they are stopped or wait.

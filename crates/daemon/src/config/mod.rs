@@ -29,6 +29,7 @@ pub use environment::{Environment, ServiceManagerVars};
 pub use error::{ConfigError, ConfigProblem};
 pub(crate) use fleet::is_node_name;
 pub use fleet::{FleetConfig, LedgerConfig, LedgerUrl, OnNodeLost};
+pub(crate) use http::CONSOLE_ADDRESS;
 pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig, GroupScope};
 pub use load::{Loaded, load};

@@ -129,7 +129,7 @@ impl<L: Ledger> DaemonService<L> {
     /// Where other agents call, as far as they can.
     pub(crate) fn a2a_view(&self) -> Option<ChannelView> {
         let profile = self.a2a_profile();
-        let (address, since) = self.listen.filter(|_| profile.enabled)?;
+        let (address, since) = self.listen.get().copied().filter(|_| profile.enabled)?;
         let base = profile.url.unwrap_or_else(|| format!("http://{address}"));
         let who = match profile.auth {
             A2aAuth::Tokens => "agents with a token (`codex-bridge peers add NAME`) call",

@@ -98,11 +98,11 @@ impl BodyBudget {
             };
         }
         let mut shares = lock(&self.shares);
-        let used = shares.get(&caller.name).and_then(Weak::upgrade);
+        let used = shares.get(caller.credential()).and_then(Weak::upgrade);
         let own = used.unwrap_or_else(|| {
             shares.retain(|_, share| share.strong_count() > 0);
             let share = Arc::new(Semaphore::new(BODIES_PER_CALLER_BYTES));
-            shares.insert(caller.name.clone(), Arc::downgrade(&share));
+            shares.insert(caller.credential().to_owned(), Arc::downgrade(&share));
             share
         });
         BodyShare {

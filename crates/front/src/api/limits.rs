@@ -70,6 +70,10 @@ pub(super) const FAILURES_PER_SECOND: f64 = 0.2;
 /// Callers and addresses with a rate bucket; the fullest are evicted first.
 pub(super) const RATED_MAX: usize = 4096;
 
+/// Longest body that opens a session, before anybody is known.
+pub(super) const LOGIN_BODY_MAX_BYTES: usize = 4 * 1024;
+/// How long such a body may take to arrive.
+pub(super) const LOGIN_BODY_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest bearer token that is hashed.
 pub(super) const TOKEN_MAX_BYTES: usize = 512;
 

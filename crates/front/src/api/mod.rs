@@ -22,6 +22,7 @@ mod problem;
 pub(crate) mod requests;
 mod route;
 mod server;
+mod sessions;
 mod stall;
 pub(crate) mod status;
 mod table;
@@ -31,10 +32,12 @@ mod tests;
 pub(crate) mod tokens;
 
 pub(crate) use extract::idempotency_key;
-pub use guard::{ConnectionPeer, Hosts, HostsError, Listener, VIA_HEADER};
+pub use guard::{ConnectionPeer, Hosts, HostsError, Listener, SESSION_HEADER, VIA_HEADER};
 pub use local::{LocalProcess, ProcessFinder, UserFinder};
+pub(crate) use route::Route;
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
+pub use sessions::{LoginMade, NewLogin};
 
 pub(crate) use bodies::{BodyError, BodyShare};
 pub(crate) use extract::Who;
@@ -161,7 +164,8 @@ impl<D: BridgeService> Api<D> {
         let hosts = Arc::new(hosts);
         let router = self.router(Listener::Tcp { hosts, proxied });
         let limits = ConnectionLimits::tcp(self.counts.tcp, proxied, CONNECTION_PATIENCE);
-        self.serve(listener, limits, router).await;
+        let watch = guard::watch_credentials(self.context.clone());
+        tokio::join!(self.serve(listener, limits, router), watch);
     }
 
     async fn serve(self, socket: impl server::Socket, limits: ConnectionLimits, router: Router) {

@@ -33,7 +33,7 @@ pub(super) fn document<D>(routes: &[Route<D>]) -> Value {
     let problem = generator.subschema_for::<Problem>();
     let mut paths = Map::new();
     for route in routes {
-        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        let path = paths.entry(path(route.path)).or_insert_with(|| json!({}));
         for (method, operation) in operations(route, &mut generator) {
             if let Some(path) = path.as_object_mut() {
                 path.insert(method.to_owned(), operation);
@@ -115,12 +115,13 @@ fn operation<D>(route: &Route<D>, method: &str, generator: &mut SchemaGenerator)
         Access::Platform => {
             operation.insert("security".to_owned(), json!([{TOKEN: []}]));
         }
-        Access::Scope(scope) => {
+        Access::Scope(_) | Access::Decide | Access::Known | Access::Local => {
             for (status, name, _) in REFUSALS {
                 responses.insert(status.to_owned(), refused(name));
             }
-            operation.insert("security".to_owned(), json!([{TOKEN: [scope.as_str()]}]));
-            operation.insert("x-scope".to_owned(), scope.as_str().into());
+            let (security, scope) = scopes(route.access);
+            operation.insert("security".to_owned(), security);
+            operation.insert("x-scope".to_owned(), scope.into());
         }
     }
     responses.insert("default".to_owned(), refused("Problem"));
@@ -137,10 +138,30 @@ fn operation<D>(route: &Route<D>, method: &str, generator: &mut SchemaGenerator)
     operation.into()
 }
 
+/// A path as the document has it: a placeholder for several segments is one there.
+pub(super) fn path(of_route: &str) -> String {
+    of_route.replace("{*", "{")
+}
+
+/// What a caller needs, as security requirements and in one word. A session of the console counts as a token.
+fn scopes(access: Access) -> (Value, &'static str) {
+    let one = |scope: Scope| json!({TOKEN: [scope.as_str()]});
+    match access {
+        Access::Scope(scope) => (json!([one(scope)]), scope.as_str()),
+        Access::Decide => (
+            json!([one(Scope::Control), one(Scope::Approve)]),
+            "control approve",
+        ),
+        Access::Local => (json!([{TOKEN: ["local"]}]), "local"),
+        Access::Known | Access::Public | Access::Platform => (json!([{TOKEN: []}]), "any"),
+    }
+}
+
 fn parameters<D>(route: &Route<D>, generator: &mut SchemaGenerator) -> Vec<Value> {
     let text = json!({"type": "string"});
     let in_path = route.path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
+        let name = name.trim_start_matches('*');
         Some(json!({"name": name, "in": "path", "required": true, "schema": text}))
     });
     let in_headers = route.headers.iter().map(|header| {
@@ -179,7 +200,7 @@ fn name(path: &str, method: &str) -> String {
     parts.fold(first, |mut name, part| {
         name.push('_');
         name.extend(part.chars().filter_map(|c| match c {
-            '{' | '}' => None,
+            '{' | '}' | '*' => None,
             c if c.is_ascii_alphanumeric() => Some(c),
             _ => Some('_'),
         }));

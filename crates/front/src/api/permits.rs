@@ -21,6 +21,7 @@ pub(super) struct StreamPermits {
 #[derive(Debug)]
 struct CallerStreams {
     count: usize,
+    is_revocable: bool,
     stop: CancellationToken,
 }
 
@@ -51,11 +52,11 @@ impl StreamPermits {
     /// Takes a permit for one more stream.
     pub(super) fn acquire(&self, caller: &Caller) -> Result<StreamPermit, ProblemResponse> {
         let mut taken = self.lock();
-        let own = taken.get(&caller.name).map_or(0, |own| own.count);
+        let own = taken.get(caller.credential()).map_or(0, |own| own.count);
         let full = match caller.grants {
             // Every local `send` opens a stream; the connection limit bounds them.
             Grants::LocalOwner => false,
-            Grants::Scopes(_) | Grants::Member(_) => {
+            Grants::Scopes(_) | Grants::Session { .. } | Grants::Member(_) => {
                 let others = taken.iter().filter(|(name, _)| *name != LOCAL_OWNER);
                 let all: usize = others.map(|(_, own)| own.count).sum();
                 own >= STREAMS_PER_CALLER || all >= STREAMS_MAX
@@ -67,17 +68,25 @@ impl StreamPermits {
             ));
         }
         let own = taken
-            .entry(caller.name.clone())
+            .entry(caller.credential().to_owned())
             .or_insert_with(|| CallerStreams {
                 count: 0,
+                is_revocable: caller.is_revocable(),
                 stop: self.stop.child_token(),
             });
         own.count += 1;
         Ok(StreamPermit {
             streams: self.clone(),
-            name: caller.name.clone(),
+            name: caller.credential().to_owned(),
             stop: own.stop.clone(),
         })
+    }
+
+    /// The tokens and sessions that have streams.
+    pub(super) fn credentials(&self) -> Vec<String> {
+        let taken = self.lock();
+        let revocable = taken.iter().filter(|(_, own)| own.is_revocable);
+        revocable.map(|(name, _)| name.clone()).collect()
     }
 
     /// Ends the streams of a revoked token.

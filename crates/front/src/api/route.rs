@@ -33,8 +33,14 @@ pub enum Verb {
 pub enum Access {
     /// Everybody; it reveals nothing.
     Public,
+    /// Whoever is known, whatever they may.
+    Known,
     /// Callers with this scope.
     Scope(Scope),
+    /// Callers with `control` or `approve`; the handler says which of them a decision needs.
+    Decide,
+    /// The owner at this machine, over `api.sock`.
+    Local,
     /// A platform that pushes messages, by the secret that it gave us.
     Platform,
 }
@@ -219,6 +225,11 @@ impl<D: BridgeService> Route<D> {
         self
     }
 
+    /// Responds with 204 and no body.
+    pub(crate) fn answers_nothing(self) -> Self {
+        self.with_statuses(&[204])
+    }
+
     /// Sets the success statuses, if not 200.
     pub(crate) fn with_statuses(mut self, statuses: &'static [u16]) -> Self {
         self.statuses = statuses;
@@ -238,6 +249,11 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 
 /// What people of the group are told where a call is not for them.
 const NOT_FOR_MEMBERS: &str = "this is for the owner of the daemon: people of its group send messages, and read and stop their own";
+
+/// What everybody but the owner at this machine is told.
+const NOT_LOCAL: &str = "only the owner does this, at this machine and over its socket";
+/// What people are told who call the route of platforms.
+const NOT_A_PLATFORM: &str = "only a platform that pushes messages calls this";
 
 /// What they are told where the owner could let them.
 fn not_given(scope: Scope) -> String {
@@ -302,9 +318,10 @@ fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
 /// Checks the scope and applies the deadline. Holds the memory of the body until the response.
 async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next) -> Response {
     let mut room = None;
-    match (rule.access, request.extensions().get::<Identity>().cloned()) {
-        (Access::Public, _) => {}
-        (Access::Scope(_) | Access::Platform, Some(Identity::Known(caller))) => {
+    let identity = request.extensions().get::<Identity>().cloned();
+    match identity {
+        _ if rule.access == Access::Public => {}
+        Some(Identity::Known(caller)) => {
             if let Some(problem) = refusal(&rule, &caller) {
                 return problem.into_response();
             }
@@ -314,15 +331,11 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
             request.extensions_mut().insert(share);
             request.extensions_mut().insert(caller);
         }
-        (Access::Scope(_) | Access::Platform, Some(Identity::Nobody(why))) => {
+        Some(Identity::Nobody(why)) => {
             return ProblemResponse::unauthorized(why).into_response();
         }
-        (Access::Scope(_) | Access::Platform, Some(Identity::Unsure)) => {
-            return ProblemResponse::unsure().into_response();
-        }
-        (Access::Scope(_) | Access::Platform, None) => {
-            return ProblemResponse::unauthorized(UNGUARDED).into_response();
-        }
+        Some(Identity::Unsure) => return ProblemResponse::unsure().into_response(),
+        None => return ProblemResponse::unauthorized(UNGUARDED).into_response(),
     }
     let response = match rule.pace {
         CallDeadline::Stream => next.run(request).await,
@@ -340,20 +353,33 @@ async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next)
 
 /// Why a known caller may not use a route. A caller whom the guard knows at the platform's route over TCP is a platform.
 fn refusal(rule: &AccessRule, caller: &Caller) -> Option<ProblemResponse> {
-    match rule.access {
-        Access::Public => None,
-        Access::Scope(_) if caller.is_member() => {
-            let Some(scope) = rule.members else {
-                return Some(ProblemResponse::forbidden(NOT_FOR_MEMBERS));
-            };
-            (!caller.may(scope)).then(|| ProblemResponse::forbidden(not_given(scope)))
+    let scope = match rule.access {
+        Access::Public | Access::Known => return None,
+        Access::Scope(scope) => scope,
+        Access::Decide if caller.may(Scope::Approve) => return None,
+        Access::Decide => Scope::Control,
+        Access::Local => {
+            return (caller.grants != Grants::LocalOwner)
+                .then(|| ProblemResponse::forbidden(NOT_LOCAL));
         }
-        Access::Scope(scope) => {
-            (!caller.may(scope)).then(|| ProblemResponse::forbidden(scope.missing()).needing(scope))
+        Access::Platform => {
+            let is_person = caller.is_member() || caller.grants == Grants::LocalOwner;
+            return is_person.then(|| ProblemResponse::forbidden(NOT_A_PLATFORM));
         }
-        Access::Platform => (caller.is_member() || caller.grants == Grants::LocalOwner)
-            .then(|| ProblemResponse::forbidden("only a platform that pushes messages calls this")),
+    };
+    let scope = match rule.members {
+        Some(scope) if caller.is_member() => scope,
+        None if caller.is_member() => return Some(ProblemResponse::forbidden(NOT_FOR_MEMBERS)),
+        _ => scope,
+    };
+    if caller.may(scope) {
+        return None;
     }
+    Some(if caller.is_member() {
+        ProblemResponse::forbidden(not_given(scope))
+    } else {
+        ProblemResponse::forbidden(caller.missing(scope)).needing(scope)
+    })
 }
 
 #[cfg(test)]

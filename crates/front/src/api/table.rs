@@ -5,9 +5,10 @@ use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
     all_events, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
-    platform, requests, status, tasks, tokens,
+    platform, requests, sessions, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
+use crate::console;
 use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
@@ -31,6 +32,8 @@ const A2A_PUSH: &str = "/a2a/tasks/{id}/pushNotificationConfigs/{config}";
 /// All routes.
 pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     let mut routes = about();
+    routes.extend(console::rows());
+    routes.extend(sessions::rows());
     routes.extend(of_operators());
     routes.push(mcp::row());
     routes.extend(of_messages());
@@ -410,9 +413,9 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
         .answers::<RequestEntry>(),
         Route::post(
             "/v1/requests/{id}/decision",
-            CONTROL,
+            Access::Decide,
             Trace::Audit(&["decide"]),
-            "Decide what Codex asks; to accept needs `approve` as well",
+            "Decide what Codex asks; to accept needs `approve`",
             requests::decide::<D>,
         )
         .takes::<DecisionRequest>()

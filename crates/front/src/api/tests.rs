@@ -2,6 +2,7 @@
 
 mod bodies;
 mod floods;
+mod sessions;
 
 use super::guard::ConnectionPeer;
 use super::route::{Access, Route, Trace, Verb};
@@ -10,7 +11,7 @@ use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
     PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted,
-    TaskBegun,
+    TaskBegun, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -19,7 +20,7 @@ use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError, Steerin
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
     Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,
-    Timestamp,
+    Timestamp, Token, TokenKind,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -206,8 +207,22 @@ impl BridgeService for EmptyService {
 
 fn api() -> Api<EmptyService> {
     let api = Api::new(EmptyService::default(), CancellationToken::new());
-    api.context.shared.known.hold(OWNER, &Scope::ALL);
+    let rows = vec![row("owner", OWNER, TokenKind::Bearer)];
+    api.context.shared.known.hold(rows);
     api
+}
+
+/// A row that may do everything.
+fn row(name: &str, presented: &str, kind: TokenKind) -> Token {
+    Token {
+        name: name.to_owned(),
+        hash: TokenHash::of(presented).hex(),
+        scopes: Scope::ALL.map(|scope| scope.as_str().to_owned()).to_vec(),
+        kind,
+        created_at: Timestamp(0),
+        last_used_at: None,
+        revoked_at: None,
+    }
 }
 
 fn tcp() -> Listener {
@@ -226,9 +241,23 @@ fn request(method: &Method, path: &str, address: u32) -> axum::http::request::Bu
     };
     Request::builder()
         .method(method.clone())
-        .uri(path.replace("{id}", "0198aaaa").replace("{name}", "ci"))
+        .uri(filled(path))
         .header(header::HOST, HOST)
         .extension(peer)
+}
+
+fn filled(path: &str) -> String {
+    let path = path.replace("{id}", "0198aaaa").replace("{name}", "ci");
+    path.replace("{*file}", "app.js")
+}
+
+/// What anybody is answered at a public route.
+fn public_answer(method: &Method, path: &str) -> StatusCode {
+    match path {
+        "/" | "/console" => StatusCode::TEMPORARY_REDIRECT,
+        _ if method == Method::POST => StatusCode::FORBIDDEN,
+        _ => StatusCode::OK,
+    }
 }
 
 async fn call(router: &Router, request: axum::http::request::Builder) -> Response<Body> {
@@ -259,13 +288,23 @@ fn every_call() -> Vec<(Method, &'static str, Access)> {
 #[tokio::test]
 async fn threat_1_private_routes_require_token() {
     let router = api().router(tcp());
-    let public: Vec<_> = every_call()
+    let mut public: Vec<_> = every_call()
         .into_iter()
         .filter(|(_, _, access)| *access == Access::Public)
         .map(|(_, path, _)| path)
         .collect();
-    let card = "/.well-known/agent-card.json";
-    let known = ["/healthz", "/healthz", "/readyz", "/readyz", card, card];
+    public.sort_unstable();
+    public.dedup();
+    let known = [
+        "/",
+        "/.well-known/agent-card.json",
+        "/console",
+        "/console/",
+        "/console/{*file}",
+        "/healthz",
+        "/readyz",
+        "/v1/session",
+    ];
     assert_eq!(public, known);
     let wrong = [
         None,
@@ -287,8 +326,11 @@ async fn threat_1_private_routes_require_token() {
             let response = call(&router, request).await;
             let what = format!("{method} {path} {token:?}");
             match access {
-                Access::Public => assert_eq!(response.status(), StatusCode::OK, "{what}"),
-                Access::Scope(_) | Access::Platform => {
+                Access::Public => {
+                    let expected = public_answer(&method, path);
+                    assert_eq!(response.status(), expected, "{what}");
+                }
+                _ => {
                     assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{what}");
                     assert!(response.headers().contains_key(header::WWW_AUTHENTICATE));
                     let kind = &response.headers()[header::CONTENT_TYPE];
@@ -314,9 +356,12 @@ async fn ledger_outage_returns_503_for_tokens() {
         let named = request(&method, path, 1).header(header::AUTHORIZATION, "Bearer named");
         let response = call(&router, named).await;
         match access {
-            Access::Public => assert_eq!(response.status(), StatusCode::OK, "{path}"),
+            Access::Public => {
+                let expected = public_answer(&method, path);
+                assert_eq!(response.status(), expected, "{path}");
+            }
             Access::Platform => assert_eq!(response.status(), StatusCode::UNAUTHORIZED),
-            Access::Scope(_) => {
+            _ => {
                 assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
                 assert!(response.headers().contains_key(header::RETRY_AFTER));
             }
@@ -518,7 +563,7 @@ async fn metrics_have_valid_format_and_labels() {
 fn openapi_covers_routes_and_resolves_references() {
     let document = Api::<EmptyService>::openapi();
     for route in Api::<EmptyService>::routes() {
-        let path = &document["paths"][route.path];
+        let path = &document["paths"][super::openapi::path(route.path)];
         let method = match route.verb {
             Verb::Get => "get",
             Verb::Post | Verb::Any => "post",
@@ -527,6 +572,9 @@ fn openapi_covers_routes_and_resolves_references() {
         let scope = &path[method]["x-scope"];
         match route.access {
             Access::Public | Access::Platform => assert!(scope.is_null()),
+            Access::Known => assert_eq!(scope, "any"),
+            Access::Local => assert_eq!(scope, "local"),
+            Access::Decide => assert_eq!(scope, "control approve"),
             Access::Scope(known) => assert_eq!(scope, known.as_str(), "{}", route.path),
         }
     }

@@ -1,6 +1,7 @@
 //! API tokens: hash, names and JSON form; list, add and revoke. Only the answer that creates a token contains it.
 
 use super::extract::{Body, Who};
+use super::sessions::SESSION_PREFIX;
 use super::{Context, ProblemResponse};
 use crate::Time;
 use crate::control::Scope;
@@ -92,6 +93,7 @@ pub(crate) fn is_reserved(name: &str) -> bool {
     };
     let name = plain(name);
     RESERVED.iter().any(|reserved| plain(reserved) == name)
+        || name.starts_with(&plain(SESSION_PREFIX))
 }
 
 /// Body of `POST /v1/tokens`.
@@ -141,12 +143,18 @@ pub struct TokenView {
     pub name: String,
     /// What it is good for.
     pub scopes: Vec<String>,
+    /// `token`, `session` of the console, or `login`, a code that may still become one.
+    pub kind: String,
+    /// Where a session is used.
+    pub label: Option<String>,
     /// When.
     pub created_at: Time,
     /// When it was last seen, within a minute or so.
     pub last_used_at: Option<Time>,
     /// When it was revoked.
     pub revoked_at: Option<Time>,
+    /// When a session or login ends; a session also ends when it was not used for a week.
+    pub expires_at: Option<Time>,
 }
 
 /// Answer to `DELETE /v1/tokens/{name}`.
@@ -164,7 +172,11 @@ pub struct TokenRevoked {
 
 impl From<Token> for TokenView {
     fn from(token: Token) -> Self {
+        let access = token.kind.console();
         Self {
+            kind: token.kind.as_str().to_owned(),
+            label: access.map(|access| access.label.clone()),
+            expires_at: access.map(|access| access.expires_at.into()),
             name: token.name,
             scopes: token.scopes,
             created_at: token.created_at.into(),
@@ -178,8 +190,13 @@ pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
 ) -> Result<Json<TokenList>, ProblemResponse> {
     let tokens = service.read(|rows| rows.tokens()).await?;
-    let tokens = tokens.into_iter().map(TokenView::from).collect();
-    Ok(Json(TokenList { tokens }))
+    let now = service.now();
+    // A session that ended by itself is over; one that was revoked is shown so, like a token.
+    let shown = |token: &Token| token.revoked_at.is_some() || token.is_live(now);
+    let tokens = tokens.into_iter().filter(shown).map(TokenView::from);
+    Ok(Json(TokenList {
+        tokens: tokens.collect(),
+    }))
 }
 
 pub(super) async fn add<D: BridgeService>(
@@ -313,7 +330,7 @@ fn named(name: String) -> Result<String, ProblemResponse> {
     }
 }
 
-fn scopes(words: &[String]) -> Result<Vec<Scope>, ProblemResponse> {
+pub(super) fn scopes(words: &[String]) -> Result<Vec<Scope>, ProblemResponse> {
     let known = Scope::ALL.map(Scope::as_str).join(", ");
     let mut scopes = Vec::new();
     for word in words {
@@ -385,6 +402,8 @@ mod tests {
             "system",
             "rule",
             "you",
+            "console",
+            "console-1f",
         ] {
             assert!(is_reserved(name), "{name}");
         }

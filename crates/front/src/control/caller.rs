@@ -46,6 +46,62 @@ impl Caller {
         }
     }
 
+    /// A session of the console. With `admin` it is the owner and named as such, with the session in the records; without, it
+    /// is a sender of its own, as a token is.
+    #[must_use]
+    pub fn session(name: &str, scopes: Vec<Scope>) -> Self {
+        let is_owner = scopes.contains(&Scope::Admin);
+        let sender = if is_owner { LOCAL_OWNER } else { name };
+        Self {
+            name: sender.to_owned(),
+            via: Via::Console,
+            program: is_owner.then(|| name.to_owned()),
+            grants: Grants::Session {
+                name: name.to_owned(),
+                scopes,
+            },
+        }
+    }
+
+    /// What the call was authenticated by: rates and streams are counted by it, and it can be revoked.
+    #[must_use]
+    pub fn credential(&self) -> &str {
+        match &self.grants {
+            Grants::Session { name, .. } => name,
+            Grants::LocalOwner | Grants::Scopes(_) | Grants::Member(_) => &self.name,
+        }
+    }
+
+    /// Whether the credential is a row that can be revoked.
+    #[must_use]
+    pub fn is_revocable(&self) -> bool {
+        match self.grants {
+            Grants::Session { .. } => true,
+            Grants::Scopes(_) => !self.is_anonymous(),
+            Grants::LocalOwner | Grants::Member(_) => false,
+        }
+    }
+
+    /// Their scopes.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<Scope> {
+        Scope::ALL
+            .into_iter()
+            .filter(|scope| self.may(*scope))
+            .collect()
+    }
+
+    /// What to do where they lack this scope.
+    pub(crate) fn missing(&self, scope: Scope) -> String {
+        match self.grants {
+            Grants::Session { .. } => format!(
+                "this session may not `{0}`: open one that may with `codex-bridge console --scopes {0}`, and the others that you need",
+                scope.as_str()
+            ),
+            Grants::LocalOwner | Grants::Scopes(_) | Grants::Member(_) => scope.missing(),
+        }
+    }
+
     /// Whether this is a person of the group, who sees and does only what is their own.
     #[must_use]
     pub fn is_member(&self) -> bool {
@@ -145,7 +201,7 @@ impl Caller {
     pub fn may(&self, scope: Scope) -> bool {
         match &self.grants {
             Grants::LocalOwner => true,
-            Grants::Scopes(scopes) => scopes.contains(&scope),
+            Grants::Scopes(scopes) | Grants::Session { scopes, .. } => scopes.contains(&scope),
             // Whatever they were given, these make an owner of whoever has them.
             Grants::Member(scopes) => {
                 !matches!(scope, Scope::Approve | Scope::Admin) && scopes.contains(&scope)
@@ -230,6 +286,8 @@ pub enum Via {
     Cli,
     /// The HTTP API.
     Http,
+    /// A page of the console.
+    Console,
     /// An MCP client.
     Mcp,
     /// An A2A peer.
@@ -245,6 +303,7 @@ impl Via {
         match self {
             Self::Cli => "cli",
             Self::Http => "http",
+            Self::Console => "console",
             Self::Mcp => "mcp",
             Self::A2a => "a2a",
             Self::Chat => "chat",
@@ -259,6 +318,8 @@ pub enum Grants {
     LocalOwner,
     /// What the scopes of a token say.
     Scopes(Vec<Scope>),
+    /// What the scopes of a session of the console say.
+    Session { name: String, scopes: Vec<Scope> },
     /// What these scopes say, within what is the caller's own.
     Member(Vec<Scope>),
 }
@@ -343,6 +404,21 @@ mod tests {
             name: "user ada".to_owned(),
         };
         assert_eq!(member.authority(), by_name);
+    }
+
+    #[test]
+    fn only_admin_sessions_are_the_owner() {
+        let whole = Caller::session("console-1", Scope::OWNER.to_vec());
+        assert_eq!(whole.name, LOCAL_OWNER);
+        assert_eq!(whole.actor().to_string(), "local owner (console-1)");
+        let phone = Caller::session("console-2", vec![Scope::Read, Scope::Approve]);
+        assert_eq!(phone.actor().to_string(), "console-2");
+        assert_eq!(phone.authority(), Authority::Owner, "it was let approve");
+        assert!(!phone.may(Scope::Admin) && !phone.may(Scope::Send));
+        assert_eq!(
+            [whole.credential(), phone.credential()],
+            ["console-1", "console-2"]
+        );
     }
 
     #[test]

@@ -11,5 +11,6 @@ mod control;
 mod finding;
 mod nodes;
 mod service;
+mod sessions;
 mod slow_readers;
 mod tokens;

@@ -17,9 +17,9 @@ use bridge_core::value::{
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, HealthView, Hub, LiveUpdate, NewAnswer, NewTask,
-    NewTaskInput, Notified, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError,
-    SubmitRequest, Submitted, TaskBegun, TokenHash,
+    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, LiveUpdate, NewAnswer,
+    NewTask, NewTaskInput, Notified, PushPut, ReloadView, StartError, StopRequest, Stopped,
+    SubmitError, SubmitRequest, Submitted, TaskBegun, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
@@ -49,6 +49,7 @@ pub(crate) struct TestService {
     hub: Hub,
     now: Arc<AtomicI64>,
     tasks: Arc<AtomicU64>,
+    randoms: Arc<AtomicU64>,
     /// No numbers are left for news of tasks.
     mute: Arc<AtomicBool>,
 }
@@ -60,6 +61,7 @@ impl TestService {
             hub: Hub::default(),
             now: Arc::new(AtomicI64::new(1_000_000_000)),
             tasks: Arc::default(),
+            randoms: Arc::default(),
             mute: Arc::default(),
         }
     }
@@ -308,7 +310,16 @@ impl BridgeService for TestService {
     }
 
     fn random_token(&self) -> Option<String> {
-        Some("random".to_owned())
+        let n = self.randoms.fetch_add(1, Ordering::SeqCst);
+        Some(format!("random-{n}"))
+    }
+
+    async fn open_console(&self) -> Result<ConsolePlace, String> {
+        Ok(ConsolePlace {
+            url: Some("http://127.0.0.1:4141/console/".to_owned()),
+            public_url: Some("https://bridge.example/console/".to_owned()),
+            remark: None,
+        })
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {

@@ -52,6 +52,13 @@ impl Rows for SqlRows<'_> {
             Change::Stored(stored) => budget::add_stored(conn, stored),
             Change::Audit(entry) => audit::insert(conn, key, entry),
             Change::NewToken(token) => token::insert(conn, token),
+            Change::OpenSession {
+                name,
+                hash,
+                access,
+                at,
+            } => token::open_session(conn, name, hash, access, *at),
+            Change::DropSession { name } => token::drop_session(conn, name),
             Change::RevokeToken { name, at } => token::revoke(conn, name, *at),
             Change::TokenUsed { name, at } => token::used(conn, name, *at),
             Change::NewTurn(turn) => turn::insert(conn, turn),

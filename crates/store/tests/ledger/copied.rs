@@ -85,7 +85,7 @@ async fn filled() -> OnDisk {
             .unwrap();
     }
     conn.execute_batch(
-        "INSERT INTO token (name, hash, scopes, created_at) VALUES ('t', 'h', 'read', 9223372036854775807); \
+        "INSERT INTO token (name, hash, scopes, kind, created_at) VALUES ('t', 'h', 'read', 'token', 9223372036854775807); \
          INSERT OR IGNORE INTO stored_bytes (channel, sender, hour, bytes) VALUES ('local', 'ann', -1, 0)",
     )
     .unwrap();

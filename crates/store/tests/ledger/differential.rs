@@ -11,12 +11,12 @@ use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
+    AcceptInput, AddLogin, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
     Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
     ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
-    NotifyBegin, NotifyEnd, Prune, PutPush, Redrive, ReserveSequence, Resume, RevokeToken, Send,
-    SendFailed, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind,
-    UndeliveredReason, Verdict,
+    NotifyBegin, NotifyEnd, OpenSession, Prune, PutPush, Redrive, ReserveSequence, Resume,
+    RevokeToken, Send, SendFailed, StopCause, StopSender, Suspend, Transition, TurnsPerSender,
+    Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, Timeline, behind};
@@ -303,7 +303,25 @@ impl Pair {
                     .await;
                 }
             }
+            5 => self.session(by).await,
             _ => self.tell(task_id, subscription_id).await,
+        }
+    }
+
+    async fn session(&mut self, by: String) {
+        let name = format!("console-{}", self.dice.below(3));
+        let (code, hash) = (format!("code of {name}"), format!("s{}", self.step));
+        self.both(AddLogin {
+            name: name.clone(),
+            hash: code.clone(),
+            scopes: vec!["read".to_owned()],
+            label: "phone".to_owned(),
+            by: by.clone(),
+        })
+        .await;
+        self.both(OpenSession { code, hash }).await;
+        if self.dice.one_in(2) {
+            self.both(RevokeToken { name, by }).await;
         }
     }
 

@@ -52,6 +52,13 @@ impl Rows for MemoryRows {
             Change::Stored(stored) => self.add_stored(stored),
             Change::Audit(entry) => self.audited(entry),
             Change::NewToken(token) => self.new_token(token)?,
+            Change::OpenSession {
+                name,
+                hash,
+                access,
+                at,
+            } => self.open_session(name, hash, access, *at)?,
+            Change::DropSession { name } => self.drop_session(name)?,
             Change::RevokeToken { name, at } => self.revoke_token(name, *at)?,
             Change::TokenUsed { name, at } => {
                 self.edit_token(name, |token| token.last_used_at = Some(*at))?;

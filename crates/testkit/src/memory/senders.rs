@@ -4,7 +4,7 @@ use super::MemoryRows;
 use bridge_core::limits::{PAGE_MAX, STORED_HOURS_READ};
 use bridge_core::port::{RowsError, StoredBytes};
 use bridge_core::storage::StoredHour;
-use bridge_core::value::{ChannelId, Timestamp, Token};
+use bridge_core::value::{ChannelId, ConsoleAccess, Timestamp, Token, TokenKind};
 
 impl MemoryRows {
     pub(super) fn all_tokens(&self) -> Vec<Token> {
@@ -12,7 +12,7 @@ impl MemoryRows {
             .tokens
             .iter()
             .map(|(_, token)| token.clone())
-            .partition(Token::is_live);
+            .partition(|token| token.revoked_at.is_none());
         let all = live.into_iter().chain(revoked);
         all.take(PAGE_MAX as usize).collect()
     }
@@ -21,7 +21,9 @@ impl MemoryRows {
         let known = self.tokens.get(&token.name);
         let same_hash =
             |(name, other): (&String, &Token)| *name != token.name && other.hash == token.hash;
-        if known.is_some_and(Token::is_live) || self.tokens.iter().any(same_hash) {
+        if known.is_some_and(|token| token.revoked_at.is_none())
+            || self.tokens.iter().any(same_hash)
+        {
             return Err(conflict(format!("new token {}", token.name)));
         }
         self.tokens.put(token.name.clone(), token.clone());
@@ -35,12 +37,41 @@ impl MemoryRows {
     ) -> Result<(), RowsError> {
         let name = name.to_owned();
         match self.tokens.get(&name).cloned() {
-            Some(mut token) if token.is_live() => {
+            Some(mut token) if token.revoked_at.is_none() => {
                 edit(&mut token);
                 self.tokens.put(name, token);
                 Ok(())
             }
             Some(_) | None => Err(conflict(format!("token {name}"))),
+        }
+    }
+
+    pub(super) fn open_session(
+        &mut self,
+        name: &str,
+        hash: &str,
+        access: &ConsoleAccess,
+        at: Timestamp,
+    ) -> Result<(), RowsError> {
+        let login = self.tokens.get(&name.to_owned());
+        if !login.is_some_and(|login| matches!(login.kind, TokenKind::Login(_))) {
+            return Err(conflict(format!("session {name}")));
+        }
+        self.edit_token(name, |token| {
+            hash.clone_into(&mut token.hash);
+            token.kind = TokenKind::Session(access.clone());
+            token.last_used_at = Some(at);
+        })
+    }
+
+    pub(super) fn drop_session(&mut self, name: &str) -> Result<(), RowsError> {
+        let name = name.to_owned();
+        match self.tokens.get(&name) {
+            Some(token) if token.kind != TokenKind::Bearer => {
+                self.tokens.remove(&name);
+                Ok(())
+            }
+            Some(_) | None => Err(conflict(format!("end of session {name}"))),
         }
     }
 

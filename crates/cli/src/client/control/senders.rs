@@ -192,7 +192,7 @@ fn token_words(tokens: &[TokenView]) -> String {
     }
     lines(tokens, |token| {
         let (scopes, state) = (token.scopes.join(", "), use_words(token, "used"));
-        format!("{}: {scopes}, {state}", token.name)
+        format!("{}{}: {scopes}, {state}", token.name, console_words(token))
     })
 }
 
@@ -210,6 +210,18 @@ fn use_words(token: &TokenView, used: &str) -> String {
         (Some(at), _) => format!("revoked {}", when(at.ms())),
         (None, Some(at)) => format!("last {used} {}", when(at.ms())),
         (None, None) => format!("never {used}"),
+    }
+}
+
+/// What a session or login of the console is, behind its name.
+fn console_words(token: &TokenView) -> String {
+    let (Some(label), Some(expires_at)) = (&token.label, token.expires_at) else {
+        return String::new();
+    };
+    let until = when(expires_at.ms());
+    match token.kind.as_str() {
+        "login" => format!(" ({label}, a code of the console until {until})"),
+        _ => format!(" ({label}, signed in to the console until {until})"),
     }
 }
 

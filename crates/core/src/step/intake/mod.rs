@@ -293,7 +293,7 @@ impl Receive {
         // Its caller was looked at when the call began, and files take a while. All that waited of this sender may be
         // cancelled since, so that nothing more of it may come in.
         if let Some(name) = token_of(&self.channel, &self.sender)
-            && tx.token(name)?.is_some_and(|token| !token.is_live())
+            && tx.token(name)?.is_some_and(|token| !token.is_live(now))
         {
             return Ok(Admitted::No(Received::Revoked));
         }

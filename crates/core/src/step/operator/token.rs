@@ -3,7 +3,7 @@
 use crate::limits::TOKENS_MAX;
 use crate::port::{Change, RowsError, TaskQuery};
 use crate::step::{RunError, Transition, Tx};
-use crate::value::{Timestamp, Token};
+use crate::value::{Timestamp, Token, TokenKind};
 
 /// Makes a token known.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Transition for AddToken {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<TokenAdded, RunError> {
         let mut live = tx.tokens()?;
-        live.retain(Token::is_live);
+        live.retain(|token| token.is_live(now));
         if live.iter().any(|token| token.name == self.name) {
             return Ok(TokenAdded::Taken);
         }
@@ -53,6 +53,7 @@ impl Transition for AddToken {
         if tasks > 0 && !self.rotate {
             return Ok(TokenAdded::Owns { tasks });
         }
+        live.retain(Token::is_live_bearer);
         if live.len() >= TOKENS_MAX {
             return Ok(TokenAdded::Full);
         }
@@ -61,6 +62,7 @@ impl Transition for AddToken {
             name: self.name,
             hash: self.hash,
             scopes: self.scopes,
+            kind: TokenKind::Bearer,
             created_at: now,
             last_used_at: None,
             revoked_at: None,
@@ -83,7 +85,7 @@ impl Transition for RevokeToken {
     const NAME: &'static str = "revoke_token";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, RunError> {
-        if !is_live(tx, &self.name)? {
+        if !is_live(tx, &self.name, now)? {
             return Ok(false);
         }
         let subject = format!("token {}", self.name);
@@ -108,7 +110,7 @@ impl Transition for UseToken {
     const NAME: &'static str = "use_token";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
-        if is_live(tx, &self.name)? {
+        if is_live(tx, &self.name, now)? {
             tx.change(Change::TokenUsed {
                 name: self.name,
                 at: now,
@@ -118,8 +120,8 @@ impl Transition for UseToken {
     }
 }
 
-fn is_live(tx: &Tx<'_>, name: &str) -> Result<bool, RowsError> {
+fn is_live(tx: &Tx<'_>, name: &str, now: Timestamp) -> Result<bool, RowsError> {
     let tokens = tx.tokens()?;
-    let live = |token: &Token| token.is_live() && token.name == name;
+    let live = |token: &Token| token.is_live(now) && token.name == name;
     Ok(tokens.iter().any(live))
 }

@@ -4,19 +4,24 @@
 
 mod hosts;
 mod identify;
+mod known;
 mod rate;
+mod session;
 
 pub use hosts::{Hosts, HostsError};
 pub use identify::VIA_HEADER;
-pub(super) use identify::{A2A_PATH, Identity, TokenCache, TokenUse};
+pub(super) use identify::{A2A_PATH, Identity};
+pub(super) use known::{TokenCache, TokenUse, watch_credentials};
 pub(super) use rate::Rates;
+pub use session::SESSION_HEADER;
+pub(super) use session::{SessionHalves, cookie_name, is_same_origin, page_half};
 
 use super::server::Over;
 use super::{Context, LocalProcess, ProblemResponse};
 use crate::BridgeService;
 use crate::control::{Grants, Scope};
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -24,6 +29,11 @@ use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// No page of another origin may load an answer as a picture or script, and nothing is taken for what it does not say it is.
+const SAME_ORIGIN_ONLY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// The listener of a request.
 #[derive(Clone, Debug)]
@@ -69,7 +79,10 @@ pub(super) async fn enter<D: BridgeService>(
     request: Request,
     next: Next,
 ) -> Response {
-    let response = check(&gate, request, next).await;
+    let mut response = check(&gate, request, next).await;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    headers.insert(SAME_ORIGIN_ONLY, SAME_ORIGIN);
     let status = response.status().as_u16();
     gate.context.shared.counters.answered(status);
     response
@@ -94,6 +107,9 @@ async fn check<D: BridgeService>(
     {
         return ProblemResponse::forbidden(refusal).into_response();
     }
+    if let Err(refusal) = session::check_site(request.headers()) {
+        return ProblemResponse::forbidden(refusal).into_response();
+    }
     let source = gate.source(peer.address, &request);
     let (path, headers) = (request.uri().path(), request.headers());
     let known = &gate.context.shared.known;
@@ -102,7 +118,9 @@ async fn check<D: BridgeService>(
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
             Grants::LocalOwner => None,
-            Grants::Scopes(_) | Grants::Member(_) => Some(format!("caller {}", caller.name)),
+            Grants::Scopes(_) | Grants::Session { .. } | Grants::Member(_) => {
+                Some(format!("caller {}", caller.credential()))
+            }
         },
         Identity::Nobody(_) | Identity::Unsure => Some(source.clone()),
     };
@@ -112,16 +130,16 @@ async fn check<D: BridgeService>(
     let over = request.extensions_mut().remove::<Over>();
     if let (Some(Over(connection)), Identity::Known(caller)) = (over, &identity)
         && !caller.is_anonymous()
-        && connection.is_too_many_of(&caller.name)
+        && connection.is_too_many_of(caller.credential())
     {
         let wait = Duration::from_secs(1);
         let problem = ProblemResponse::too_many("this caller has too many connections", wait);
         return ([(header::CONNECTION, "close")], problem).into_response();
     }
     if let Identity::Known(caller) = &identity
-        && matches!(caller.grants, Grants::Scopes(_))
+        && matches!(caller.grants, Grants::Scopes(_) | Grants::Session { .. })
     {
-        let token = known.used(&caller.name, generation);
+        let token = known.used(caller.credential(), generation);
         request.extensions_mut().insert(token);
     }
     request.extensions_mut().insert(identity);

@@ -4,11 +4,13 @@ use super::a2a_tasks::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
 use bridge_core::find::{Found, Scan, conversations, find, short_id};
-use bridge_core::limits::TOKENS_MAX;
+use bridge_core::limits::{LOGIN_MS, SESSION_IDLE_MS, SESSION_MS, SESSIONS_MAX, TOKENS_MAX};
 use bridge_core::port::Ledger;
-use bridge_core::step::{AddToken, Cancel, Receive, RevokeToken, TokenAdded, UseToken};
+use bridge_core::step::{
+    AddLogin, AddToken, Cancel, LoginAdded, OpenSession, Receive, RevokeToken, TokenAdded, UseToken,
+};
 use bridge_core::value::{
-    Actor, AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token,
+    Actor, AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token, TokenKind,
 };
 
 fn add(name: &str, hash: &str) -> AddToken {
@@ -45,6 +47,7 @@ pub(super) async fn tokens_are_made_seen_and_revoked<F: Fixture>() {
         name: "ci".to_owned(),
         hash: "h1".to_owned(),
         scopes: vec!["read".to_owned(), "send".to_owned()],
+        kind: TokenKind::Bearer,
         created_at: made,
         last_used_at: Some(made.plus_ms(5)),
         revoked_at: None,
@@ -116,6 +119,94 @@ pub(super) async fn there_are_so_many_tokens_and_no_more<F: Fixture>() {
         world.does(add("more", "h")).await.outcome,
         TokenAdded::Added
     );
+}
+
+fn login(name: &str, code: &str) -> AddLogin {
+    AddLogin {
+        name: name.to_owned(),
+        hash: code.to_owned(),
+        scopes: vec!["read".to_owned()],
+        label: "phone".to_owned(),
+        by: "ann".to_owned(),
+    }
+}
+
+fn open(code: &str, hash: &str) -> OpenSession {
+    OpenSession {
+        code: code.to_owned(),
+        hash: hash.to_owned(),
+    }
+}
+
+pub(super) async fn a_login_becomes_one_session<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    let start = Timestamp(1_000_000);
+    let added = LoginAdded::Added {
+        expires_at: start.plus_ms(LOGIN_MS),
+    };
+    assert_eq!(world.does(login("s1", "c1")).await.outcome, added);
+    let taken = world.does(login("s1", "c2")).await.outcome;
+    assert_eq!(taken, LoginAdded::Taken);
+    assert_eq!(world.does(open("c2", "h2")).await.outcome, None);
+    let opened = world.does(open("c1", "h1")).await.outcome.unwrap();
+    assert_eq!(tokens(&world).await, std::slice::from_ref(&opened));
+    let TokenKind::Session(access) = &opened.kind else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(access.expires_at, start.plus_ms(SESSION_MS));
+    assert_eq!(
+        (opened.hash.as_str(), access.label.as_str()),
+        ("h1", "phone")
+    );
+    for replayed in ["c1", "h1"] {
+        let again = world.does(open(replayed, "h3")).await.outcome;
+        assert_eq!(again, None, "{replayed}");
+    }
+    world.does(login("s2", "c2")).await;
+    world.pass_ms(LOGIN_MS);
+    assert_eq!(world.does(open("c2", "h2")).await.outcome, None, "too late");
+}
+
+pub(super) async fn sessions_end_unused_or_old<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(login("s1", "c1")).await;
+    world.does(open("c1", "h1")).await;
+    let mut now = Timestamp(1_000_000);
+    for _ in 0..5 {
+        let step = SESSION_IDLE_MS - 1;
+        world.pass_ms(step);
+        now = now.plus_ms(step);
+        let is_old = now >= Timestamp(1_000_000).plus_ms(SESSION_MS);
+        let name = "s1".to_owned();
+        assert_eq!(tokens(&world).await[0].is_live(now), !is_old);
+        world.does(UseToken { name }).await;
+    }
+    world.does(login("s2", "c2")).await;
+    world.does(open("c2", "h2")).await;
+    let names: Vec<_> = tokens(&world).await.into_iter().map(|t| t.name).collect();
+    assert_eq!(names, ["s2"], "old ones are removed");
+    world.pass_ms(SESSION_IDLE_MS);
+    let idle = now.plus_ms(SESSION_IDLE_MS);
+    assert!(!tokens(&world).await[0].is_live(idle));
+    assert!(!world.does(revoke("s2")).await.outcome);
+}
+
+pub(super) async fn there_are_so_many_sessions_and_no_more<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for n in 0..SESSIONS_MAX {
+        let added = world.does(login(&format!("s{n}"), &format!("c{n}"))).await;
+        assert!(matches!(added.outcome, LoginAdded::Added { .. }));
+    }
+    let full = world.does(login("more", "c")).await.outcome;
+    assert_eq!(full, LoginAdded::Full);
+    assert_eq!(world.does(add("ci", "h")).await.outcome, TokenAdded::Added);
+    assert!(world.does(revoke("s3")).await.outcome);
+    let added = world.does(login("more", "c")).await.outcome;
+    assert!(matches!(added, LoginAdded::Added { .. }));
+    assert_eq!(tokens(&world).await.len(), SESSIONS_MAX + 1);
 }
 
 fn ids(messages: &[Message]) -> Vec<&str> {
