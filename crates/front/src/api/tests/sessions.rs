@@ -127,8 +127,7 @@ async fn sessions_open_what_their_scopes_say() {
             [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status());
         let expected = match access {
             Access::Local | Access::Platform => true,
-            Access::Public => method == Method::POST,
-            Access::Known | Access::Scope(_) | Access::Decide => false,
+            Access::Public | Access::Known | Access::Scope(_) | Access::Decide => false,
         };
         assert_eq!(is_refused, expected, "{method} {path}: {response:?}");
     }
