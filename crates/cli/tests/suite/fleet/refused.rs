@@ -60,10 +60,6 @@ async fn unreachable_database_is_tried_again() {
     let nobody = "postgres://user:secret-word@127.0.0.1:1/fleet";
     let unreachable = ["cannot reach the database", "check that its server runs"];
     let variable = ("CODEX_BRIDGE_LEDGER_URL", nobody);
-    let said = a.doctor_of_database(&[variable]).await;
-    for word in unreachable.iter().chain(&["fail"]) {
-        assert!(said.contains(word), "{word:?} is not in {said}");
-    }
     let mut command = a.command(&["run"]);
     command.env(variable.0, variable.1);
     let mut daemon = Running::of(command);
@@ -71,6 +67,10 @@ async fn unreachable_database_is_tried_again() {
     signal(daemon.pid(), Signal::SIGTERM);
     let ended = daemon.ended().await;
     ended.must(0, &unreachable);
+    let said = a.doctor_of_database(&[variable]).await;
+    for word in unreachable.iter().chain(&["fail"]) {
+        assert!(said.contains(word), "{word:?} is not in {said}");
+    }
     assert!(!format!("{ended:?}{said}").contains("secret-word"));
 }
 
