@@ -73,6 +73,9 @@ pub(crate) struct Daemon<L, A, S> {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
     pub(crate) fn new(ledger: Counted<L>, agent: A, sink: S, settings: Settings) -> Arc<Self> {
+        // A lease is held, and can be lost, from before there is a daemon.
+        let fenced = settings.start.node.as_ref();
+        let fenced = fenced.map(|node| node.fenced.clone()).unwrap_or_default();
         Arc::new(Self {
             counters: ledger.counters(),
             ledger,
@@ -85,7 +88,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             slots: Arc::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
-            fenced: CancellationToken::new(),
+            fenced,
             drained: AtomicBool::new(false),
             damaged: CancellationToken::new(),
             work_log: process::work_log::WorkLog::default(),

@@ -18,7 +18,7 @@ pub struct NodeFilter {
 pub trait FleetRead {
     /// The node that this transaction runs on; absent where one daemon has the ledger for itself.
     fn this_node(&self) -> Option<NodeId>;
-    /// All nodes that ever joined, by id.
+    /// Nodes, those that live first, by id: none beyond [`PAGE_MAX`](crate::limits::PAGE_MAX).
     fn nodes(&self) -> Result<Vec<Node>, RowsError>;
     /// One of them.
     fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError>;

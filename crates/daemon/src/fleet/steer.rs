@@ -5,10 +5,11 @@
 
 use crate::Daemon;
 use crate::intake::tasks::{LOOK, STEER_WAIT};
+use crate::process::clock::now;
 use crate::process::ids;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steering};
 use bridge_core::step::Tell;
-use bridge_core::value::{MessageId, NodeId, StateName};
+use bridge_core::value::{MessageId, NodeId, StateName, Timestamp};
 use bridge_store::{LiveNote, PostgresLedger, SaidPart, piece};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -100,10 +101,13 @@ impl RemoteSteers {
 
 /// The notes that carry an input.
 fn notes(call: &str, to: &NodeId, message_id: &MessageId, input: &TurnInput) -> Vec<LiveNote> {
+    let waited = i64::try_from(STEER_WAIT.as_millis()).unwrap_or(i64::MAX);
+    let until = now().plus_ms(waited);
     let note = |said| LiveNote::Steer {
         call: call.to_owned(),
         to: to.clone(),
         message_id: message_id.clone(),
+        until,
         said,
     };
     let TurnInput::Said { by, text } = input else {
@@ -190,8 +194,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 call,
                 to,
                 message_id,
+                until,
                 said,
-            } if self.is_node(&to) => match said {
+            } if self.is_node(&to) && is_awaited(until) => match said {
                 None => (call, message_id, TurnInput::Message),
                 Some(part) => {
                     let by = part.by.clone();
@@ -255,6 +260,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
+/// Whether the caller still waits: it may have waited for its connection to the database, and heard that it is unknown
+/// whether its input arrived.
+fn is_awaited(until: Timestamp) -> bool {
+    now() < until
+}
+
 /// Short enough for one note.
 fn clipped(result: Steering) -> Steering {
     let short = |why: String| piece(&why).to_owned();
@@ -281,6 +292,18 @@ mod tests {
             other => panic!("{other:?}"),
         });
         parts.collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn input_expires_with_its_caller() {
+        let input = TurnInput::Message;
+        let notes = notes("c", &NodeId::new("b"), &MessageId::new("m"), &input);
+        let [LiveNote::Steer { until, .. }] = notes[..] else {
+            panic!("{notes:?}");
+        };
+        assert!(is_awaited(until));
+        tokio::time::advance(2 * STEER_WAIT).await;
+        assert!(!is_awaited(until));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use bridge_testkit::MemoryLedger;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 /// One node of a fleet, with files of its own.
 struct Node {
@@ -41,6 +42,7 @@ impl Node {
             node_id,
             lease,
             keepers,
+            fenced: CancellationToken::new(),
         };
         let start = StartSettings {
             node: Some(node),

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Longest virtual time for anything; only a broken daemon gets there.
 const PATIENCE: Duration = Duration::from_secs(6 * 3_600);
@@ -111,6 +112,7 @@ impl Stage {
             node_id: NodeId::new("n"),
             lease: LOOK,
             keepers,
+            fenced: CancellationToken::new(),
         }))
     }
 

@@ -23,7 +23,8 @@ const LOSSES_PERMILLE: u16 = 380;
 const DEAD_PERMILLE: (u64, u64) = (20, 1_300);
 /// A machine that stands still goes on so many milliseconds after its lease has ended.
 const THAW_AFTER: (u64, u64) = (300, 2_500);
-/// Time between two restarts of the database's server.
+/// When the database's server is restarted first, and the time between two restarts: short drills have one too.
+const FIRST_RESTART: Duration = Duration::from_secs(6);
 const RESTART_EVERY: Duration = Duration::from_secs(30);
 /// Milliseconds between two outages of the platform.
 const OUTAGE_EVERY: (u64, u64) = (10_000, 25_000);
@@ -97,7 +98,7 @@ impl<S: FleetStage> Play<S> {
             machines: vec![Wait::Nothing; self.stage.nodes()],
             outage: due(&mut self.dice, OUTAGE_EVERY),
             back: None,
-            restart: rhythm.restart_database.then(|| start + RESTART_EVERY),
+            restart: rhythm.restart_database.then(|| start + FIRST_RESTART),
             tell: start + Self::TELL_EVERY,
         };
         while Instant::now() < plan.end {

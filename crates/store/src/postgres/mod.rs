@@ -303,7 +303,10 @@ impl Ledger for PostgresLedger {
     async fn renew(&self) -> Result<Option<Lease>, LedgerError> {
         self.transact(Renew, Timestamp(0)).await?;
         let now = self.shared.figures.clock.now();
-        Ok(now.map(|now| Lease {
+        let now = now.ok_or_else(|| LedgerError::Unavailable {
+            what: "it has not said yet what time it is; ask again".to_owned(),
+        })?;
+        Ok(Some(Lease {
             length: self.shared.lease,
             now,
         }))

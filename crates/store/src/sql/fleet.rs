@@ -8,10 +8,11 @@ use super::seal::{self, SealContext};
 use crate::key::LedgerKey;
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
+use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{FleetChange, RowsError};
 use bridge_core::value::{
     ChannelId, ConversationId, Epoch, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile,
-    ThreadId,
+    ThreadId, Timestamp,
 };
 
 macro_rules! select_node {
@@ -87,8 +88,15 @@ fn read_node(row: &Row<'_>) -> Result<Node, RowsError> {
 }
 
 pub(crate) fn nodes(conn: Conn<'_>) -> Result<Vec<Node>, RowsError> {
-    let query = select_node!("ORDER BY node_id");
-    sql::many(conn, query, [], read_node)
+    let query = select_node!("ORDER BY 4 DESC, node_id LIMIT ?1");
+    sql::many(conn, query, [page(PAGE_MAX)], read_node)
+}
+
+/// Removes nodes whose lease ended long ago, unless a conversation waits for one.
+pub(crate) fn forget_nodes(conn: Conn<'_>, before: Timestamp) -> Result<(), RowsError> {
+    let delete = "DELETE FROM node WHERE lease_until < ?1 \
+         AND NOT EXISTS (SELECT 1 FROM home WHERE home.node_id = node.node_id)";
+    sql::run(conn, delete, [before.0])
 }
 
 pub(crate) fn node(conn: Conn<'_>, node_id: &NodeId) -> Result<Option<Node>, RowsError> {

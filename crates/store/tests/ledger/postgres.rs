@@ -5,7 +5,7 @@ use crate::fixture::{Database, Fixture, OnPostgres};
 use crate::given::{World, key, message, text};
 use crate::proxy::{Cut, Proxy};
 use bridge_core::port::{HeadFilter, Ledger, LedgerError};
-use bridge_core::step::{Action, Received};
+use bridge_core::step::{Action, Keep, Prune, Received};
 use bridge_core::value::{ChannelId, NodeId, Sandbox};
 use bridge_sim::postgres::Server;
 use bridge_store::{PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup};
@@ -212,6 +212,69 @@ async fn other_nodes_hear_of_a_commit() {
     };
     tokio::time::timeout(patience, named).await.unwrap();
     World::over(&other).does(text("b", "m2")).await;
+}
+
+/// A network that drops a connection says nothing to who only listens.
+#[tokio::test]
+async fn deaf_listeners_notice_and_listen_again() {
+    let database = Database::empty();
+    let proxy = Proxy::before(Server::shared().unwrap().directory());
+    let deaf = open_as("n1", &proxy.url_of(&database.name)).unwrap();
+    let mut heard = deaf.wakeups().unwrap();
+    let patience = Duration::from_secs(60);
+    let next = tokio::time::timeout(patience, heard.next()).await;
+    assert_eq!(next.unwrap(), Wakeup::Missed);
+    proxy.silence();
+    let other = open_as("n2", &database.url()).unwrap();
+    World::over(&other).does(text("a", "unheard")).await;
+    let next = tokio::time::timeout(patience, heard.next()).await;
+    assert_eq!(next.unwrap(), Wakeup::Missed, "it listens again");
+    // The lease of the other opening may be over by now.
+    let other = open_as("n2", &database.url()).unwrap();
+    World::over(&other).does(text("a", "heard")).await;
+    let next = tokio::time::timeout(patience, heard.next()).await;
+    let claimable = matches!(next, Ok(Wakeup::Changed { .. }));
+    assert!(claimable, "{next:?}");
+}
+
+/// The first answer that names the database's time may be the one that is lost.
+#[tokio::test]
+async fn lease_without_time_is_no_absence() {
+    let database = Database::empty();
+    let proxy = Proxy::before(Server::shared().unwrap().directory());
+    let ledger = open_as("n1", &proxy.url_of(&database.name)).unwrap();
+    proxy.cut(Cut::After);
+    let renewed = ledger.renew().await;
+    let asks_again = matches!(renewed, Err(LedgerError::Unavailable { .. }));
+    assert!(asks_again, "{renewed:?}");
+    assert!(ledger.renew().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn nodes_long_gone_are_forgotten() {
+    let server = OnPostgres::open();
+    let mut world = World::over(server.ledger());
+    for node in ["gone", "kept", "left"] {
+        open_as(node, &server.database().url()).unwrap();
+    }
+    world.receives(&[("a", "m1")]).await;
+    server.database().psql(
+        "UPDATE codex_bridge.node SET lease_until = lease_until - 31 * 86400000::bigint \
+         WHERE node_id IN ('gone', 'kept'); \
+         INSERT INTO codex_bridge.home SELECT conversation_id, 'kept', 1, 0 FROM codex_bridge.conversation",
+    );
+    let now = server.ledger().renew().await.unwrap().unwrap().now;
+    let keep = Keep {
+        done_ms: 0,
+        dead_ms: 0,
+        audit_ms: 0,
+        redelivery_ms: 0,
+    };
+    let pruned = server.ledger().transact(Prune { now, keep }, now).await;
+    pruned.unwrap();
+    let nodes = world.reads(|rows| rows.nodes()).await;
+    let names: Vec<_> = nodes.iter().map(|node| node.node_id.as_str()).collect();
+    assert_eq!(names, ["left", "n1", "kept"], "who lives first");
 }
 
 fn refusal(url: &str) -> PostgresOpenError {

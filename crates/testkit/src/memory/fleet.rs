@@ -4,7 +4,7 @@
 use super::MemoryRows;
 use super::apply::{found, guard};
 use super::derived::page;
-use bridge_core::limits::FILES_LOOKED_AT;
+use bridge_core::limits::{FILES_LOOKED_AT, PAGE_MAX};
 use bridge_core::port::{FleetChange, FleetRead, NodeFilter, RowsError};
 use bridge_core::value::{
     ConversationId, Epoch, FileDigest, Home, KeptFile, Message, Node, NodeId, NodeInfo, NodeState,
@@ -67,7 +67,21 @@ impl MemoryRows {
 
     pub(super) fn all_nodes(&self) -> Vec<Node> {
         let ids = self.nodes.iter().map(|(id, _)| id);
-        ids.filter_map(|id| self.node_now(id)).collect()
+        let mut nodes: Vec<_> = ids.filter_map(|id| self.node_now(id)).collect();
+        nodes.sort_by_key(|node| !node.alive);
+        nodes.truncate(page(PAGE_MAX));
+        nodes
+    }
+
+    pub(super) fn forget_nodes(&mut self, before: Timestamp) {
+        let nodes = self.nodes.iter().map(|(_, node)| node);
+        let old = nodes.filter(|node| node.lease_until < before);
+        let old: Vec<_> = old.map(|node| node.node_id.clone()).collect();
+        for id in old {
+            if self.count_homes(&id, 1) == 0 {
+                self.nodes.remove(&id);
+            }
+        }
     }
 
     pub(super) fn all_homes_of(

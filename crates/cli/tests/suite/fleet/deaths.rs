@@ -57,10 +57,12 @@ async fn wakes_up_fenced(mut on_a: Daemon, frozen: &[i32], a: &Node<'_>, b: &Nod
         signal(*pid, Signal::SIGCONT);
     }
     on_a.log.wait_for("the lease of this node has ended").await;
-    let said = on_a.log.clone();
+    let mut said = on_a.log.clone();
     assert_eq!(on_a.ended().await, Some(1));
+    said.closed().await;
     let said = said.text();
-    assert!(said.contains("another daemon has taken over"), "{said}");
+    assert!(said.contains("its machine stood still"), "{said}");
+    assert!(!said.contains("has taken over this database"), "{said}");
     let late = late.ended().await;
     assert_ne!(late.code, Some(0), "{late:?}");
     assert_eq!(rows_of_work(fleet), before);
