@@ -114,7 +114,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(None);
         };
         let message = &claimed.message;
-        if message.life.state.name() != StateName::Unclear {
+        // Who moved a conversation to another node leaves its lost turn to that one.
+        let here = self.is_at_home(&message.conversation_id).await;
+        if message.life.state.name() != StateName::Unclear || !here.map_err(ledger_failure)? {
             return Ok(None);
         }
         let (id, attempt) = (message_id.clone(), message.life.attempt);
