@@ -38,7 +38,7 @@ impl InFlight {
         }
     }
 
-    fn contains(&self, message_id: &MessageId) -> bool {
+    pub(super) fn contains(&self, message_id: &MessageId) -> bool {
         self.lock().contains_key(message_id)
     }
 }
