@@ -1,6 +1,6 @@
 //! What a platform that refuses is taken for, and that everything comes in once it does no more.
 
-use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
+use crate::stage::{Fetching, Tray, channel, may, message, platform, reply, settings};
 use bridge_channel::molecule::{ChannelState, Molecule, TokenSource};
 use bridge_core::port::Sink;
 use bridge_core::value::Class;
@@ -197,7 +197,7 @@ async fn p2_reply_is_ambiguous_after_bytes_sent() {
         MoleculeFault::Cut,
     ] {
         platform.script(Route::Notify, [fault.clone()]);
-        let failed = channel.send(&message, &reply(&message, "hi")).await;
+        let failed = channel.send(&message, &reply(&message, "hi"), &may).await;
         assert_eq!(
             failed.unwrap_err().failure.class,
             Class::Ambiguous,
@@ -205,7 +205,7 @@ async fn p2_reply_is_ambiguous_after_bytes_sent() {
         );
     }
     platform.down().await;
-    let failed = channel.send(&message, &reply(&message, "hi")).await;
+    let failed = channel.send(&message, &reply(&message, "hi"), &may).await;
     assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
 }
 

@@ -132,9 +132,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 "the file `{}` is not on this machine, and the database does not have it",
                 file.name
             );
-            // A node whose ledger was a file before may be about to store it.
+            // A node whose ledger was a file before may be about to store it, and has more to store than tries would last.
             let class = match self.settings().start.node {
-                Some(_) => Class::Transient,
+                Some(_) => Class::Capacity { until: None },
                 None => Class::Permanent,
             };
             return Err(Failure::new(class, reason));

@@ -82,12 +82,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(())
     }
 
-    /// Another node changed a message of ours: somebody stopped it, decided what its turn asks, or wrote more.
+    /// Another node changed a message of ours: somebody stopped it, decided what its turn asks, wrote more, or moved its
+    /// conversation here with a turn that its last node left.
     async fn look_at_own(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
         if message.life.stop.is_some() {
             self.turns.running.interrupt(&message.message_id);
         }
         if message.life.state.name() != StateName::Received {
+            self.turns.recheck_if_left(&message);
             return self.answer_again_to(&message.message_id).await;
         }
         let id = message.conversation_id.clone();

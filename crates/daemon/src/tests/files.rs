@@ -104,7 +104,7 @@ async fn stored_file_is_brought_elsewhere() {
     let (a, b) = (Node::over(&rows, "a"), Node::over(&rows, "b"));
     for bytes in [vec![], vec![7; 3], vec![8; 2 * FILE_PIECE_BYTES + 1]] {
         let file = a.keeps(&bytes);
-        assert_eq!(b.brings(&file).await, Err(Class::Transient));
+        assert_eq!(b.brings(&file).await, Err(Class::Capacity { until: None }));
         let files = [file.clone()];
         a.daemon.share_files(&files).await.unwrap();
         assert_eq!(b.brings(&file).await, Ok(bytes));

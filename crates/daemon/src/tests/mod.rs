@@ -15,6 +15,7 @@ mod panics;
 mod platform;
 mod push;
 mod stage;
+mod threads;
 
 use self::platform::Mood;
 use self::stage::Stage;

@@ -55,6 +55,13 @@ impl Turns {
         self.recheck.notify_one();
     }
 
+    /// Has a row in flight that no task works on taken up, unless a task is only about to begin.
+    pub(crate) fn recheck_if_left(&self, message: &Message) {
+        if message.life.state.name().in_flight() && !self.in_flight.contains(&message.message_id) {
+            self.recheck();
+        }
+    }
+
     /// Waits until nobody else gives a text to the running turn of this conversation.
     pub(crate) async fn steer_order(&self, id: ConversationId) -> OwnedMutexGuard<()> {
         self.steering.wait(id).await

@@ -1,7 +1,7 @@
 //! A node dies or freezes in the middle of a turn: another one goes on with its conversation.
 
 use super::{Fleet, Node};
-use crate::world::{Daemon, freeze, gone, signal};
+use crate::world::{Daemon, freeze, gone, signal, within};
 use nix::sys::signal::Signal;
 
 /// A turn that has run a command and now waits for its model, on a node that was alone.
@@ -97,6 +97,28 @@ async fn n13_killed_nodes_turn_goes_on_elsewhere() {
     let remembered = b.ask("main", "remember:").await;
     assert!(remembered.contains("echo:before"), "{remembered}");
     assert_eq!(on_b.stop().await, Some(0));
+}
+
+/// It wrote files that no other node has, so it waits until a person moves it. The lost turn is then the new home's,
+/// whoever was asked for the move.
+#[tokio::test]
+async fn n17_third_node_moves_a_lost_turn() {
+    let mut fleet = Fleet::new().await;
+    fleet.shared_workdir = false;
+    let (a, b, c) = (fleet.node("a"), fleet.node("b"), fleet.node("c"));
+    let (on_a, message_id) = mid_turn(&a).await;
+    let (on_b, on_c) = (b.daemon().await, c.daemon().await);
+    a.dies(on_a).await;
+    fleet.world.model.release("gate");
+    within("the end of its lease", async {
+        while b.run(&["move", "main", "--to", "c"]).await.code != Some(0) {}
+    })
+    .await;
+    let shown = c.finished(&message_id).await;
+    assert_eq!(shown["answer"]["text"], "the answer", "{shown:#}");
+    assert_eq!(effects(&fleet), 1);
+    assert_eq!(on_b.stop().await, Some(0));
+    assert_eq!(on_c.stop().await, Some(0));
 }
 
 #[tokio::test]

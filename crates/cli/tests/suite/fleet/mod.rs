@@ -29,6 +29,8 @@ struct Fleet {
     database: String,
     /// How long a drained node serves on.
     leave_secs: u64,
+    /// Whether working directories count as those of all.
+    shared_workdir: bool,
 }
 
 impl Fleet {
@@ -57,6 +59,7 @@ impl Fleet {
             server,
             database,
             leave_secs: 0,
+            shared_workdir: true,
         }
     }
 
@@ -66,10 +69,10 @@ impl Fleet {
         let root = self.world.path().display();
         let common = std::fs::read_to_string(self.world.config_file()).unwrap();
         let config = format!(
-            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {LEASE_SECS}\nleave_secs = {}\nshared_workdir = true\n\
+            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {LEASE_SECS}\nleave_secs = {}\nshared_workdir = {}\n\
              [daemon]\nkey_file = \"{root}/ledger.key\"\n\
              [tiers.owner]\nsandbox = \"workspace-write\"\nworkdir = \"{root}/work\"\n",
-            self.leave_secs
+            self.leave_secs, self.shared_workdir
         );
         std::fs::write(node.config_file(), config).unwrap();
         node.make_codex_home();
