@@ -7,7 +7,7 @@ use bridge_core::port::{Agent, Extent, Ledger, LedgerError, Sink, TextUpdate};
 use bridge_core::value::{ItemId, MessageId, NodeId};
 use bridge_front::{Hub, LiveUpdate};
 use bridge_store::{LiveNote, PostgresLedger, piece};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -21,7 +21,9 @@ const SEND_EVERY: Duration = Duration::from_millis(100);
 /// Turns named in one note.
 const NAMED_MAX: usize = 20;
 /// Turns of other nodes that are watched here at the same time.
-const ELSEWHERE_MAX: usize = 256;
+const ELSEWHERE_MAX: u32 = 256;
+/// Items of a turn whose texts wait to be sent; of more of them the oldest are not shown elsewhere.
+const ITEMS_MAX: usize = 16;
 
 /// What the nodes give each other to see.
 #[derive(Debug, Default)]
@@ -29,8 +31,10 @@ pub(crate) struct Relay {
     /// Turns on other nodes that are watched here.
     elsewhere: Mutex<HashMap<MessageId, Remote>>,
     /// Turns here that are watched on other nodes.
-    shown: Mutex<HashMap<MessageId, Shown>>,
+    shown: Arc<Mutex<ShownTurns>>,
 }
+
+type ShownTurns = HashMap<MessageId, Shown>;
 
 /// A turn on another node.
 #[derive(Debug)]
@@ -38,29 +42,62 @@ struct Remote {
     node: NodeId,
     /// As far as it came.
     text: Option<TextUpdate>,
+    /// Nothing came yet, or a part is missing.
+    lacks: bool,
+}
+
+impl Remote {
+    /// The text with a part that came. Nothing where the part is known: it was sent again for another node.
+    fn with(&mut self, from: usize, part: TextUpdate) -> Option<TextUpdate> {
+        let known = self.text.as_ref();
+        let known = known.filter(|known| known.item_id == part.item_id);
+        let text = known.map_or("", |known| known.text.as_str());
+        let Some((before, rest)) = text.split_at_checked(from) else {
+            self.lacks = true;
+            return None;
+        };
+        self.lacks = false;
+        // A text is whole where its last part ends, and no earlier part says so.
+        if known.is_some() && part.extent != Extent::Whole && rest.starts_with(&part.text) {
+            return None;
+        }
+        let text = before.to_owned() + &part.text;
+        let now = TextUpdate { text, ..part };
+        if known == Some(&now) {
+            return None;
+        }
+        Some(self.text.insert(now).clone())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     until: Instant,
-    /// Somebody knows nothing of its text.
+    /// Somebody lacks some of its text.
     anew: bool,
 }
 
+/// Keeps a turn among those that are shown.
+#[derive(Debug)]
+struct Showing {
+    message_id: MessageId,
+    shown: Arc<Mutex<ShownTurns>>,
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        lock(&self.shown).remove(&self.message_id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Relay {
-    fn elsewhere(&self) -> MutexGuard<'_, HashMap<MessageId, Remote>> {
-        self.elsewhere
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn shown(&self) -> MutexGuard<'_, HashMap<MessageId, Shown>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Follows exactly these turns; which of them nothing is known of, and which go on.
+    /// Follows exactly these turns; of which of them some text is missing, and which go on.
     fn follow(&self, turns: HashMap<MessageId, NodeId>, hub: &Hub) -> [Vec<MessageId>; 2] {
-        let mut elsewhere = self.elsewhere();
+        let mut elsewhere = lock(&self.elsewhere);
         elsewhere.retain(|message_id, remote| {
             let goes_on = turns.get(message_id) == Some(&remote.node);
             if !goes_on {
@@ -69,12 +106,14 @@ impl Relay {
             goes_on
         });
         for (message_id, node) in turns {
-            let text = None;
-            elsewhere.entry(message_id).or_insert(Remote { node, text });
+            elsewhere.entry(message_id).or_insert(Remote {
+                node,
+                text: None,
+                lacks: true,
+            });
         }
-        let (known, anew): (Vec<_>, Vec<_>) = elsewhere
-            .iter()
-            .partition(|(_, remote)| remote.text.is_some());
+        let (anew, known): (Vec<_>, Vec<_>) =
+            elsewhere.iter().partition(|(_, remote)| remote.lacks);
         [anew, known].map(|turns| turns.into_iter().map(|(id, _)| id.clone()).collect())
     }
 
@@ -88,7 +127,7 @@ impl Relay {
             | LiveNote::Diff { message_id, .. }
             | LiveNote::Output { message_id, .. } => message_id.clone(),
         };
-        let mut elsewhere = self.elsewhere();
+        let mut elsewhere = lock(&self.elsewhere);
         let remote = elsewhere.get_mut(&message_id);
         let remote = remote.filter(|remote| remote.node == *node)?;
         let update = match note {
@@ -103,22 +142,13 @@ impl Relay {
                 text,
                 ..
             } => {
-                let before = match remote.text.take() {
-                    _ if from == 0 => String::new(),
-                    Some(known) if known.item_id == item_id && known.text.len() == from => {
-                        known.text
-                    }
-                    // Something is missing: the next question is for all of it.
-                    Some(_) | None => return None,
-                };
-                let text = before + &text;
-                let text = TextUpdate {
+                let part = TextUpdate {
                     item_id,
                     phase,
                     extent,
                     text,
                 };
-                LiveUpdate::Text(remote.text.insert(text).clone().into())
+                LiveUpdate::Text(remote.with(from, part)?.into())
             }
             LiveNote::Diff { text, .. } => LiveUpdate::Diff(text.into()),
             LiveNote::Output { text, .. } => LiveUpdate::Output(text.into()),
@@ -126,58 +156,73 @@ impl Relay {
         Some((message_id, update))
     }
 
-    /// Another node watches a turn of ours. True when nothing of it was sent so far.
-    fn show(&self, message_id: &MessageId, anew: bool) -> bool {
+    /// Another node watches a turn of ours. Gives what keeps the turn shown if it was not.
+    fn show(&self, message_id: &MessageId, anew: bool) -> Option<Showing> {
         let until = after(Instant::now(), WATCHED_FOR);
-        let mut shown = self.shown();
-        match shown.get_mut(message_id) {
-            Some(known) => {
-                known.until = until;
-                known.anew |= anew;
-                false
-            }
-            None => {
-                let anew = false;
-                shown.insert(message_id.clone(), Shown { until, anew });
-                true
-            }
-        }
-    }
-
-    /// Whether a turn is still watched elsewhere, and whether somebody knows nothing of its text.
-    fn shown_still(&self, message_id: &MessageId, runs: bool) -> Option<bool> {
-        let mut shown = self.shown();
-        let known = shown.get_mut(message_id)?;
-        if !runs || known.until < Instant::now() {
-            shown.remove(message_id);
+        let mut shown = lock(&self.shown);
+        if let Some(known) = shown.get_mut(message_id) {
+            known.until = until;
+            known.anew |= anew;
             return None;
         }
-        Some(std::mem::take(&mut known.anew))
+        let anew = false;
+        shown.insert(message_id.clone(), Shown { until, anew });
+        Some(Showing {
+            message_id: message_id.clone(),
+            shown: Arc::clone(&self.shown),
+        })
+    }
+
+    /// Whether a turn is still watched elsewhere, and whether somebody lacks some of its text.
+    fn shown_still(&self, message_id: &MessageId) -> Option<bool> {
+        let mut shown = lock(&self.shown);
+        let known = shown.get_mut(message_id)?;
+        let anew = std::mem::take(&mut known.anew);
+        (known.until >= Instant::now()).then_some(anew)
     }
 }
 
-/// How much of a turn's text was sent.
+/// Texts of a turn on their way to other nodes.
 #[derive(Debug, Default)]
-struct Sent {
-    item_id: Option<ItemId>,
-    bytes: usize,
+struct Texts {
+    /// The newest of each item that is not sent yet: an item ends with its whole text, which the next one must not replace.
+    unsent: VecDeque<Arc<TextUpdate>>,
+    /// What was sent last, and how many bytes of it.
+    sent: Option<(Arc<TextUpdate>, usize)>,
 }
 
-impl Sent {
-    /// What is to be sent of a text.
-    fn notes(&mut self, message_id: &MessageId, update: &TextUpdate) -> Vec<LiveNote> {
-        if self.item_id.as_ref() != Some(&update.item_id) || update.text.len() < self.bytes {
-            self.item_id = Some(update.item_id.clone());
-            self.bytes = 0;
+impl Texts {
+    fn put(&mut self, text: Arc<TextUpdate>) {
+        match self.unsent.back_mut() {
+            Some(last) if last.item_id == text.item_id => *last = text,
+            _ => {
+                if self.unsent.len() >= ITEMS_MAX {
+                    self.unsent.pop_front();
+                }
+                self.unsent.push_back(text);
+            }
         }
-        let mut notes = Vec::new();
-        loop {
-            let rest = update.text.get(self.bytes..).unwrap_or_default();
+    }
+
+    /// Somebody lacks some of the text: all of it goes again, and who knows it passes over it.
+    fn again(&mut self, current: Option<Arc<TextUpdate>>) {
+        self.sent = None;
+        if self.unsent.is_empty() {
+            self.unsent.extend(current);
+        }
+    }
+
+    /// Sends in parts what was not sent; what finds no room now goes with the next call.
+    fn send(&mut self, message_id: &MessageId, mut tell: impl FnMut(LiveNote) -> bool) {
+        while let Some(update) = self.unsent.front() {
+            let from = match &self.sent {
+                Some((before, bytes)) if begins_alike(before, update, *bytes) => *bytes,
+                Some(_) | None => 0,
+            };
+            let rest = update.text.get(from..).unwrap_or_default();
             let part = piece(rest);
-            let from = self.bytes;
-            self.bytes += part.len();
             let is_last = part.len() == rest.len();
-            notes.push(LiveNote::Text {
+            let told = tell(LiveNote::Text {
                 message_id: message_id.clone(),
                 item_id: update.item_id.clone(),
                 phase: update.phase,
@@ -188,11 +233,21 @@ impl Sent {
                 from,
                 text: part.to_owned(),
             });
+            if !told {
+                return;
+            }
+            self.sent = Some((Arc::clone(update), from.saturating_add(part.len())));
             if is_last {
-                return notes;
+                self.unsent.pop_front();
             }
         }
     }
+}
+
+/// Whether what was sent of one text is the beginning of the other one.
+fn begins_alike(one: &TextUpdate, other: &TextUpdate, bytes: usize) -> bool {
+    let (begun, now) = (one.text.get(..bytes), other.text.get(..bytes));
+    one.item_id == other.item_id && now.is_some() && begun == now
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -217,40 +272,25 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             for (messages, anew) in [(anew, true), (known, false)] {
                 for messages in messages.chunks(NAMED_MAX) {
                     let messages = messages.to_vec();
-                    nodes.tell_nodes(LiveNote::Watch { messages, anew });
+                    // What is lost is asked again.
+                    let _told = nodes.tell_nodes(LiveNote::Watch { messages, anew });
                 }
             }
         }
     }
 
     /// The watched messages whose turns run on other nodes.
-    async fn watched_elsewhere(&self) -> Result<HashMap<MessageId, NodeId>, LedgerError> {
-        let mut watched = self.hub.watched();
-        watched.truncate(ELSEWHERE_MAX);
-        let this = self.settings().start.node.clone();
-        let this = this.map(|node| node.node_id);
+    pub(crate) async fn watched_elsewhere(
+        &self,
+    ) -> Result<HashMap<MessageId, NodeId>, LedgerError> {
+        let watched = self.hub.watched();
         if watched.is_empty() {
             return Ok(HashMap::new());
         }
-        let find = self.ledger.read(move |rows| {
-            let mut turns = HashMap::new();
-            for message_id in watched {
-                let message = rows.message(&message_id)?;
-                let Some(message) = message.filter(|message| message.life.state.name().in_flight())
-                else {
-                    continue;
-                };
-                let home = rows.home(&message.conversation_id)?;
-                match home.and_then(|home| home.node_id) {
-                    Some(node) if Some(&node) != this.as_ref() => {
-                        turns.insert(message_id, node);
-                    }
-                    Some(_) | None => {}
-                }
-            }
-            Ok(turns)
-        });
-        find.await
+        let find = self
+            .ledger
+            .read(move |rows| rows.in_flight_elsewhere(&watched, ELSEWHERE_MAX));
+        Ok(find.await?.into_iter().collect())
     }
 
     /// What another node says of running turns.
@@ -273,65 +313,60 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         };
         for message_id in messages {
-            if self.turns.running.lock().contains_key(&message_id)
-                && self.relay.show(&message_id, anew)
-            {
-                tokio::spawn(Arc::clone(self).show_elsewhere(nodes.clone(), message_id));
+            if !self.turns.running.lock().contains_key(&message_id) {
+                continue;
+            }
+            if let Some(showing) = self.relay.show(&message_id, anew) {
+                tokio::spawn(Arc::clone(self).show_elsewhere(nodes.clone(), showing));
             }
         }
     }
 
     /// Sends what a turn writes, as long as it runs and somebody watches.
-    async fn show_elsewhere(self: Arc<Self>, nodes: PostgresLedger, message_id: MessageId) {
-        let Some(mut updates) = self.hub.watch(&message_id) else {
+    async fn show_elsewhere(self: Arc<Self>, nodes: PostgresLedger, showing: Showing) {
+        let message_id = &showing.message_id;
+        let Some(mut updates) = self.hub.watch(message_id) else {
             return;
         };
-        let mut sent = Sent::default();
-        let mut unsent = self.hub.current_text(&message_id);
+        let mut texts = Texts::default();
+        texts.again(self.hub.current_text(message_id));
         let mut tick = interval(SEND_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let send = |sent: &mut Sent, text: &TextUpdate| {
-            for note in sent.notes(&message_id, text) {
-                nodes.tell_nodes(note);
-            }
-        };
         loop {
             let update = tokio::select! {
                 update = updates.next() => update,
                 _ = tick.tick() => {
-                    let runs = self.turns.running.lock().contains_key(&message_id);
-                    let Some(anew) = self.relay.shown_still(&message_id, runs) else {
+                    if !self.turns.running.lock().contains_key(message_id) {
+                        return;
+                    }
+                    let Some(anew) = self.relay.shown_still(message_id) else {
                         return;
                     };
                     if anew {
-                        sent = Sent::default();
-                        unsent = self.hub.current_text(&message_id);
+                        texts.again(self.hub.current_text(message_id));
                     }
-                    if let Some(text) = unsent.take() {
-                        send(&mut sent, &text);
-                    }
+                    texts.send(message_id, |note| nodes.tell_nodes(note));
                     continue;
                 }
             };
             let message_id = message_id.clone();
-            match update {
-                LiveUpdate::Changed => {}
+            let note = match update {
+                LiveUpdate::Changed => continue,
                 LiveUpdate::Text(text) => {
-                    let before = unsent.replace(Arc::clone(&text));
-                    // An item ends with its whole text, which the next one must not replace.
-                    if let Some(before) = before.filter(|before| before.item_id != text.item_id) {
-                        send(&mut sent, &before);
-                    }
+                    texts.put(text);
+                    continue;
                 }
-                LiveUpdate::Diff(diff) => {
-                    let text = piece(&diff).to_owned();
-                    nodes.tell_nodes(LiveNote::Diff { message_id, text });
-                }
-                LiveUpdate::Output(output) => {
-                    let text = piece(&output).to_owned();
-                    nodes.tell_nodes(LiveNote::Output { message_id, text });
-                }
-            }
+                LiveUpdate::Diff(diff) => LiveNote::Diff {
+                    message_id,
+                    text: piece(&diff).to_owned(),
+                },
+                LiveUpdate::Output(output) => LiveNote::Output {
+                    message_id,
+                    text: piece(&output).to_owned(),
+                },
+            };
+            // Seen on this node alone, where it is lost.
+            let _told = nodes.tell_nodes(note);
         }
     }
 }
@@ -365,20 +400,30 @@ mod tests {
         (relay, message)
     }
 
+    fn notes(texts: &mut Texts, message: &MessageId, update: TextUpdate) -> Vec<LiveNote> {
+        let mut notes = Vec::new();
+        texts.put(Arc::new(update));
+        texts.send(message, |note| {
+            notes.push(note);
+            true
+        });
+        notes
+    }
+
     #[test]
     fn pieces_make_the_whole_text() {
         let (relay, message) = watching("b");
         let node = NodeId::new("b");
         let (long, longer) = ("ä".repeat(5_000), "ä".repeat(5_200));
-        let mut sent = Sent::default();
+        let mut texts = Texts::default();
         let mut last = None;
         for text in [&long, &longer] {
-            for note in sent.notes(&message, &update("one", text)) {
+            for note in notes(&mut texts, &message, update("one", text)) {
                 last = seen(relay.hear(&node, note));
             }
             assert_eq!(last.as_ref(), Some(text));
         }
-        for note in sent.notes(&message, &update("two", "short")) {
+        for note in notes(&mut texts, &message, update("two", "short")) {
             last = seen(relay.hear(&node, note));
         }
         assert_eq!(last.as_deref(), Some("short"));
@@ -388,20 +433,103 @@ mod tests {
     fn lost_pieces_are_asked_for_anew() {
         let (relay, message) = watching("b");
         let node = NodeId::new("b");
-        let mut sent = Sent::default();
-        let notes = sent.notes(&message, &update("one", &"x".repeat(5_000)));
-        assert!(seen(relay.hear(&node, notes[0].clone())).is_some());
-        assert_eq!(seen(relay.hear(&node, notes[2].clone())), None);
-        let turns = HashMap::from([(message.clone(), node)]);
+        let mut texts = Texts::default();
+        let whole = "x".repeat(5_000);
+        let sent = notes(&mut texts, &message, update("one", &whole));
+        assert!(seen(relay.hear(&node, sent[0].clone())).is_some());
+        assert_eq!(seen(relay.hear(&node, sent[2].clone())), None);
+        let turns = HashMap::from([(message.clone(), node.clone())]);
         let [anew, _] = relay.follow(turns, &Hub::default());
-        assert_eq!(anew, [message]);
+        assert_eq!(anew, [message.clone()]);
+        let again = notes(&mut Texts::default(), &message, update("one", &whole));
+        let shown: Vec<_> = again
+            .into_iter()
+            .filter_map(|note| seen(relay.hear(&node, note)))
+            .collect();
+        assert!(shown.is_sorted_by_key(String::len), "it only grows");
+        assert!(shown[0].len() > 1_200, "what is known is not shown again");
+        assert_eq!(shown.last(), Some(&whole));
+    }
+
+    #[test]
+    fn what_is_known_is_not_shown_again() {
+        let (relay, message) = watching("b");
+        let node = NodeId::new("b");
+        for extent in [Extent::Head, Extent::Whole] {
+            let text = || TextUpdate {
+                extent,
+                ..update("one", &"word ".repeat(1_000))
+            };
+            let first = notes(&mut Texts::default(), &message, text());
+            let seen_first = first
+                .into_iter()
+                .filter(|note| relay.hear(&node, note.clone()).is_some());
+            assert_ne!(seen_first.count(), 0, "{extent:?}");
+            for note in notes(&mut Texts::default(), &message, text()) {
+                assert_eq!(relay.hear(&node, note), None, "{extent:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_with_another_beginning_is_replaced() {
+        let (relay, message) = watching("b");
+        let node = NodeId::new("b");
+        let mut texts = Texts::default();
+        let joined = TextUpdate {
+            extent: Extent::Middle,
+            ..update("one", "the end")
+        };
+        let mut last = None;
+        for text in [joined, update("one", "From its beginning to the end")] {
+            for note in notes(&mut texts, &message, text) {
+                last = seen(relay.hear(&node, note));
+            }
+        }
+        assert_eq!(last.as_deref(), Some("From its beginning to the end"));
+    }
+
+    #[test]
+    fn text_without_room_is_sent_later() {
+        let (relay, message) = watching("b");
+        let node = NodeId::new("b");
+        let mut texts = Texts::default();
+        let long = "x".repeat(20_000);
+        texts.put(Arc::new(update("one", &long)));
+        texts.put(Arc::new(update("two", "short")));
+        let (mut seen_texts, mut calls) = (Vec::new(), 0);
+        while !texts.unsent.is_empty() {
+            let mut room = 3;
+            texts.send(&message, |note| {
+                if room > 0 {
+                    seen_texts.extend(seen(relay.hear(&node, note)));
+                }
+                room -= 1;
+                room >= 0
+            });
+            calls += 1;
+        }
+        assert_eq!(calls, 6);
+        assert!(seen_texts.contains(&long));
+        assert_eq!(seen_texts.last().unwrap(), "short");
+    }
+
+    #[test]
+    fn turn_that_cannot_be_shown_is_shown_later() {
+        let (relay, message) = (Relay::default(), MessageId::new("m"));
+        let showing = relay.show(&message, true);
+        assert!(relay.show(&message, true).is_none());
+        assert_eq!(relay.shown_still(&message), Some(true));
+        drop(showing);
+        assert_eq!(relay.shown_still(&message), None);
+        assert!(relay.show(&message, true).is_some());
     }
 
     #[test]
     fn other_nodes_are_not_believed() {
         let (relay, message) = watching("b");
         let frozen = NodeId::new("a");
-        let note = Sent::default().notes(&message, &update("one", "old"));
-        assert_eq!(seen(relay.hear(&frozen, note[0].clone())), None);
+        let sent = notes(&mut Texts::default(), &message, update("one", "old"));
+        assert_eq!(seen(relay.hear(&frozen, sent[0].clone())), None);
     }
 }

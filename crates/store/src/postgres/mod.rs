@@ -188,13 +188,14 @@ impl PostgresLedger {
         Ok(listener.insert(started).wakeups())
     }
 
-    /// Tells the nodes that listen something of a running turn. It may be lost.
-    pub fn tell_nodes(&self, note: LiveNote) {
+    /// Tells the nodes that listen something of a running turn. It may be lost; false where there is no room for it now.
+    #[must_use]
+    pub fn tell_nodes(&self, note: LiveNote) -> bool {
         let listener = self.shared.listener.lock();
         let listener = listener.unwrap_or_else(PoisonError::into_inner);
-        if let Some(listener) = &*listener {
-            listener.tell(note);
-        }
+        listener
+            .as_ref()
+            .is_some_and(|listener| listener.tell(note))
     }
 }
 
