@@ -11,6 +11,7 @@ pub mod failpoint;
 mod fleet;
 mod intake;
 pub mod ledger_key;
+mod one_at_a_time;
 mod process;
 mod redaction;
 mod run;
@@ -32,6 +33,7 @@ pub use run::{Ready, RunOptions, Stop, run};
 use self::process::counted::Counted;
 use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
+use bridge_core::value::FileDigest;
 use bridge_front::Hub;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -67,6 +69,8 @@ pub(crate) struct Daemon<L, A, S> {
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
+    /// Files that are on their way to this node.
+    bringing: one_at_a_time::OneAtATime<FileDigest>,
     relay: fleet::Relay,
     steers: fleet::RemoteSteers,
 }
@@ -95,6 +99,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),
+            bringing: one_at_a_time::OneAtATime::default(),
             relay: fleet::Relay::default(),
             steers: fleet::RemoteSteers::default(),
         })

@@ -237,6 +237,8 @@ impl Loops {
         let slowly = Arc::clone(daemon).look_slowly();
         let looking = Arc::clone(daemon).take_over(node.lease / fleet::LOOKS);
         let sharing = Arc::clone(daemon).share_old_files();
+        let offering = Arc::clone(daemon).offer_channels(daemon.sink.molecule.clone());
+        self.0.push(tokio::spawn(offering));
         self.0.push(tokio::spawn(sharing));
         self.0.push(tokio::spawn(hearing));
         self.0.push(tokio::spawn(watching));

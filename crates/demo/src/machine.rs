@@ -41,6 +41,38 @@ pub(crate) struct Machine {
     frozen: Vec<ProcessStamp>,
 }
 
+/// Starts a daemon of our own binary on the disk at `directory`.
+pub(crate) fn start_daemon(
+    directory: &Path,
+    log: &Path,
+    env: &[(&str, &str)],
+    without: &[&str],
+) -> io::Result<ChildProcess> {
+    let at = |name: &str| directory.join(name).into_os_string();
+    let mut options = ChildOptions {
+        program: std::env::current_exe()?,
+        args: vec![
+            "--state-dir".into(),
+            at("state"),
+            "--config".into(),
+            at("codex-bridge.toml"),
+            "run".into(),
+        ],
+        // Codex keeps a lock of its sandbox in the temporary directory, and a login shell that is killed while it reads
+        // the user's profile leaves locks there.
+        env: vec![
+            ("TMPDIR".into(), at("tmp")),
+            ("HOME".into(), at("person")),
+            ("NO_COLOR".into(), "1".into()),
+        ],
+        without: without.iter().map(OsString::from).collect(),
+        log: OpenOptions::new().create(true).append(true).open(log)?,
+    };
+    let env = env.iter().map(|(name, value)| (name.into(), value.into()));
+    options.env.extend(env);
+    ChildProcess::start(options)
+}
+
 impl Machine {
     /// A machine with an empty disk at `directory`.
     pub(crate) fn new(directory: PathBuf) -> io::Result<Self> {
@@ -83,31 +115,9 @@ impl Machine {
     }
 
     pub(crate) fn start(&mut self, ledger_url: &str, without: &[&str]) -> io::Result<()> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.log)?;
-        self.born_at = log.metadata()?.len();
-        let at = |name: &str| self.directory.join(name).into_os_string();
-        let options = ChildOptions {
-            program: std::env::current_exe()?,
-            args: vec![
-                "--state-dir".into(),
-                at("state"),
-                "--config".into(),
-                at("codex-bridge.toml"),
-                "run".into(),
-            ],
-            env: vec![
-                ("TMPDIR".into(), at("tmp")),
-                ("HOME".into(), at("person")),
-                ("NO_COLOR".into(), "1".into()),
-                ("CODEX_BRIDGE_LEDGER_URL".into(), ledger_url.into()),
-            ],
-            without: without.iter().map(OsString::from).collect(),
-            log,
-        };
-        self.daemon = Some(ChildProcess::start(options)?);
+        self.born_at = std::fs::metadata(&self.log).map_or(0, |log| log.len());
+        let env = [("CODEX_BRIDGE_LEDGER_URL", ledger_url)];
+        self.daemon = Some(start_daemon(&self.directory, &self.log, &env, without)?);
         Ok(())
     }
 

@@ -25,6 +25,28 @@ async fn database_outage_is_no_token_error() {
     }
 }
 
+/// What another node reads meanwhile says nothing of this machine.
+#[tokio::test]
+async fn failing_channel_says_so_until_it_works() {
+    let (platform, own) = platform(Edition::New).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching.until(&platform, ChannelState::Receiving).await;
+    let channel = fetching.channel.clone();
+    assert_eq!(channel.fails_for(), None);
+    platform.set_database(false);
+    fetching.until(&platform, ChannelState::Retrying).await;
+    drop(fetching);
+    channel.is_read_by(Some("b"));
+    assert_eq!(channel.health().state, ChannelState::Retrying);
+    assert!(!channel.works_again().await);
+    assert!(channel.fails_for().is_some());
+    platform.set_database(true);
+    assert!(channel.works_again().await);
+    assert_eq!(channel.fails_for(), None);
+    channel.is_read_by(Some("b"));
+    assert_eq!(channel.health().detail, "node b reads the feed");
+}
+
 #[tokio::test]
 async fn p7_replaced_token_is_reread_without_restart() {
     let (platform, own) = platform(Edition::New).await;

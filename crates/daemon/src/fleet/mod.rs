@@ -12,6 +12,7 @@ mod open;
 mod reader;
 mod steer;
 mod take_over;
+mod texts;
 mod threads;
 mod wakeups;
 

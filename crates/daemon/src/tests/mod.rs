@@ -9,11 +9,13 @@ mod detached_call;
 mod faults;
 mod files;
 mod lease;
+mod live;
 mod long;
 mod notify;
 mod panics;
 mod platform;
 mod push;
+mod reader;
 mod stage;
 mod threads;
 

@@ -19,7 +19,7 @@ pub enum LiveNote {
     Watch {
         /// The turns' messages.
         messages: Vec<MessageId>,
-        /// It knows nothing of their texts.
+        /// It knows nothing of their texts, or lacks some of them.
         anew: bool,
     },
     /// A part of what Codex writes in one item.

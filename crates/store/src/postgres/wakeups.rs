@@ -35,7 +35,7 @@ const NAMED_MAX: usize = 200;
 /// Wake-ups that wait for a listener before it learns that it missed some.
 const WAITING_MAX: usize = 1024;
 
-/// Live notes that wait to be sent; more are dropped, and asked for anew.
+/// Live notes that wait to be sent.
 const OUTGOING_MAX: usize = 256;
 
 /// Live notes under way to the server at the same time.
@@ -189,10 +189,12 @@ impl Listener {
         Ok(Self { sender, outgoing })
     }
 
-    /// Tells the other nodes, as soon as the database can be reached.
-    pub(super) fn tell(&self, note: LiveNote) {
-        // Whoever needs what is dropped here asks for it anew.
-        let _dropped = self.outgoing.try_send(note);
+    /// Tells the other nodes, as soon as the database can be reached. False where there is no room for it: texts leave half
+    /// of it to what nobody sends again.
+    pub(super) fn tell(&self, note: LiveNote) -> bool {
+        let is_text = matches!(note, LiveNote::Text { .. });
+        let has_room = !is_text || self.outgoing.capacity() > OUTGOING_MAX / 2;
+        has_room && self.outgoing.try_send(note).is_ok()
     }
 
     pub(super) fn wakeups(&self) -> Wakeups {

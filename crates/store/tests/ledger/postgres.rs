@@ -376,3 +376,30 @@ async fn weak_servers_are_warned_about() {
     assert!(warnings.contains("fsync = off"), "{warnings}");
     assert!(!warnings.contains("synchronous_commit"), "{warnings}");
 }
+
+#[tokio::test]
+async fn only_turns_of_other_nodes_are_found() {
+    let server = OnPostgres::open();
+    let other = open_as("n2", &server.database().url()).unwrap();
+    let mut ours = World::over(server.ledger());
+    let mut theirs = World::over(&other);
+    for n in 0..30 {
+        let (key, id) = (format!("ours {n}"), format!("a{n:02}"));
+        ours.runs(&key, &id, Sandbox::ReadOnly).await;
+    }
+    for id in ["b1", "b2", "b3"] {
+        theirs.runs(id, id, Sandbox::ReadOnly).await;
+    }
+    theirs.receives(&[("b1", "b4")]).await;
+    let watched = (0..30).map(|n| format!("a{n:02}"));
+    let watched = watched.chain(["b1", "b3", "b4", "gone"].map(str::to_owned));
+    let watched: Vec<_> = watched.map(|id| message(&id)).collect();
+    let found = async |limit| {
+        let watched = watched.clone();
+        let read = ours.reads(move |rows| rows.in_flight_elsewhere(&watched, limit));
+        read.await
+    };
+    let on_n2 = |id| (message(id), NodeId::new("n2"));
+    assert_eq!(found(9).await, [on_n2("b1"), on_n2("b3")]);
+    assert_eq!(found(1).await, [on_n2("b1")]);
+}
