@@ -349,9 +349,7 @@ async fn start(
     let opened = open_ledger(options, &state).await?;
     let (ledger, node) = (Counted::new(opened.ledger), opened.node);
     let holding = hold_lease(&ledger, node.as_ref()).await?;
-    // Only a hint hangs on it: a damaged ledger must still be served and named.
-    let newest = ledger.read(|rows| rows.newest_messages(1)).await;
-    let is_first = newest.is_ok_and(|newest| newest.is_empty());
+    let is_first = is_first(&ledger).await;
     let lease = node.as_ref().map(|node| node.keepers.clone());
     let host_options = host_options(options, &state, (&codex, native), lease)?;
     let agent = CodexAgent::new(host_options, ledger.clone());
@@ -425,6 +423,12 @@ async fn start(
         lock,
         holding,
     })
+}
+
+/// Whether nobody has sent anything yet. Only a hint hangs on it: a damaged ledger must still be served and named.
+async fn is_first(ledger: &Counted<AnyLedger>) -> bool {
+    let newest = ledger.read(|rows| rows.newest_messages(1)).await;
+    newest.is_ok_and(|newest| newest.is_empty())
 }
 
 /// Starts the clock, and holds the lease from now on: what follows may take longer than that lasts.
