@@ -53,7 +53,6 @@ impl Transition for Unbind {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         let message = tx.existing(Self::NAME, &self.message_id)?;
-        tx.expect_home(Self::NAME, &message)?;
         let Some(conversation) = tx.conversation(&message.conversation_id)? else {
             return Err(Refused::new(Self::NAME, &self.message_id, None).into());
         };
