@@ -42,6 +42,16 @@ struct Remote {
     text: HeardText,
 }
 
+impl Remote {
+    /// It goes on elsewhere, or here, where it may have begun to write.
+    fn leave(&self, message_id: &MessageId, hub: &Hub) {
+        let text = hub.current_text(message_id);
+        if text.is_some_and(|text| self.text.is_in(&text)) {
+            hub.clear_text(message_id);
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     until: Instant,
@@ -73,7 +83,7 @@ impl Relay {
         elsewhere.retain(|message_id, remote| {
             let goes_on = turns.get(message_id) == Some(&remote.node);
             if !goes_on {
-                hub.clear_text(message_id);
+                remote.leave(message_id, hub);
             }
             goes_on
         });
@@ -85,6 +95,13 @@ impl Relay {
             .iter()
             .partition(|(_, remote)| remote.text.lacks());
         [anew, known].map(|turns| turns.into_iter().map(|(id, _)| id.clone()).collect())
+    }
+
+    /// The turn of a message runs here now.
+    fn runs_here(&self, message_id: &MessageId, hub: &Hub) {
+        if let Some(remote) = lock(&self.elsewhere).remove(message_id) {
+            remote.leave(message_id, hub);
+        }
     }
 
     /// What watchers here see of a note. Only the node that runs a turn is believed: one that was frozen may still send.
@@ -218,6 +235,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             if !self.turns.running.lock().contains_key(&message_id) {
                 continue;
             }
+            self.relay.runs_here(&message_id, &self.hub);
             if let Some(showing) = self.relay.show(&message_id, anew) {
                 tokio::spawn(Arc::clone(self).show_elsewhere(nodes.clone(), showing));
             }
@@ -305,6 +323,29 @@ mod tests {
         assert!(!asks_anew());
         assert_eq!(relay.hear(&node, part(&message, 9, "third")), None);
         assert!(asks_anew());
+    }
+
+    #[test]
+    fn text_of_turn_that_runs_here_stays() {
+        let (relay, message, hub) = (Relay::default(), MessageId::new("m"), Hub::default());
+        let node = NodeId::new("b");
+        for own in [None, Some("two")] {
+            relay.follow(HashMap::from([(message.clone(), node.clone())]), &hub);
+            let (id, heard) = relay.hear(&node, part(&message, 0, "old")).unwrap();
+            hub.publish(&id, heard);
+            let own = own.map(|item| TextUpdate {
+                item_id: ItemId::new(item),
+                phase: Phase::Unmarked,
+                extent: Extent::Head,
+                text: "new".to_owned(),
+            });
+            if let Some(own) = own.clone() {
+                hub.publish(&message, LiveUpdate::Text(own.into()));
+            }
+            relay.runs_here(&message, &hub);
+            let text = hub.current_text(&message);
+            assert_eq!(text.map(|text| TextUpdate::clone(&text)), own);
+        }
     }
 
     #[test]

@@ -23,6 +23,12 @@ impl HeardText {
         !self.is_whole
     }
 
+    /// Whether this is the text that was heard, and not one of another turn.
+    pub(super) fn is_in(&self, text: &TextUpdate) -> bool {
+        let heard = self.text.as_ref();
+        heard.is_some_and(|heard| heard.item_id == text.item_id)
+    }
+
     /// The text with a part that came. Nothing where the part is known: it was sent again for another node.
     pub(super) fn add(&mut self, from: usize, part: TextUpdate) -> Option<TextUpdate> {
         let known = self.text.as_ref();

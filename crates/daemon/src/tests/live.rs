@@ -3,7 +3,7 @@
 use super::files::{Node, naming};
 use crate::process::clock::now;
 use bridge_core::port::Ledger;
-use bridge_core::step::{Claim, ClaimOutcome, Receive, TurnsPerSender};
+use bridge_core::step::{Claim, ClaimOutcome, Receive, Received, TurnsPerSender};
 use bridge_core::value::{ConversationId, ExternalId, MessageId, NodeId};
 use bridge_testkit::MemoryLedger;
 use std::collections::HashMap;
@@ -19,11 +19,13 @@ async fn run(node: &Node, ids: &[MessageId]) {
             external_id: ExternalId::new(id.as_str()),
             ..naming(Vec::new())
         };
-        node.daemon.commit(receive).await.unwrap();
+        let received = node.daemon.commit(receive).await.unwrap();
+        assert_eq!(received, Received::New(id.clone()));
         let claim = Claim {
             turns_max: 1_000,
             turns_reserved: 0,
             turns_per_channel: 1_000,
+            one_writer: Vec::new(),
             per_sender: Arc::new(TurnsPerSender::UNLIMITED),
             ..node.daemon.settings().claim(now())
         };
@@ -31,7 +33,7 @@ async fn run(node: &Node, ids: &[MessageId]) {
         let claimed = claimed.outcome;
         assert!(
             matches!(claimed, ClaimOutcome::Claimed { .. }),
-            "{claimed:?}"
+            "{id}: {claimed:?}"
         );
     }
 }

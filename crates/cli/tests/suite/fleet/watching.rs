@@ -78,20 +78,21 @@ async fn watch_survives_another_nodes_death() {
     let mut late = Watch::on(&c, &message_id);
     late.until(half).await;
     b.dies(on_b).await;
+    for watch in [&mut watch, &mut late] {
+        // The second turn, wherever it runs, is as far.
+        watch.until(half).await;
+    }
     fleet.world.model.release("gate");
     for watch in [&mut watch, &mut late] {
         watch.to_the_end().await;
         let texts = watch.texts();
         assert!(texts.iter().all(|text| answer.starts_with(text)));
-        assert_eq!(
-            texts.last(),
-            Some(&&*answer),
-            "the second turn is live, too"
+        let lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
+        let begun_again = lengths.windows(2).filter(|pair| pair[1] < pair[0]);
+        assert!(
+            begun_again.count() <= 1,
+            "only with the second turn: {lengths:?}"
         );
-        let begun_again = texts
-            .windows(2)
-            .filter(|pair| pair[1].len() < pair[0].len());
-        assert!(begun_again.count() <= 1, "only with the second turn");
         let numbers = watch.numbers();
         assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
         let end = watch.told.last().unwrap();
