@@ -9,7 +9,6 @@ mod detached_call;
 mod faults;
 mod files;
 mod lease;
-mod live;
 mod long;
 mod notify;
 mod panics;
