@@ -372,7 +372,7 @@ mod tests {
         let mut places: Vec<_> = (0..CALLS_MAX).filter_map(|_| steers.place()).collect();
         assert_eq!((calls.len(), places.len()), (CALLS_MAX, CALLS_MAX));
         assert!(steers.call().is_none() && steers.place().is_none());
-        (calls.pop(), places.pop());
+        drop((calls.pop(), places.pop()));
         assert!(steers.call().is_some() && steers.place().is_some());
     }
 

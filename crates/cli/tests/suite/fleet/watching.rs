@@ -42,7 +42,7 @@ impl Watch {
         }
     }
 
-    async fn to_the_end(&mut self) {
+    async fn read_to_end(&mut self) {
         while self.next().await.is_some() {}
     }
 
@@ -84,7 +84,7 @@ async fn watch_survives_another_nodes_death() {
     }
     fleet.world.model.release("gate");
     for watch in [&mut watch, &mut late] {
-        watch.to_the_end().await;
+        watch.read_to_end().await;
         let texts = watch.texts();
         assert!(texts.iter().all(|text| answer.starts_with(text)));
         let lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
