@@ -84,7 +84,7 @@ async fn wakes_up_fenced(mut on_a: Daemon, frozen: &[i32], a: &Node<'_>, b: &Nod
 
 #[tokio::test]
 async fn n13_killed_nodes_turn_goes_on_elsewhere() {
-    let fleet = Fleet::new().await.with_deaths();
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let (on_a, message_id) = mid_turn(&a).await;
     let on_b = b.daemon().await;
@@ -103,7 +103,7 @@ async fn n13_killed_nodes_turn_goes_on_elsewhere() {
 /// whoever was asked for the move.
 #[tokio::test]
 async fn n17_third_node_moves_a_lost_turn() {
-    let mut fleet = Fleet::new().await;
+    let mut fleet = Fleet::new().await.with_short_lease();
     fleet.shared_workdir = false;
     let (a, b, c) = (fleet.node("a"), fleet.node("b"), fleet.node("c"));
     let (on_a, message_id) = mid_turn(&a).await;
@@ -123,7 +123,7 @@ async fn n17_third_node_moves_a_lost_turn() {
 
 #[tokio::test]
 async fn n14_frozen_nodes_turn_goes_on_elsewhere() {
-    let fleet = Fleet::new().await.with_deaths();
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let (on_a, message_id) = mid_turn(&a).await;
     let on_b = b.daemon().await;
@@ -139,7 +139,7 @@ async fn n14_frozen_nodes_turn_goes_on_elsewhere() {
 /// What Codex still does when the machine goes on can't be fenced: its keeper ends it, after a moment.
 #[tokio::test]
 async fn n15_machine_that_stood_still_is_fenced() {
-    let fleet = Fleet::new().await.with_deaths();
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let (on_a, message_id) = mid_turn(&a).await;
     let on_b = b.daemon().await;

@@ -67,8 +67,8 @@ impl Fleet {
         }
     }
 
-    /// Nodes die in it.
-    fn with_deaths(mut self) -> Self {
+    /// Nodes die in it, or stand still: it is not waited long for the end of a lease. or stand still: it is not waited long for the end of a lease.
+    fn with_short_lease(mut self) -> Self {
         self.lease_secs = SHORT_LEASE_SECS;
         self
     }

@@ -1,6 +1,6 @@
 //! One daemon alone on PostgreSQL does what it does on SQLite.
 
-use super::{Fleet, LEASE_SECS};
+use super::{Fleet, SHORT_LEASE_SECS};
 use crate::world::Daemon;
 use bridge_sim::codex_for_tests;
 use std::os::unix::fs::PermissionsExt;
@@ -59,7 +59,7 @@ async fn database_crash_mid_turn_loses_nothing() {
 /// Nobody else is there to fence it: when its lease is over it stops by itself, and started again it waits.
 #[tokio::test]
 async fn n16_cut_off_node_stops_and_waits() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::new().await.with_short_lease();
     let a = fleet.node("a");
     let mut daemon = a.daemon().await;
     assert_eq!(a.ask("main", "echo:before").await, "before");
@@ -91,11 +91,11 @@ async fn n16_cut_off_node_stops_and_waits() {
 /// A launcher of Codex may take longer than a lease to say what it runs.
 #[tokio::test]
 async fn slow_start_keeps_its_lease() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::new().await.with_short_lease();
     let a = fleet.node("a");
     let codex = codex_for_tests().unwrap();
     let launcher = fleet.world.path().join("slow-codex");
-    let seconds = LEASE_SECS + 1;
+    let seconds = SHORT_LEASE_SECS + 1;
     let script = format!(
         "#!/bin/sh\ncase $1 in app-server) sleep {seconds};; esac\nexec {codex:?} \"$@\"\n"
     );

@@ -63,7 +63,7 @@ impl Watch {
 
 #[tokio::test]
 async fn watch_survives_another_nodes_death() {
-    let fleet = Fleet::new().await.with_deaths();
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b, c) = (fleet.node("a"), fleet.node("b"), fleet.node("c"));
     // Longer than some notes between nodes.
     let answer = (0..600).map(|n| format!("word {n}, ")).collect::<String>() + "and no more.";
@@ -112,7 +112,7 @@ const ANSWER: &str = "The first half of the answer, and then the second half of 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a2a_stream_survives_another_nodes_death() {
-    let fleet = Fleet::with_settings(SETTINGS).await.with_deaths();
+    let fleet = Fleet::with_settings(SETTINGS).await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let on_b = b.daemon().await;
     let token = b
