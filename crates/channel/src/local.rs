@@ -5,7 +5,7 @@
 
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::channels::{HOLDER, conversation_prefix};
-use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::port::{MayAct, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin};
 
@@ -87,7 +87,13 @@ impl Sink for LocalSink {
         }
     }
 
-    async fn send(&self, _message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+    /// Shown by the commit that follows, which a node without its lease can't make.
+    async fn send(
+        &self,
+        _message: &Message,
+        reply: &Reply,
+        _may_act: MayAct<'_>,
+    ) -> Result<String, SinkFault> {
         Ok(receipt(reply))
     }
 

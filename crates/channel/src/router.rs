@@ -4,7 +4,7 @@ use crate::a2a;
 use crate::local::{self, LocalSink};
 use crate::molecule::{ChannelHealth, Molecule};
 use crate::task;
-use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::port::{MayAct, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::value::{ChannelId, Class, Failure, Message, Reply, Twin};
 
 /// The channels that are configured. The local one always is.
@@ -62,10 +62,15 @@ impl Sink for Channels {
         }
     }
 
-    async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+    async fn send(
+        &self,
+        message: &Message,
+        reply: &Reply,
+        may_act: MayAct<'_>,
+    ) -> Result<String, SinkFault> {
         match self.route(&message.channel) {
-            ReplyRoute::Local => LocalSink.send(message, reply).await,
-            ReplyRoute::Molecule(molecule) => molecule.send(message, reply).await,
+            ReplyRoute::Local => LocalSink.send(message, reply, may_act).await,
+            ReplyRoute::Molecule(molecule) => molecule.send(message, reply, may_act).await,
             ReplyRoute::Gone => Err(gone(message)),
         }
     }

@@ -94,13 +94,13 @@ pub(crate) fn run(
     })
 }
 
-/// The database that the configuration names. One that can't be read names none: the file can be looked at without it.
+/// The database that the configuration names. With one that can't be used nobody knows where the record is: the file in
+/// the state directory may be of the time before it was copied to PostgreSQL.
 fn database(common: &Common, environment: &Environment) -> anyhow::Result<Option<PostgresUrl>> {
     let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
-    match config::load(file, environment, state_dir) {
-        Ok(loaded) => bridge_daemon::database_url(&loaded.config),
-        Err(_) => Ok(None),
-    }
+    let loaded =
+        config::load(file, environment, state_dir).context("find which database has the record")?;
+    bridge_daemon::database_url(&loaded.config)
 }
 
 /// What the chain amounts to, as a line; `doctor` says the same.

@@ -153,7 +153,11 @@ fn holds_secrets(command: &CliCommand) -> bool {
         CliCommand::Demo(_) => true,
         _ => matches!(
             command,
-            CliCommand::Run(_) | CliCommand::Mcp(_) | CliCommand::Ledger(_)
+            CliCommand::Run(_)
+                | CliCommand::Mcp(_)
+                | CliCommand::Ledger(_)
+                | CliCommand::Audit(_)
+                | CliCommand::Doctor(_)
         ),
     }
 }
@@ -342,4 +346,24 @@ fn keeper_exec(args: &KeeperExecArgs) -> ExitCode {
         eprintln!("start {binary}: {error}");
     }
     ExitCode::from(127)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_with_the_databases_address_hide_it() {
+        for words in [
+            &["run"][..],
+            &["audit", "--verify"],
+            &["doctor"],
+            &["ledger", "copy", "--to", "postgres"],
+        ] {
+            let words = ["codex-bridge"].iter().chain(words);
+            let found = help::command().try_get_matches_from(words).unwrap();
+            let cli = Cli::from_arg_matches(&found).unwrap();
+            assert!(holds_secrets(&cli.command), "{cli:?}");
+        }
+    }
 }

@@ -100,6 +100,9 @@ pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
 /// Finished rows that one pruning transaction removes, so that the ledger is never held for long.
 pub const PRUNE_BATCH: u32 = 200;
 
+/// How long a node that is gone is remembered, if no conversation waits for it.
+pub const NODE_KEPT_MS: i64 = 30 * 24 * 3_600_000;
+
 /// Files that a sweep looks at together: every look reads all lists of files that rows have.
 pub const FILES_LOOKED_AT: u32 = 50_000;
 

@@ -11,6 +11,7 @@ pub mod failpoint;
 mod fleet;
 mod intake;
 pub mod ledger_key;
+mod one_at_a_time;
 mod process;
 mod redaction;
 mod run;
@@ -32,6 +33,7 @@ pub use run::{Ready, RunOptions, Stop, run};
 use self::process::counted::Counted;
 use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
+use bridge_core::value::FileDigest;
 use bridge_front::Hub;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -67,12 +69,17 @@ pub(crate) struct Daemon<L, A, S> {
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
+    /// Files that are on their way to this node.
+    bringing: one_at_a_time::OneAtATime<FileDigest>,
     relay: fleet::Relay,
     steers: fleet::RemoteSteers,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
     pub(crate) fn new(ledger: Counted<L>, agent: A, sink: S, settings: Settings) -> Arc<Self> {
+        // A lease is held, and can be lost, from before there is a daemon.
+        let fenced = settings.start.node.as_ref();
+        let fenced = fenced.map(|node| node.fenced.clone()).unwrap_or_default();
         Arc::new(Self {
             counters: ledger.counters(),
             ledger,
@@ -85,13 +92,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             slots: Arc::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
-            fenced: CancellationToken::new(),
+            fenced,
             drained: AtomicBool::new(false),
             damaged: CancellationToken::new(),
             work_log: process::work_log::WorkLog::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),
+            bringing: one_at_a_time::OneAtATime::default(),
             relay: fleet::Relay::default(),
             steers: fleet::RemoteSteers::default(),
         })

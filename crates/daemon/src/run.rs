@@ -41,6 +41,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// How often the daemon looks whether another one took its place.
 const LOCK_LOOK: Duration = Duration::from_secs(2);
@@ -182,6 +183,8 @@ struct RunningDaemon {
     ledger_check: JoinHandle<()>,
     reaping: JoinHandle<()>,
     lock: Lock,
+    /// What holds this node's lease.
+    holding: Option<AbortOnDropHandle<()>>,
 }
 
 /// What runs as long as the daemon does: it ends by itself when the daemon stops.
@@ -232,14 +235,16 @@ impl Loops {
         let wakeups = postgres.wakeups().context("listen to the other nodes")?;
         let hearing = Arc::clone(daemon).hear_other_nodes(postgres.clone(), wakeups);
         let watching = Arc::clone(daemon).watch_other_nodes(postgres.clone());
+        let slowly = Arc::clone(daemon).look_slowly();
         let looking = Arc::clone(daemon).take_over(node.lease / fleet::LOOKS);
-        let holding = fleet::hold_lease(Arc::clone(daemon), node.clone());
         let sharing = Arc::clone(daemon).share_old_files();
+        let offering = Arc::clone(daemon).offer_channels(daemon.sink.molecule.clone());
+        self.0.push(tokio::spawn(offering));
         self.0.push(tokio::spawn(sharing));
         self.0.push(tokio::spawn(hearing));
         self.0.push(tokio::spawn(watching));
         self.0.push(tokio::spawn(looking));
-        self.0.push(tokio::spawn(holding));
+        self.0.push(tokio::spawn(slowly));
         Ok(())
     }
 
@@ -267,33 +272,40 @@ pub async fn run(
     let notice = Duration::from_secs(options.config.fleet.leave_secs);
     let drained = Arc::clone(&serving.daemon).leaves(DRAIN_LOOK, notice);
     let taken_over = tokio::select! {
-        () = hearing => false,
-        () = drained => false,
-        () = stop.gently.cancelled() => false,
-        () = serving.daemon.fenced.cancelled() => true,
-        () = replaced(&serving.lock) => true,
+        () = hearing => None,
+        () = drained => None,
+        () = stop.gently.cancelled() => None,
+        () = serving.daemon.fenced.cancelled() => Some(why_fenced(&serving.daemon).await),
+        () = replaced(&serving.lock) => Some(fleet::TAKEN_OVER),
     };
     let drain = Duration::from_secs(options.config.daemon.drain_secs);
     options.notifier.stopping("waiting for running turns");
     serving.ledger_check.abort();
     serving
         .daemon
-        .stop(drain, options.handover || taken_over, &stop.now)
+        .stop(drain, options.handover || taken_over.is_some(), &stop.now)
         .await;
     serving.loops.ended().await;
     serving.listeners.close().await;
     alive.abort();
     serving.reaping.abort();
-    if !taken_over && !options.handover {
+    // From here on every commit renews the lease, up to the last one, after which there is none.
+    drop(serving.holding);
+    if taken_over.is_none() && !options.handover {
         serving.daemon.leave().await;
     }
-    if taken_over {
+    if let Some(why) = taken_over {
         // Codex, the socket and the directory are the other daemon's now.
-        anyhow::bail!("another daemon has taken over this database; this one stopped");
+        anyhow::bail!(why);
     }
     listeners::remove_traces(&serving.state);
     serving.state.remove_short_dir();
     Ok(())
+}
+
+async fn why_fenced<L: Ledger>(daemon: &Arc<CodexDaemon<L>>) -> &'static str {
+    let settings = daemon.settings();
+    fleet::why_fenced(&daemon.ledger, settings.start.node.as_ref()).await
 }
 
 /// Reads the configuration again whenever a signal says so, for ever.
@@ -333,14 +345,14 @@ async fn start(
     let lock = state.lock()?;
     let reaping = adopt_orphans()?;
     let codex = find_codex(options)?;
-    let opened = open_ledger(options, &state)?;
+    // A lease begins when the ledger is opened, and this may take a while.
+    let native = native_codex(options, &state, &codex.path);
+    let opened = open_ledger(options, &state).await?;
     let (ledger, node) = (Counted::new(opened.ledger), opened.node);
-    start_clock(&ledger).await?;
-    // Only a hint hangs on it: a damaged ledger must still be served and named.
-    let newest = ledger.read(|rows| rows.newest_messages(1)).await;
-    let is_first = newest.is_ok_and(|newest| newest.is_empty());
+    let holding = hold_lease(&ledger, node.as_ref()).await?;
+    let is_first = is_first(&ledger).await;
     let lease = node.as_ref().map(|node| node.keepers.clone());
-    let host_options = host_options(options, &state, &codex, lease)?;
+    let host_options = host_options(options, &state, (&codex, native), lease)?;
     let agent = CodexAgent::new(host_options, ledger.clone());
     agent.adopt().await?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
@@ -413,16 +425,29 @@ async fn start(
         ledger_check,
         reaping,
         lock,
+        holding,
     })
 }
 
-/// Times go on from the newest one in the ledger, by the database's clock where nodes share it.
-async fn start_clock<L: Ledger>(ledger: &L) -> Result<(), LedgerError> {
-    clock::start(ledger.read(|rows| rows.newest_time()).await?);
-    if let Some(lease) = ledger.renew().await? {
-        clock::follow(lease.now);
-    }
-    Ok(())
+/// Whether nobody has sent anything yet. Only a hint hangs on it: a damaged ledger must still be served and named.
+async fn is_first(ledger: &Counted<AnyLedger>) -> bool {
+    let newest = ledger.read(|rows| rows.newest_messages(1)).await;
+    newest.is_ok_and(|newest| newest.is_empty())
+}
+
+/// Starts the clock, and holds the lease from now on: what follows may take longer than that lasts.
+async fn hold_lease(
+    ledger: &Counted<AnyLedger>,
+    node: Option<&NodeSettings>,
+) -> Result<Option<AbortOnDropHandle<()>>, LedgerError> {
+    let Some(node) = node else {
+        clock::start(ledger, None).await?;
+        return Ok(None);
+    };
+    let theirs = fleet::renew_lease(ledger, node).await?;
+    clock::start(ledger, theirs).await?;
+    let holding = tokio::spawn(fleet::hold_lease(ledger.clone(), node.clone()));
+    Ok(Some(AbortOnDropHandle::new(holding)))
 }
 
 /// Imports what older programs left and takes up what an earlier life of this daemon did not finish.
@@ -495,10 +520,10 @@ fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
     }))
 }
 
-fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<OpenedLedger> {
+async fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<OpenedLedger> {
     let configured = options.config.daemon.key_file.as_deref();
     let place = KeyLocation::of(configured, options.credentials.as_deref(), state);
-    fleet::open(&options.config, &place, state)
+    fleet::open(&options.config, &place, state).await
 }
 
 /// The secrets by which webhooks are signed.
@@ -612,7 +637,7 @@ fn boot_id(node: Option<&NodeSettings>, state: &StateDir) -> anyhow::Result<Boot
 fn host_options(
     options: &RunOptions,
     state: &StateDir,
-    codex: &binary::Binary,
+    (codex, native): (&binary::Binary, Result<PathBuf, String>),
     lease: Option<KeeperLease>,
 ) -> anyhow::Result<HostOptions> {
     let config = &options.config;
@@ -620,7 +645,7 @@ fn host_options(
         launch: LaunchOptions {
             keeper: std::env::current_exe()?,
             codex: codex.path.clone(),
-            native: native_codex(options, state, &codex.path),
+            native,
             codex_version: codex.version.to_string(),
             run_dir: state.run_dir(),
             env: options.codex_env.clone(),

@@ -11,6 +11,9 @@ const DRILL_MAX_NODES: u64 = 16;
 const DRILL_MAX_MESSAGES: usize = 50_000;
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Everything is private to the demo and removed afterwards. --fleet starts a PostgreSQL server of its own, which must be installed; CODEX_BRIDGE_DEMO_LEDGER_URL names an empty database to use instead, as `postgres://bridge:…@db.example/demo?sslmode=verify-full`. It is empty again afterwards. Its address may hold a password, so it is no argument."
+)]
 pub struct DemoArgs {
     /// Show a fleet instead: three nodes over one PostgreSQL, of which one dies with its disk
     #[arg(long)]

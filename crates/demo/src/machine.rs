@@ -41,6 +41,38 @@ pub(crate) struct Machine {
     frozen: Vec<ProcessStamp>,
 }
 
+/// Starts a daemon of our own binary on the disk at `directory`.
+pub(crate) fn start_daemon(
+    directory: &Path,
+    log: &Path,
+    env: &[(&str, &str)],
+    without: &[&str],
+) -> io::Result<ChildProcess> {
+    let at = |name: &str| directory.join(name).into_os_string();
+    let mut options = ChildOptions {
+        program: std::env::current_exe()?,
+        args: vec![
+            "--state-dir".into(),
+            at("state"),
+            "--config".into(),
+            at("codex-bridge.toml"),
+            "run".into(),
+        ],
+        // Codex keeps a lock of its sandbox in the temporary directory, and a login shell that is killed while it reads
+        // the user's profile leaves locks there.
+        env: vec![
+            ("TMPDIR".into(), at("tmp")),
+            ("HOME".into(), at("person")),
+            ("NO_COLOR".into(), "1".into()),
+        ],
+        without: without.iter().map(OsString::from).collect(),
+        log: OpenOptions::new().create(true).append(true).open(log)?,
+    };
+    let env = env.iter().map(|(name, value)| (name.into(), value.into()));
+    options.env.extend(env);
+    ChildProcess::start(options)
+}
+
 impl Machine {
     /// A machine with an empty disk at `directory`.
     pub(crate) fn new(directory: PathBuf) -> io::Result<Self> {
@@ -83,31 +115,9 @@ impl Machine {
     }
 
     pub(crate) fn start(&mut self, ledger_url: &str, without: &[&str]) -> io::Result<()> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.log)?;
-        self.born_at = log.metadata()?.len();
-        let at = |name: &str| self.directory.join(name).into_os_string();
-        let options = ChildOptions {
-            program: std::env::current_exe()?,
-            args: vec![
-                "--state-dir".into(),
-                at("state"),
-                "--config".into(),
-                at("codex-bridge.toml"),
-                "run".into(),
-            ],
-            env: vec![
-                ("TMPDIR".into(), at("tmp")),
-                ("HOME".into(), at("person")),
-                ("NO_COLOR".into(), "1".into()),
-                ("CODEX_BRIDGE_LEDGER_URL".into(), ledger_url.into()),
-            ],
-            without: without.iter().map(OsString::from).collect(),
-            log,
-        };
-        self.daemon = Some(ChildProcess::start(options)?);
+        self.born_at = std::fs::metadata(&self.log).map_or(0, |log| log.len());
+        let env = [("CODEX_BRIDGE_LEDGER_URL", ledger_url)];
+        self.daemon = Some(start_daemon(&self.directory, &self.log, &env, without)?);
         Ok(())
     }
 
@@ -129,8 +139,17 @@ impl Machine {
         LEASE_LOST.iter().any(|words| self.said(words))
     }
 
+    /// Whether its last word, in its present or last life, was of the database.
+    pub(crate) fn ended_for_database(&self) -> bool {
+        names_the_database(&self.log_of_life())
+    }
+
     /// Whether the log of its present or last life has these words.
     pub(crate) fn said(&self, words: &str) -> bool {
+        self.log_of_life().contains(words)
+    }
+
+    fn log_of_life(&self) -> String {
         let read = || {
             let mut log = File::open(&self.log)?;
             log.seek(SeekFrom::Start(self.born_at))?;
@@ -139,7 +158,7 @@ impl Machine {
             io::Result::Ok(said)
         };
         let said = read().unwrap_or_default();
-        String::from_utf8_lossy(&said).contains(words)
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     /// How its daemon ended, if it has ended by itself.
@@ -243,4 +262,45 @@ impl Machine {
 /// Signals a process that was alive a moment ago; false when it was gone already.
 fn send(process: &ProcessStamp, signal: Signal) -> bool {
     process::alive(process) && kill(Pid::from_raw(process.pid), signal).is_ok()
+}
+
+/// Why a daemon ended is its log's last line.
+fn names_the_database(log: &str) -> bool {
+    let last = log.lines().rfind(|line| !line.trim().is_empty());
+    last.is_some_and(|line| line.contains("database") && !line.contains("panicked"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ends_of_the_database_are_its() {
+        let begun = "INFO the database is shared\nWARN reach the database: it was tried for 4 s\n";
+        for (last, is_its) in [
+            (
+                "codex-bridge: cannot open the database fleet on /tmp/x: use the database: gone\n\n",
+                true,
+            ),
+            (
+                "codex-bridge: reach the database: it was tried for 4 s\n",
+                true,
+            ),
+            (
+                "thread 'main' panicked at store.rs:1: the database\n",
+                false,
+            ),
+            (
+                "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
+                false,
+            ),
+        ] {
+            assert_eq!(
+                names_the_database(&format!("{begun}{last}")),
+                is_its,
+                "{last}"
+            );
+        }
+        assert!(!names_the_database(""));
+    }
 }

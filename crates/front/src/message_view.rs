@@ -184,8 +184,8 @@ pub struct FileView {
     pub media_type: String,
     /// How long it is.
     pub bytes: u64,
-    /// Our own copy of it on this machine. Where several daemons share the database it is there once this one has shown
-    /// the message by itself, or needed the file.
+    /// Our own copy of it on this machine. Where several daemons share the database it is there once this one needed the
+    /// file, or has shown the message by itself, or its end, to its owner on this machine.
     pub path: String,
 }
 

@@ -163,7 +163,8 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Where this daemon's copy of a file is, or will be.
     fn file_path(&self, file: &Attachment) -> String;
 
-    /// Brings files here that another node took in. One that can't be had now is not there.
+    /// Brings files here that another node took in, for somebody who opens them by their paths. One that can't be had now
+    /// is not there.
     fn bring_files(&self, _files: Vec<Attachment>) -> impl Future<Output = ()> + Send {
         async {}
     }

@@ -19,8 +19,8 @@ pub use copy::{CopyError, LedgerCopy, LedgerPlace};
 pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use old_tasks::{OldTasksError, read_old_tasks};
 pub use postgres::{
-    LiveNote, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, SaidPart, Wakeup,
-    Wakeups, piece,
+    LentDatabase, LiveNote, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl,
+    SaidPart, Wakeup, Wakeups, piece,
 };
 #[cfg(debug_assertions)]
 pub use sql::schema::add_migration;

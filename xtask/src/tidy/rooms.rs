@@ -110,6 +110,7 @@ impl Room {
             Self::Demo => &[
                 Self::Core,
                 Self::Host,
+                Self::Store,
                 Self::Channel,
                 Self::Front,
                 Self::Daemon,

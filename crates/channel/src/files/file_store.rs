@@ -162,14 +162,12 @@ impl FileStore {
     pub fn all(&self, most: usize) -> Result<Vec<(FileDigest, u64)>, FileStoreError> {
         let found = self.list(0, most);
         let found = found.map_err(|source| failed(&self.root, source))?;
+        // One that can't be looked at is of no use to anybody.
         let length = |digest: FileDigest| {
-            let path = self.path_of(&digest);
-            match fs::symlink_metadata(&path) {
-                Ok(found) => Ok((digest, found.len())),
-                Err(source) => Err(failed(&path, source)),
-            }
+            let found = fs::symlink_metadata(self.path_of(&digest)).ok()?;
+            Some((digest, found.len()))
         };
-        found.into_iter().map(length).collect()
+        Ok(found.into_iter().filter_map(length).collect())
     }
 
     /// About `most` copies, those of a shelf and of the next ones first.

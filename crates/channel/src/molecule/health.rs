@@ -170,12 +170,47 @@ impl Molecule {
     }
 
     async fn feed_is_refused(&self) -> bool {
+        let asked = self.newest_row().await;
+        asked.is_err_and(|error| error.status() == Some(StatusCode::UNAUTHORIZED))
+    }
+
+    async fn newest_row(&self) -> Result<(), HttpError> {
         let feed = FeedQuery {
             since_secs: Some(1),
             ..FeedQuery::default()
         };
-        let asked = self.0.client.feed(&feed, 1).await;
-        asked.is_err_and(|error| error.status() == Some(StatusCode::UNAUTHORIZED))
+        self.0.client.feed(&feed, 1).await.map(drop)
+    }
+
+    /// For how long the platform has not shown this machine its messages; nothing while it does.
+    #[must_use]
+    pub fn fails_for(&self) -> Option<Duration> {
+        locked(&self.0.failing).map(|since| since.elapsed())
+    }
+
+    /// Looks whether it shows them again, while another node reads them.
+    pub async fn works_again(&self) -> bool {
+        // Where there is none, the old one is tried.
+        let _new = self.0.client.look_for_token();
+        let works = self.newest_row().await.is_ok();
+        if works {
+            self.works(ChannelState::Receiving, "the feed can be read again");
+        } else {
+            locked(&self.0.failing).get_or_insert_with(Instant::now);
+        }
+        works
+    }
+
+    /// The platform shows its messages.
+    pub(crate) fn works(&self, state: ChannelState, detail: &str) {
+        *locked(&self.0.failing) = None;
+        self.0.health.set(state, detail);
+    }
+
+    /// It does not.
+    pub(crate) fn fails(&self, state: ChannelState, detail: &str) {
+        locked(&self.0.failing).get_or_insert_with(Instant::now);
+        self.0.health.set(state, detail);
     }
 
     /// The workspace has no token that counts.

@@ -42,6 +42,7 @@ use reply::bubble::{Bubbles, Clocks};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// What every channel id of this kind begins with.
@@ -126,6 +127,8 @@ struct ChannelInner {
     settings: Settings,
     channel: ChannelId,
     health: Health,
+    /// Since when the platform does not show this machine its messages.
+    failing: Mutex<Option<Instant>>,
     /// Rung when the feed is worth a look.
     bell: Notify,
     edition: Mutex<Edition>,
@@ -150,6 +153,7 @@ impl Molecule {
             client,
             settings,
             health: Health::new(channel.clone()),
+            failing: Mutex::default(),
             channel,
             bell: Notify::new(),
             edition: Mutex::new(Edition::Unknown),
@@ -173,9 +177,10 @@ impl Molecule {
         &self.0.channel
     }
 
-    /// Notes that another node of the fleet reads the feed.
+    /// Notes that another node of the fleet reads the feed. What keeps this one from it stays what is said of it.
     pub fn is_read_by(&self, node: Option<&str>) {
         let detail = match node {
+            _ if self.fails_for().is_some() => return,
             Some(node) => format!("node {node} reads the feed"),
             None => "no node reads the feed yet".to_owned(),
         };

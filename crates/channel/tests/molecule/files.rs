@@ -1,7 +1,7 @@
 //! Files of messages and replies: here before their message, acknowledged after it, fetched from nowhere else, and
 //! never longer than allowed, whatever the platform serves.
 
-use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
+use crate::stage::{Fetching, Tray, channel, may, message, platform, reply, settings};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -10,7 +10,7 @@ use bridge_channel::Arrival;
 use bridge_channel::files::{Bundle, FILE_MAX_BYTES, FileStore};
 use bridge_channel::molecule::Molecule;
 use bridge_core::port::Sink;
-use bridge_core::value::{Attachment, Class};
+use bridge_core::value::{Attachment, Class, Failure};
 use bridge_sim::molecule::{
     Edition, MoleculeFault, MoleculePlatform, Route, Said, SaidFile, Workspace,
 };
@@ -519,10 +519,14 @@ async fn reply_files_are_uploaded_with_bubble() {
         service
             .platform
             .script(Route::Upload, [MoleculeFault::LoseAnswer]);
-        let fault = service.channel.send(&message, &reply).await.unwrap_err();
+        let fault = service
+            .channel
+            .send(&message, &reply, &may)
+            .await
+            .unwrap_err();
         assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
         assert_eq!(service.platform.bubbles(&service.own), []);
-        service.channel.send(&message, &reply).await.unwrap();
+        service.channel.send(&message, &reply, &may).await.unwrap();
         let bubbles = service.platform.bubbles(&service.own);
         assert_eq!(bubbles.len(), 1);
         assert_eq!(bubbles[0].text, "here it is");
@@ -543,6 +547,30 @@ async fn reply_files_are_uploaded_with_bubble() {
     }
 }
 
+/// Another node may have shown it meanwhile.
+#[tokio::test]
+async fn slow_uploads_outlast_no_lease() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let lease_is_over = || Failure::new(Class::Transient, "the lease is over");
+    let until_uploaded = || match service.called(Route::Upload) {
+        0 => Ok(()),
+        _ => Err(lease_is_over()),
+    };
+    let to_person = message(&service.channel, "m1", None);
+    let mut answer = reply(&to_person, "here it is");
+    answer.attachments = vec![attachment(&service, "a.txt", "one")];
+    let sent = service.channel.send(&to_person, &answer, &until_uploaded);
+    assert_eq!(sent.await.unwrap_err().failure, lease_is_over());
+    assert_eq!(service.platform.bubbles(&service.own), []);
+    assert_eq!(service.called(Route::Upload), 1);
+    let peer = service.platform.add_workspace("beta");
+    let to_peer = message(&service.channel, "m2", Some(&peer));
+    let answer = reply(&to_peer, "done");
+    let sent = service.channel.send(&to_peer, &answer, &until_uploaded);
+    assert_eq!(sent.await.unwrap_err().failure, lease_is_over());
+    assert!(service.platform.inbox_of(&peer).is_empty());
+}
+
 #[tokio::test]
 async fn refused_upload_does_not_delay_answer() {
     let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
@@ -555,7 +583,7 @@ async fn refused_upload_does_not_delay_answer() {
     service
         .platform
         .script(Route::Upload, [MoleculeFault::refuse(402, "quota")]);
-    service.channel.send(&message, &reply).await.unwrap();
+    service.channel.send(&message, &reply, &may).await.unwrap();
     let bubbles = service.platform.bubbles(&service.own);
     assert_eq!(bubbles.len(), 2);
     assert_eq!(
@@ -584,14 +612,18 @@ async fn storage_outage_delays_answer_only_briefly() {
         .stand(Route::Upload, MoleculeFault::refuse(503, "storage is away"));
     for tries in 1..=4 {
         reply.tries = tries;
-        let fault = service.channel.send(&message, &reply).await.unwrap_err();
+        let fault = service
+            .channel
+            .send(&message, &reply, &may)
+            .await
+            .unwrap_err();
         assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
         let words = "the platform did not take a file of this reply";
         assert!(fault.failure.reason.starts_with(words), "{fault:?}");
     }
     assert_eq!(service.platform.bubbles(&service.own), []);
     reply.tries = 5;
-    service.channel.send(&message, &reply).await.unwrap();
+    service.channel.send(&message, &reply, &may).await.unwrap();
     assert_eq!(service.called(Route::Upload), 5, "the second is not tried");
     let bubbles = service.platform.bubbles(&service.own);
     assert_eq!(bubbles.len(), 2);
@@ -608,7 +640,7 @@ async fn peer_reply_names_unsent_files() {
     let message = message(&service.channel, "m1", Some(&peer));
     let mut reply = reply(&message, "done");
     reply.attachments = vec![attachment(&service, "a.txt", "one")];
-    service.channel.send(&message, &reply).await.unwrap();
+    service.channel.send(&message, &reply, &may).await.unwrap();
     let inbox = service.platform.inbox_of(&peer);
     assert!(
         inbox[0].text.starts_with("done\n\n[codex-bridge] Files"),

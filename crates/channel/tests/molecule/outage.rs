@@ -1,6 +1,6 @@
 //! What a platform that refuses is taken for, and that everything comes in once it does no more.
 
-use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
+use crate::stage::{Fetching, Tray, channel, may, message, platform, reply, settings};
 use bridge_channel::molecule::{ChannelState, Molecule, TokenSource};
 use bridge_core::port::Sink;
 use bridge_core::value::Class;
@@ -23,6 +23,28 @@ async fn database_outage_is_no_token_error() {
         assert_eq!(fetching.tray.until_texts(1).await, ["while away"]);
         fetching.until(&platform, ChannelState::Receiving).await;
     }
+}
+
+/// What another node reads meanwhile says nothing of this machine.
+#[tokio::test]
+async fn failing_channel_says_so_until_it_works() {
+    let (platform, own) = platform(Edition::New).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching.until(&platform, ChannelState::Receiving).await;
+    let channel = fetching.channel.clone();
+    assert_eq!(channel.fails_for(), None);
+    platform.set_database(false);
+    fetching.until(&platform, ChannelState::Retrying).await;
+    drop(fetching);
+    channel.is_read_by(Some("b"));
+    assert_eq!(channel.health().state, ChannelState::Retrying);
+    assert!(!channel.works_again().await);
+    assert!(channel.fails_for().is_some());
+    platform.set_database(true);
+    assert!(channel.works_again().await);
+    assert_eq!(channel.fails_for(), None);
+    channel.is_read_by(Some("b"));
+    assert_eq!(channel.health().detail, "node b reads the feed");
 }
 
 #[tokio::test]
@@ -197,7 +219,7 @@ async fn p2_reply_is_ambiguous_after_bytes_sent() {
         MoleculeFault::Cut,
     ] {
         platform.script(Route::Notify, [fault.clone()]);
-        let failed = channel.send(&message, &reply(&message, "hi")).await;
+        let failed = channel.send(&message, &reply(&message, "hi"), &may).await;
         assert_eq!(
             failed.unwrap_err().failure.class,
             Class::Ambiguous,
@@ -205,7 +227,7 @@ async fn p2_reply_is_ambiguous_after_bytes_sent() {
         );
     }
     platform.down().await;
-    let failed = channel.send(&message, &reply(&message, "hi")).await;
+    let failed = channel.send(&message, &reply(&message, "hi"), &may).await;
     assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
 }
 

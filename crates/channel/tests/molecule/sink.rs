@@ -1,6 +1,6 @@
 //! Replies: seen once, whatever becomes of the answer to their call.
 
-use crate::stage::{Fetching, Tray, channel, message, platform, reply};
+use crate::stage::{Fetching, Tray, channel, may, message, platform, reply};
 use bridge_channel::Channels;
 use bridge_core::port::{OnUnknown, Probe, Sink, SinkClass};
 use bridge_core::value::{ChannelId, Class, Message, Twin};
@@ -12,11 +12,11 @@ async fn canvas_reply_drops_nul_bytes() {
     let channel = channel(&platform, &own);
     let message = message(&channel, "m1", None);
     channel
-        .send(&message, &reply(&message, "a\0b"))
+        .send(&message, &reply(&message, "a\0b"), &may)
         .await
         .unwrap();
     channel
-        .send(&message, &reply(&message, "\0"))
+        .send(&message, &reply(&message, "\0"), &may)
         .await
         .unwrap();
     let texts: Vec<String> = platform.bubbles(&own).into_iter().map(|b| b.text).collect();
@@ -34,7 +34,7 @@ async fn p11_probe_finds_only_delivered_bubble() {
         platform.script(Route::Notify, faults);
         for message in [&taken, &dropped] {
             let reply = reply(message, &message.message_id.to_string());
-            let fault = channel.send(message, &reply).await.unwrap_err();
+            let fault = channel.send(message, &reply, &may).await.unwrap_err();
             assert_eq!(fault.failure.class, Class::Ambiguous);
         }
         let found = channel
@@ -56,9 +56,9 @@ async fn p11_equal_replies_never_confirm_each_other() {
     let channel = channel(&platform, &own);
     let (first, second) = (message(&channel, "m1", None), message(&channel, "m2", None));
     let (one, two) = (reply(&first, "ok"), reply(&second, "ok"));
-    channel.send(&first, &one).await.unwrap();
+    channel.send(&first, &one, &may).await.unwrap();
     platform.script(Route::Notify, [MoleculeFault::Cut]);
-    channel.send(&second, &two).await.unwrap_err();
+    channel.send(&second, &two, &may).await.unwrap_err();
     assert_eq!(
         channel.probe(&second, &two, &[]).await.unwrap(),
         Probe::Absent
@@ -73,7 +73,7 @@ async fn p11_equal_replies_never_confirm_each_other() {
     let twins = std::slice::from_ref(&twin);
     let found = restarted.probe(&second, &two, twins).await.unwrap();
     assert_eq!(found, Probe::Absent);
-    restarted.send(&second, &two).await.unwrap();
+    restarted.send(&second, &two, &may).await.unwrap();
     let found = crate::stage::channel(&platform, &own);
     let found = found.probe(&second, &two, twins).await.unwrap();
     assert!(matches!(found, Probe::Present { .. }), "{found:?}");
@@ -100,7 +100,7 @@ async fn peer_reply_is_idempotent_and_counts_hops() {
     fetching.tray.until("the platform's kind", knows).await;
     let reply = reply(&message, "hi");
     for _ in 0..2 {
-        channel.send(&message, &reply).await.unwrap();
+        channel.send(&message, &reply, &may).await.unwrap();
     }
     assert_eq!(channel.traits(&message).class, SinkClass::Idempotent);
     let inbox = platform.inbox_of(&peer);
@@ -116,7 +116,7 @@ async fn p8_forbidden_recipient_fails_permanently() {
     let message = message(&channel, "m1", None);
     platform.allow_talk(&own, false);
     let fault = channel
-        .send(&message, &reply(&message, "hi"))
+        .send(&message, &reply(&message, "hi"), &may)
         .await
         .unwrap_err();
     assert_eq!(fault.failure.class, Class::Permanent);
@@ -124,7 +124,7 @@ async fn p8_forbidden_recipient_fails_permanently() {
     let stranger = platform.add_stranger("gamma");
     let message = crate::stage::message(&channel, "m2", Some(&stranger));
     let fault = channel
-        .send(&message, &reply(&message, "hi"))
+        .send(&message, &reply(&message, "hi"), &may)
         .await
         .unwrap_err();
     assert_eq!(fault.failure.class, Class::Permanent);
@@ -140,10 +140,10 @@ async fn peer_reply_waits_for_database() {
     let message = message(&channel, "m1", Some(&peer));
     let reply = reply(&message, "hi");
     platform.set_database(false);
-    let fault = channel.send(&message, &reply).await.unwrap_err();
+    let fault = channel.send(&message, &reply, &may).await.unwrap_err();
     assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
     platform.set_database(true);
-    channel.send(&message, &reply).await.unwrap();
+    channel.send(&message, &reply, &may).await.unwrap();
     assert_eq!(platform.inbox_of(&peer).len(), 1);
 }
 
@@ -153,7 +153,7 @@ async fn p13_our_own_bubbles_are_no_messages() {
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
     let message = message(&fetching.channel, "m1", None);
     let reply = reply(&message, "an answer");
-    fetching.channel.send(&message, &reply).await.unwrap();
+    fetching.channel.send(&message, &reply, &may).await.unwrap();
     platform.canvas_says(&own, "a question").unwrap();
     assert_eq!(fetching.tray.until_texts(1).await, ["a question"]);
 }
@@ -181,7 +181,7 @@ async fn failed_sends_are_classified_by_outcome() {
     ] {
         let before = platform.bubbles(&own).len();
         platform.script(Route::Notify, [fault.clone()]);
-        let error = channel.send(&message, &reply).await.unwrap_err();
+        let error = channel.send(&message, &reply, &may).await.unwrap_err();
         assert_eq!(error.failure.class, class, "{fault:?}: {error}");
         assert_eq!(platform.bubbles(&own).len() - before, seen, "{fault:?}");
     }
@@ -194,14 +194,14 @@ async fn retry_after_and_outages_are_classified() {
     let message = message(&channel, "m1", None);
     let reply = reply(&message, "hi");
     platform.script(Route::Notify, [MoleculeFault::too_many(60)]);
-    let error = channel.send(&message, &reply).await.unwrap_err();
+    let error = channel.send(&message, &reply, &may).await.unwrap_err();
     assert!(
         matches!(error.failure.class, Class::Capacity { until: Some(_) }),
         "{error}"
     );
     platform.down().await;
     for failed in [
-        channel.send(&message, &reply).await.map(drop),
+        channel.send(&message, &reply, &may).await.map(drop),
         channel.probe(&message, &reply, &[]).await.map(drop),
     ] {
         assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
@@ -226,7 +226,7 @@ async fn probe_reports_absent_only_when_confirmed() {
         assert_eq!(look().await.unwrap_err().failure.class, class);
     }
     platform.script(Route::Notify, [MoleculeFault::LoseAnswer]);
-    channel.send(&message, &reply).await.unwrap_err();
+    channel.send(&message, &reply, &may).await.unwrap_err();
     assert!(matches!(look().await.unwrap(), Probe::Present { .. }));
 }
 
@@ -239,18 +239,21 @@ async fn reply_goes_to_its_message_channel() {
     let channels = Channels {
         molecule: vec![molecule],
     };
-    channels.send(&here, &hi).await.unwrap();
+    channels.send(&here, &hi, &may).await.unwrap();
     let texts: Vec<String> = platform.bubbles(&own).into_iter().map(|b| b.text).collect();
     assert_eq!(texts, ["hi"]);
     let local = Message {
         channel: ChannelId::new("local"),
         ..here.clone()
     };
-    let receipt = channels.send(&local, &reply(&local, "hi")).await.unwrap();
+    let receipt = channels
+        .send(&local, &reply(&local, "hi"), &may)
+        .await
+        .unwrap();
     assert!(receipt.starts_with("local:"));
     let without = Channels::default();
     for failed in [
-        without.send(&here, &hi).await.map(drop),
+        without.send(&here, &hi, &may).await.map(drop),
         without.probe(&here, &hi, &[]).await.map(drop),
     ] {
         let error = failed.unwrap_err();

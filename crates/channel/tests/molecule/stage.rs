@@ -8,8 +8,8 @@ use bridge_channel::{Activity, Arrival, Inbox, IntakeStatus, Page};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{
-    ChannelId, ConversationId, ExternalId, Life, Message, MessageId, Reply, ReplyKey, ReplyKind,
-    ReplyState, Round, SenderKind, Seq, Tier, Timestamp,
+    ChannelId, ConversationId, ExternalId, Failure, Life, Message, MessageId, Reply, ReplyKey,
+    ReplyKind, ReplyState, Round, SenderKind, Seq, Tier, Timestamp,
 };
 use bridge_sim::molecule::{Edition, MoleculeOptions, MoleculePlatform, Workspace};
 use std::sync::Arc;
@@ -51,6 +51,11 @@ pub(crate) fn settings(platform: &MoleculePlatform, own: &Workspace) -> Settings
 
 pub(crate) fn channel(platform: &MoleculePlatform, own: &Workspace) -> Molecule {
     Molecule::open(settings(platform, own)).unwrap()
+}
+
+/// A daemon that has its conversations.
+pub(crate) fn may() -> Result<(), Failure> {
+    Ok(())
 }
 
 /// What the ledger would hold.

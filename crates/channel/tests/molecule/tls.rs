@@ -1,6 +1,6 @@
 //! Whom the token is shown to: nobody in the clear, and nobody whose certificate the system does not trust.
 
-use crate::stage::{Fetching, Tray, settings};
+use crate::stage::{Fetching, Tray, may, settings};
 use bridge_channel::molecule::{ChannelState, Molecule, OpenError};
 use bridge_core::port::Sink;
 use bridge_core::value::Class;
@@ -87,7 +87,7 @@ async fn threat_30_a_redirect_is_not_followed() {
         let channel = Molecule::open(settings).unwrap();
         let message = crate::stage::message(&channel, "m1", None);
         let reply = crate::stage::reply(&message, "hi");
-        let fault = channel.send(&message, &reply).await.unwrap_err();
+        let fault = channel.send(&message, &reply, &may).await.unwrap_err();
         assert_eq!(fault.failure.class, Class::Config, "{fault:?}");
         assert!(
             fault.failure.reason.contains("redirects are not followed"),

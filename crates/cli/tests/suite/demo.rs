@@ -2,6 +2,7 @@
 
 use crate::world::{World, signal};
 use bridge_sim::codex_for_tests;
+use bridge_sim::postgres::Server;
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
 
@@ -53,6 +54,37 @@ async fn demo_completes_and_cleans_up() {
         "{ended:?}"
     );
     assert_nothing_left(&world, &directory);
+}
+
+/// The database that is named must be empty, and is so again.
+#[tokio::test]
+async fn fleet_demo_runs_on_named_database() {
+    const TABLES: &str = "SELECT count(*) FROM pg_namespace WHERE nspname = 'codex_bridge'";
+    let mut world = World::new().await;
+    let directory = temporary(&mut world);
+    let codex = codex_for_tests().unwrap();
+    let server = Server::shared().unwrap();
+    server.create_database("demo_lent", None).unwrap();
+    let url = server.url_of("demo_lent");
+    world.set_env("CODEX_BRIDGE_DEMO_LEDGER_URL", &url);
+    let args = ["demo", "--fleet", "--codex-bin", codex.to_str().unwrap()];
+    let ended = world.run(&args).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for words in [
+        "took the empty database demo_lent",
+        "its command ran 1 time.",
+        "Everything is stopped and removed again.",
+    ] {
+        assert!(ended.stdout.contains(words), "{words}: {ended:?}");
+    }
+    assert_nothing_left(&world, &directory);
+    let schemas = || server.psql("demo_lent", TABLES).unwrap();
+    assert_eq!(schemas().trim(), "0");
+    let used = "CREATE SCHEMA codex_bridge; CREATE TABLE codex_bridge.format AS SELECT 1 AS version, 1 AS compatible_since";
+    server.psql("demo_lent", used).unwrap();
+    let refused = world.run(&args).await;
+    refused.must(1, &["has a ledger already", "demo_lent"]);
+    assert_eq!(schemas().trim(), "1");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn drill_sends_the_requested_message_count() {
     );
 }
 
-/// Nodes die, lose their disk and stand still; the seed has a death in so few seconds.
+/// Nodes die, lose their disk and stand still, and the database is restarted; the seed has a death in so few seconds.
 #[tokio::test]
 async fn short_drill_of_nodes_passes() {
     let mut world = World::new().await;
@@ -103,7 +103,7 @@ async fn short_drill_of_nodes_passes() {
         (&report["nodes"], &report["lease_secs"]),
         (&3.into(), &6.into())
     );
-    for figure in ["sent", "node_deaths"] {
+    for figure in ["sent", "node_deaths", "database_restarts"] {
         assert!(report[figure].as_u64().unwrap() > 0, "{figure}: {report:#}");
     }
     assert_nothing_left(&world, &directory);

@@ -143,8 +143,10 @@ async fn f1_recovery_needs_the_records_key() {
     refused.must(1, &["key_fil"]);
     let named = [&recover[..], &["--key-file", elsewhere.to_str().unwrap()]].concat();
     world.run(&named).await.must(0, &[]);
-    std::fs::write(world.config_file(), "").unwrap();
     let verify = ["audit", "--verify", "--public-key", &signer];
+    let unfound = world.run(&verify).await;
+    unfound.must(1, &["key_fil", "which database has the record"]);
+    std::fs::write(world.config_file(), "").unwrap();
     world.run(&verify).await.must(0, &[]);
     // Somebody who has lost it says so.
     std::fs::remove_file(&ledger).unwrap();

@@ -26,6 +26,8 @@ pub struct OldRecords {
     pub audit: Timestamp,
     /// Hours of what senders stored before this.
     pub stored: Timestamp,
+    /// Nodes whose lease ended before this and that no conversation waits for.
+    pub nodes: Timestamp,
 }
 
 /// Bytes that a sender stored.

@@ -2,8 +2,8 @@
 
 use super::rows::RowsError;
 use crate::value::{
-    ConversationId, FileDigest, Home, KeptFile, Node, NodeId, NodeInfo, NodeState, Segment,
-    ThreadFile, ThreadId, Timestamp,
+    ConversationId, FileDigest, Home, KeptFile, MessageId, Node, NodeId, NodeInfo, NodeState,
+    Segment, ThreadFile, ThreadId, Timestamp,
 };
 
 /// Which conversations a node may take messages of.
@@ -18,7 +18,7 @@ pub struct NodeFilter {
 pub trait FleetRead {
     /// The node that this transaction runs on; absent where one daemon has the ledger for itself.
     fn this_node(&self) -> Option<NodeId>;
-    /// All nodes that ever joined, by id.
+    /// Nodes, those that live first, by id: none beyond [`PAGE_MAX`](crate::limits::PAGE_MAX).
     fn nodes(&self) -> Result<Vec<Node>, RowsError>;
     /// One of them.
     fn node(&self, node_id: &NodeId) -> Result<Option<Node>, RowsError>;
@@ -36,6 +36,12 @@ pub trait FleetRead {
     /// Conversations with work at hand (a turn, or replies to send) whose node is gone, or that have none, in id order, at
     /// most `limit`; with `leave_written` without those that wrote files on a node that is gone.
     fn stranded(&self, limit: u32, leave_written: bool) -> Result<Vec<ConversationId>, RowsError>;
+    /// Which of these messages have their turns on other nodes, and on which, by id, at most `limit`.
+    fn in_flight_elsewhere(
+        &self,
+        messages: &[MessageId],
+        limit: u32,
+    ) -> Result<Vec<(MessageId, NodeId)>, RowsError>;
     /// Whether a turn of a conversation wrote, or may have written, files.
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError>;
     /// What is stored of a thread's files, without their bytes, by path: the oldest first, its own last.
@@ -49,6 +55,8 @@ pub trait FleetRead {
     ) -> Result<Option<Segment>, RowsError>;
     /// How much of a file is stored; absent when nothing of it is.
     fn kept_file(&self, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError>;
+    /// The same for many: those of which something is stored.
+    fn kept_files(&self, digests: &[FileDigest]) -> Result<Vec<KeptFile>, RowsError>;
     /// The stored bytes of a file that begin at an offset.
     fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError>;
     /// Files that no node was about to name since `before`, by digest, after `after`, at most `limit`: none beyond

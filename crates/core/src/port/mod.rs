@@ -24,7 +24,7 @@ pub use rows::{
     Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
-pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
+pub use sink::{Approach, MayAct, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 
 /// The log target of the moments in a message's life, for whoever wants to know where its time went: an operator turns
 /// it on by name (`info,bridge_trace=debug`), and all edges tell theirs under the same one. Off, a moment costs one

@@ -4,6 +4,10 @@
 use crate::value::{Class, Failure, Message, Reply, Twin};
 use std::future::Future;
 
+/// Asked right before the call that shows a reply: whether this daemon may still act. A platform knows no leases, and
+/// what comes before that call may take long.
+pub type MayAct<'a> = &'a (dyn Fn() -> Result<(), Failure> + Sync);
+
 /// Takes replies for the channels there are.
 pub trait Sink: Send + Sync + 'static {
     /// What the platform can do with replies to this message.
@@ -14,6 +18,7 @@ pub trait Sink: Send + Sync + 'static {
         &self,
         message: &Message,
         reply: &Reply,
+        may_act: MayAct<'_>,
     ) -> impl Future<Output = Result<String, SinkFault>> + Send;
 
     /// Looks whether a reply that was sent before can be seen. `Absent` is only said once it is believed. Where the
@@ -120,4 +125,10 @@ impl SinkClass {
 pub struct SinkFault {
     /// Class and reason.
     pub failure: Failure,
+}
+
+impl From<Failure> for SinkFault {
+    fn from(failure: Failure) -> Self {
+        Self { failure }
+    }
 }

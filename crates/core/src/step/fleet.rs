@@ -3,7 +3,7 @@
 //! A node writes only while its lease lasts, which the store checks with every transaction. So whoever reads here that a
 //! node is gone may take its conversations: nothing that the other one still does is accepted.
 
-use super::turn::Resume;
+use super::turn::resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, FleetChange, RequestsOf, RowsError};
 use crate::value::{
@@ -177,9 +177,10 @@ fn lose_turn(
             }))?;
         }
     }
-    let message_id = message.message_id;
-    tx.change(Change::Orphan(RequestsOf::Message(message_id.clone())))?;
-    Resume { message_id }.apply(tx, now)
+    let requests = RequestsOf::Message(message.message_id.clone());
+    tx.change(Change::Orphan(requests))?;
+    // Whoever asks for a move need not be the node that is home now.
+    Ok(resume(tx, message, now)?)
 }
 
 /// Lets go of what this node does not need any more, so that other nodes may take it: conversations in which nothing

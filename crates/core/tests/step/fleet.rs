@@ -453,6 +453,27 @@ fn moves_take_what_gone_nodes_left() {
     assert_eq!(rows.homes_counted(&b(), 9).unwrap(), 1);
 }
 
+/// The lost turn belongs to the new home, and nobody else says what became of it.
+#[test]
+fn a_third_node_may_ask_for_moves() {
+    let fleet = Fleet::running(true);
+    let c = NodeId::new("c");
+    let third = fleet.ledger.join(&c, NodeInfo::default(), i64::MAX);
+    let third = third.unwrap();
+    fleet.lapse_a();
+    let to_b = MoveConversation {
+        conversation_id: conversation(),
+        to: b(),
+        actor: "ada".to_owned(),
+    };
+    assert_eq!(run(&third, to_b).unwrap(), MoveOutcome::Moved);
+    assert_eq!(fleet.message().life.state.name(), StateName::Unclear);
+    let late = run(&third, reconcile(TurnHistory::Absent));
+    assert!(matches!(late, Err(LedgerError::Refused(_))), "{late:?}");
+    run(&fleet.b, reconcile(TurnHistory::Absent)).unwrap();
+    assert_eq!(fleet.message().life.input, NextInput::Continue);
+}
+
 #[test]
 fn segments_need_the_present_generation() {
     let segment = |generation, offset, bytes: &[u8]| StoreSegments {

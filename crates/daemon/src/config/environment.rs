@@ -32,6 +32,8 @@ pub(crate) const LISTEN: &str = "CODEX_BRIDGE_LISTEN";
 pub(crate) const LEDGER_URL: &str = "CODEX_BRIDGE_LEDGER_URL";
 /// Names the database that a ledger is copied to, perhaps with its password.
 const LEDGER_COPY_URL: &str = "CODEX_BRIDGE_LEDGER_COPY_URL";
+/// Names an empty database for `demo --fleet`, perhaps with its password.
+const DEMO_LEDGER_URL: &str = "CODEX_BRIDGE_DEMO_LEDGER_URL";
 /// Whether tokens may travel over plain http to another machine.
 pub(crate) const ALLOW_HTTP: &str = "CODEX_BRIDGE_ALLOW_HTTP";
 /// Says what is logged.
@@ -250,6 +252,11 @@ impl Environment {
     /// Where a ledger is copied to.
     pub fn ledger_copy_url(&self) -> Option<String> {
         self.text(LEDGER_COPY_URL)
+    }
+
+    /// An empty database for the demo of a fleet.
+    pub fn demo_ledger_url(&self) -> Option<String> {
+        self.text(DEMO_LEDGER_URL)
     }
 
     /// The user's home.
@@ -552,6 +559,7 @@ mod tests {
             "CODEX_BRIDGE_MASTER_KEY",
             LEDGER_URL,
             LEDGER_COPY_URL,
+            DEMO_LEDGER_URL,
         ] {
             assert!(!is_public(OsStr::new(private)), "{private}");
         }

@@ -94,7 +94,7 @@ pub struct FleetConfig {
     /// see it.
     #[schemars(range(max = LEAVE_MAX_SECS))]
     pub leave_secs: u64,
-    /// Whether working directories and files are on storage that all nodes have under the same paths.
+    /// Whether working directories are on storage that all nodes have under the same paths.
     pub shared_workdir: bool,
     /// What becomes of a conversation that wrote files on a node that is gone, where directories are not shared.
     pub on_node_lost: OnNodeLost,

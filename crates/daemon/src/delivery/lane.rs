@@ -137,7 +137,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(Probe::Absent) => self.send_with_files(message, reply).await,
                 Err(fault) => Err(still_ambiguous(fault)),
             },
-            Approach::GiveUp(failure) => Err(SinkFault { failure }),
+            Approach::GiveUp(failure) => Err(failure.into()),
         }
     }
 
@@ -145,15 +145,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// back for a few tries only.
     async fn send_with_files(&self, message: &Message, reply: &Reply) -> Handed {
         match self.bring_files(&reply.attachments).await {
-            Err(failure) if failure.class == Class::Transient && reply.tries <= FILE_TRIES_MAX => {
-                return Err(SinkFault { failure });
+            Err(failure) if may_pass(&failure) && reply.tries <= FILE_TRIES_MAX => {
+                return Err(failure.into());
             }
             Ok(()) | Err(_) => {}
         }
-        // A platform knows no leases: once this node's is over, another one may send the reply.
-        self.expect_lease()
-            .map_err(|failure| SinkFault { failure })?;
-        self.sink.send(message, reply).await
+        let may_act = || self.expect_lease();
+        self.sink.send(message, reply, &may_act).await
     }
 
     /// Looks for a reply, knowing which others say the same and are there.
@@ -246,6 +244,11 @@ impl Drop for LaneEntry<'_> {
     fn drop(&mut self) {
         self.lanes.lock().remove(self.conversation_id);
     }
+}
+
+/// Whether a file that is missing may still come.
+fn may_pass(failure: &Failure) -> bool {
+    matches!(failure.class, Class::Transient | Class::Capacity { .. })
 }
 
 /// A probe that failed proves nothing: the next try must probe again, whatever the reason.

@@ -229,11 +229,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             SinkClass::Probeable => again || delivery.subscription.tries > 1,
             SinkClass::Idempotent | SinkClass::Blind { .. } => again,
         };
+        let may_act = || self.expect_lease();
         let sent = match class.approach(doubtful) {
-            Approach::Send => self.sink.send(&message, &reply).await.map(drop),
+            Approach::Send => self.sink.send(&message, &reply, &may_act).await.map(drop),
             Approach::Probe => match self.sink.probe(&message, &reply, &[]).await {
                 Ok(Probe::Present { .. }) => Ok(()),
-                Ok(Probe::Absent) => self.sink.send(&message, &reply).await.map(drop),
+                Ok(Probe::Absent) => self.sink.send(&message, &reply, &may_act).await.map(drop),
                 Err(fault) => Err(fault),
             },
             Approach::GiveUp(failure) => return Err(failure),

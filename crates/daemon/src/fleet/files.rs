@@ -11,8 +11,11 @@ use bridge_core::limits::{FILE_PIECE_BYTES, FILES_DROPPED, FILES_LOOKED_AT};
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{DropFiles, StoreFile};
 use bridge_core::value::{Attachment, Class, Failure, FileDigest, KeptFile, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+
+/// Files of this node that are looked for in the database at once.
+const FILES_COMPARED: usize = 1_000;
 
 /// Files that this node stored for a message that is not in the ledger yet, and that no other node is about to name.
 #[derive(Debug, Default)]
@@ -115,8 +118,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Brings files to this node that another one took in.
     pub(crate) async fn bring_files(&self, files: &[Attachment]) -> Result<(), Failure> {
-        for file in files {
-            if !self.settings().start.file_store.has(&file.digest) {
+        let is_here = |file: &Attachment| self.settings().start.file_store.has(&file.digest);
+        for file in files.iter().filter(|file| !is_here(file)) {
+            // Another one may bring it meanwhile.
+            let _flight = self.bringing.wait(file.digest).await;
+            if !is_here(file) {
                 self.bring(file).await?;
             }
         }
@@ -132,9 +138,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 "the file `{}` is not on this machine, and the database does not have it",
                 file.name
             );
-            // A node whose ledger was a file before may be about to store it.
+            // A node whose ledger was a file before may be about to store it, and has more to store than tries would last.
             let class = match self.settings().start.node {
-                Some(_) => Class::Transient,
+                Some(_) => Class::Capacity { until: None },
                 None => Class::Permanent,
             };
             return Err(Failure::new(class, reason));
@@ -164,45 +170,61 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Stores the files that rows name, that are on this node and that the ledger does not have: those of a ledger that
     /// was a file before.
     pub(crate) async fn share_old_files(self: Arc<Self>) {
-        let shared = tokio::select! {
-            shared = self.try_share_old_files() => shared,
-            () = self.stopping.cancelled() => return,
-        };
-        match shared {
-            Ok(0) => {}
-            Ok(shared) => tracing::info!(
-                shared,
-                "files that only this node had are in the database now, for all nodes"
-            ),
-            Err(error) => {
-                tracing::error!(%error, "files that only this node has could not be stored in the database; the next start tries it again, and until then other nodes can't use them");
+        let mut tries = 0;
+        loop {
+            let shared = tokio::select! {
+                shared = self.try_share_old_files() => shared,
+                () = self.stopping.cancelled() => return,
+            };
+            match shared {
+                Ok(0) => return,
+                Ok(shared) => {
+                    return tracing::info!(
+                        shared,
+                        "files that only this node had are in the database now, for all nodes"
+                    );
+                }
+                Err(ShareError::Ledger(error)) if error.class() == Class::Transient => {
+                    tracing::warn!(%error, "files that only this node has are not all in the database yet");
+                }
+                Err(error) => {
+                    return tracing::error!(%error, "files that only this node has could not be stored in the database; the next start tries it again, and until then other nodes can't use them");
+                }
             }
+            if !self.pause(tries).await {
+                return;
+            }
+            tries = tries.saturating_add(1);
         }
     }
 
-    async fn try_share_old_files(self: &Arc<Self>) -> Result<usize, ShareError> {
+    pub(crate) async fn try_share_old_files(self: &Arc<Self>) -> Result<usize, ShareError> {
         let most = usize::try_from(FILES_LOOKED_AT).unwrap_or(usize::MAX);
         let mut here = self.read_copy(move |files| files.all(most)).await?;
-        let read = self.ledger.read(move |rows| {
-            let digests: Vec<_> = here.iter().map(|(digest, _)| *digest).collect();
-            let unnamed: BTreeSet<_> = rows.unnamed_files(&digests)?.into_iter().collect();
-            here.retain(|(digest, _)| !unnamed.contains(digest));
-            let mut missing = Vec::new();
-            for (digest, length) in here {
-                if rows
-                    .kept_file(&digest)?
-                    .is_none_or(|kept| kept.length < length)
-                {
-                    missing.push(digest);
+        let digests: Vec<_> = here.iter().map(|(digest, _)| *digest).collect();
+        let unnamed = self.ledger.read(move |rows| rows.unnamed_files(&digests));
+        let unnamed: BTreeSet<_> = unnamed.await?.into_iter().collect();
+        here.retain(|(digest, _)| !unnamed.contains(digest));
+        let mut shared: usize = 0;
+        for files in here.chunks(FILES_COMPARED) {
+            let digests: Vec<_> = files.iter().map(|(digest, _)| *digest).collect();
+            let kept = self.ledger.read(move |rows| rows.kept_files(&digests));
+            let kept = kept.await?.into_iter();
+            let kept: HashMap<_, _> = kept.map(|file| (file.digest, file.length)).collect();
+            let is_missing = |(digest, length): &&(FileDigest, u64)| {
+                kept.get(digest).is_none_or(|stored| stored < length)
+            };
+            for (digest, _) in files.iter().filter(is_missing) {
+                match self.share(*digest).await {
+                    Ok(_) => shared = shared.saturating_add(1),
+                    Err(error @ ShareError::Disk(_)) => {
+                        tracing::error!(%error, file = %digest, "other nodes can't use this file; the next start tries it again");
+                    }
+                    Err(error) => return Err(error),
                 }
             }
-            Ok(missing)
-        });
-        let missing = read.await?;
-        for digest in &missing {
-            self.share(*digest).await?;
         }
-        Ok(missing.len())
+        Ok(shared)
     }
 
     /// Removes files from the ledger that no row names, and that no node was about to name for [`SWEEP_GRACE`].

@@ -1,10 +1,11 @@
 //! Live output of turns that run on other nodes: asked for while somebody watches here, sent while somebody watches
 //! there. The database's notifications carry it, so nodes need no way to each other.
 
+use super::texts::{HeardText, SentTexts};
 use crate::Daemon;
 use bridge_core::deadline::after;
-use bridge_core::port::{Agent, Extent, Ledger, LedgerError, Sink, TextUpdate};
-use bridge_core::value::{ItemId, MessageId, NodeId};
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TextUpdate};
+use bridge_core::value::{MessageId, NodeId};
 use bridge_front::{Hub, LiveUpdate};
 use bridge_store::{LiveNote, PostgresLedger, piece};
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ const SEND_EVERY: Duration = Duration::from_millis(100);
 /// Turns named in one note.
 const NAMED_MAX: usize = 20;
 /// Turns of other nodes that are watched here at the same time.
-const ELSEWHERE_MAX: usize = 256;
+const ELSEWHERE_MAX: u32 = 256;
 
 /// What the nodes give each other to see.
 #[derive(Debug, Default)]
@@ -29,53 +30,78 @@ pub(crate) struct Relay {
     /// Turns on other nodes that are watched here.
     elsewhere: Mutex<HashMap<MessageId, Remote>>,
     /// Turns here that are watched on other nodes.
-    shown: Mutex<HashMap<MessageId, Shown>>,
+    shown: Arc<Mutex<ShownTurns>>,
 }
+
+type ShownTurns = HashMap<MessageId, Shown>;
 
 /// A turn on another node.
 #[derive(Debug)]
 struct Remote {
     node: NodeId,
-    /// As far as it came.
-    text: Option<TextUpdate>,
+    text: HeardText,
+}
+
+impl Remote {
+    /// It goes on elsewhere, or here, where it may have begun to write.
+    fn leave(&self, message_id: &MessageId, hub: &Hub) {
+        let text = hub.current_text(message_id);
+        if text.is_some_and(|text| self.text.is_in(&text)) {
+            hub.clear_text(message_id);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     until: Instant,
-    /// Somebody knows nothing of its text.
+    /// Somebody lacks some of its text.
     anew: bool,
 }
 
+/// Keeps a turn among those that are shown.
+#[derive(Debug)]
+struct Showing {
+    message_id: MessageId,
+    shown: Arc<Mutex<ShownTurns>>,
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        lock(&self.shown).remove(&self.message_id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Relay {
-    fn elsewhere(&self) -> MutexGuard<'_, HashMap<MessageId, Remote>> {
-        self.elsewhere
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn shown(&self) -> MutexGuard<'_, HashMap<MessageId, Shown>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Follows exactly these turns; which of them nothing is known of, and which go on.
+    /// Follows exactly these turns; of which of them some text is missing, and which go on.
     fn follow(&self, turns: HashMap<MessageId, NodeId>, hub: &Hub) -> [Vec<MessageId>; 2] {
-        let mut elsewhere = self.elsewhere();
+        let mut elsewhere = lock(&self.elsewhere);
         elsewhere.retain(|message_id, remote| {
             let goes_on = turns.get(message_id) == Some(&remote.node);
             if !goes_on {
-                hub.clear_text(message_id);
+                remote.leave(message_id, hub);
             }
             goes_on
         });
         for (message_id, node) in turns {
-            let text = None;
+            let text = HeardText::default();
             elsewhere.entry(message_id).or_insert(Remote { node, text });
         }
-        let (known, anew): (Vec<_>, Vec<_>) = elsewhere
+        let (anew, known): (Vec<_>, Vec<_>) = elsewhere
             .iter()
-            .partition(|(_, remote)| remote.text.is_some());
+            .partition(|(_, remote)| remote.text.lacks());
         [anew, known].map(|turns| turns.into_iter().map(|(id, _)| id.clone()).collect())
+    }
+
+    /// The turn of a message runs here now.
+    fn runs_here(&self, message_id: &MessageId, hub: &Hub) {
+        if let Some(remote) = lock(&self.elsewhere).remove(message_id) {
+            remote.leave(message_id, hub);
+        }
     }
 
     /// What watchers here see of a note. Only the node that runs a turn is believed: one that was frozen may still send.
@@ -88,7 +114,7 @@ impl Relay {
             | LiveNote::Diff { message_id, .. }
             | LiveNote::Output { message_id, .. } => message_id.clone(),
         };
-        let mut elsewhere = self.elsewhere();
+        let mut elsewhere = lock(&self.elsewhere);
         let remote = elsewhere.get_mut(&message_id);
         let remote = remote.filter(|remote| remote.node == *node)?;
         let update = match note {
@@ -103,22 +129,13 @@ impl Relay {
                 text,
                 ..
             } => {
-                let before = match remote.text.take() {
-                    _ if from == 0 => String::new(),
-                    Some(known) if known.item_id == item_id && known.text.len() == from => {
-                        known.text
-                    }
-                    // Something is missing: the next question is for all of it.
-                    Some(_) | None => return None,
-                };
-                let text = before + &text;
-                let text = TextUpdate {
+                let part = TextUpdate {
                     item_id,
                     phase,
                     extent,
                     text,
                 };
-                LiveUpdate::Text(remote.text.insert(text).clone().into())
+                LiveUpdate::Text(remote.text.add(from, part)?.into())
             }
             LiveNote::Diff { text, .. } => LiveUpdate::Diff(text.into()),
             LiveNote::Output { text, .. } => LiveUpdate::Output(text.into()),
@@ -126,72 +143,29 @@ impl Relay {
         Some((message_id, update))
     }
 
-    /// Another node watches a turn of ours. True when nothing of it was sent so far.
-    fn show(&self, message_id: &MessageId, anew: bool) -> bool {
+    /// Another node watches a turn of ours. Gives what keeps the turn shown if it was not.
+    fn show(&self, message_id: &MessageId, anew: bool) -> Option<Showing> {
         let until = after(Instant::now(), WATCHED_FOR);
-        let mut shown = self.shown();
-        match shown.get_mut(message_id) {
-            Some(known) => {
-                known.until = until;
-                known.anew |= anew;
-                false
-            }
-            None => {
-                let anew = false;
-                shown.insert(message_id.clone(), Shown { until, anew });
-                true
-            }
-        }
-    }
-
-    /// Whether a turn is still watched elsewhere, and whether somebody knows nothing of its text.
-    fn shown_still(&self, message_id: &MessageId, runs: bool) -> Option<bool> {
-        let mut shown = self.shown();
-        let known = shown.get_mut(message_id)?;
-        if !runs || known.until < Instant::now() {
-            shown.remove(message_id);
+        let mut shown = lock(&self.shown);
+        if let Some(known) = shown.get_mut(message_id) {
+            known.until = until;
+            known.anew |= anew;
             return None;
         }
-        Some(std::mem::take(&mut known.anew))
+        let anew = false;
+        shown.insert(message_id.clone(), Shown { until, anew });
+        Some(Showing {
+            message_id: message_id.clone(),
+            shown: Arc::clone(&self.shown),
+        })
     }
-}
 
-/// How much of a turn's text was sent.
-#[derive(Debug, Default)]
-struct Sent {
-    item_id: Option<ItemId>,
-    bytes: usize,
-}
-
-impl Sent {
-    /// What is to be sent of a text.
-    fn notes(&mut self, message_id: &MessageId, update: &TextUpdate) -> Vec<LiveNote> {
-        if self.item_id.as_ref() != Some(&update.item_id) || update.text.len() < self.bytes {
-            self.item_id = Some(update.item_id.clone());
-            self.bytes = 0;
-        }
-        let mut notes = Vec::new();
-        loop {
-            let rest = update.text.get(self.bytes..).unwrap_or_default();
-            let part = piece(rest);
-            let from = self.bytes;
-            self.bytes += part.len();
-            let is_last = part.len() == rest.len();
-            notes.push(LiveNote::Text {
-                message_id: message_id.clone(),
-                item_id: update.item_id.clone(),
-                phase: update.phase,
-                extent: match update.extent {
-                    Extent::Whole if !is_last => Extent::Head,
-                    extent => extent,
-                },
-                from,
-                text: part.to_owned(),
-            });
-            if is_last {
-                return notes;
-            }
-        }
+    /// Whether a turn is still watched elsewhere, and whether somebody lacks some of its text.
+    fn shown_still(&self, message_id: &MessageId) -> Option<bool> {
+        let mut shown = lock(&self.shown);
+        let known = shown.get_mut(message_id)?;
+        let anew = std::mem::take(&mut known.anew);
+        (known.until >= Instant::now()).then_some(anew)
     }
 }
 
@@ -217,40 +191,25 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             for (messages, anew) in [(anew, true), (known, false)] {
                 for messages in messages.chunks(NAMED_MAX) {
                     let messages = messages.to_vec();
-                    nodes.tell_nodes(LiveNote::Watch { messages, anew });
+                    // What is lost is asked again.
+                    let _told = nodes.tell_nodes(LiveNote::Watch { messages, anew });
                 }
             }
         }
     }
 
     /// The watched messages whose turns run on other nodes.
-    async fn watched_elsewhere(&self) -> Result<HashMap<MessageId, NodeId>, LedgerError> {
-        let mut watched = self.hub.watched();
-        watched.truncate(ELSEWHERE_MAX);
-        let this = self.settings().start.node.clone();
-        let this = this.map(|node| node.node_id);
+    pub(crate) async fn watched_elsewhere(
+        &self,
+    ) -> Result<HashMap<MessageId, NodeId>, LedgerError> {
+        let watched = self.hub.watched();
         if watched.is_empty() {
             return Ok(HashMap::new());
         }
-        let find = self.ledger.read(move |rows| {
-            let mut turns = HashMap::new();
-            for message_id in watched {
-                let message = rows.message(&message_id)?;
-                let Some(message) = message.filter(|message| message.life.state.name().in_flight())
-                else {
-                    continue;
-                };
-                let home = rows.home(&message.conversation_id)?;
-                match home.and_then(|home| home.node_id) {
-                    Some(node) if Some(&node) != this.as_ref() => {
-                        turns.insert(message_id, node);
-                    }
-                    Some(_) | None => {}
-                }
-            }
-            Ok(turns)
-        });
-        find.await
+        let find = self
+            .ledger
+            .read(move |rows| rows.in_flight_elsewhere(&watched, ELSEWHERE_MAX));
+        Ok(find.await?.into_iter().collect())
     }
 
     /// What another node says of running turns.
@@ -273,65 +232,61 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         };
         for message_id in messages {
-            if self.turns.running.lock().contains_key(&message_id)
-                && self.relay.show(&message_id, anew)
-            {
-                tokio::spawn(Arc::clone(self).show_elsewhere(nodes.clone(), message_id));
+            if !self.turns.running.lock().contains_key(&message_id) {
+                continue;
+            }
+            self.relay.runs_here(&message_id, &self.hub);
+            if let Some(showing) = self.relay.show(&message_id, anew) {
+                tokio::spawn(Arc::clone(self).show_elsewhere(nodes.clone(), showing));
             }
         }
     }
 
     /// Sends what a turn writes, as long as it runs and somebody watches.
-    async fn show_elsewhere(self: Arc<Self>, nodes: PostgresLedger, message_id: MessageId) {
-        let Some(mut updates) = self.hub.watch(&message_id) else {
+    async fn show_elsewhere(self: Arc<Self>, nodes: PostgresLedger, showing: Showing) {
+        let message_id = &showing.message_id;
+        let Some(mut updates) = self.hub.watch(message_id) else {
             return;
         };
-        let mut sent = Sent::default();
-        let mut unsent = self.hub.current_text(&message_id);
+        let mut texts = SentTexts::default();
+        texts.again(self.hub.current_text(message_id));
         let mut tick = interval(SEND_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let send = |sent: &mut Sent, text: &TextUpdate| {
-            for note in sent.notes(&message_id, text) {
-                nodes.tell_nodes(note);
-            }
-        };
         loop {
             let update = tokio::select! {
                 update = updates.next() => update,
                 _ = tick.tick() => {
-                    let runs = self.turns.running.lock().contains_key(&message_id);
-                    let Some(anew) = self.relay.shown_still(&message_id, runs) else {
+                    if !self.turns.running.lock().contains_key(message_id) {
+                        return;
+                    }
+                    let Some(anew) = self.relay.shown_still(message_id) else {
                         return;
                     };
                     if anew {
-                        sent = Sent::default();
-                        unsent = self.hub.current_text(&message_id);
+                        texts.again(self.hub.current_text(message_id));
                     }
-                    if let Some(text) = unsent.take() {
-                        send(&mut sent, &text);
-                    }
+                    texts.send(message_id, |note| nodes.tell_nodes(note));
                     continue;
                 }
             };
             let message_id = message_id.clone();
-            match update {
-                LiveUpdate::Changed => {}
+            let note = match update {
+                LiveUpdate::Changed => continue,
                 LiveUpdate::Text(text) => {
-                    let before = unsent.replace(Arc::clone(&text));
-                    // An item ends with its whole text, which the next one must not replace.
-                    if let Some(before) = before.filter(|before| before.item_id != text.item_id) {
-                        send(&mut sent, &before);
-                    }
+                    texts.put(text);
+                    continue;
                 }
-                LiveUpdate::Diff(diff) => {
-                    let text = piece(&diff).to_owned();
-                    nodes.tell_nodes(LiveNote::Diff { message_id, text });
-                }
-                LiveUpdate::Output(output) => {
-                    let text = piece(&output).to_owned();
-                    nodes.tell_nodes(LiveNote::Output { message_id, text });
-                }
-            }
+                LiveUpdate::Diff(diff) => LiveNote::Diff {
+                    message_id,
+                    text: piece(&diff).to_owned(),
+                },
+                LiveUpdate::Output(output) => LiveNote::Output {
+                    message_id,
+                    text: piece(&output).to_owned(),
+                },
+            };
+            // Seen on this node alone, where it is lost.
+            let _told = nodes.tell_nodes(note);
         }
     }
 }
@@ -339,69 +294,78 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_core::port::Phase;
+    use bridge_core::port::{Extent, Phase};
+    use bridge_core::value::ItemId;
 
-    fn update(item: &str, text: &str) -> TextUpdate {
-        TextUpdate {
-            item_id: ItemId::new(item),
+    fn part(message_id: &MessageId, from: usize, text: &str) -> LiveNote {
+        LiveNote::Text {
+            message_id: message_id.clone(),
+            item_id: ItemId::new("one"),
             phase: Phase::Unmarked,
-            extent: Extent::Whole,
+            extent: Extent::Head,
+            from,
             text: text.to_owned(),
         }
     }
 
-    fn seen(live: Option<(MessageId, LiveUpdate)>) -> Option<String> {
-        match live {
-            Some((_, LiveUpdate::Text(update))) => Some(update.text.clone()),
-            _ => None,
-        }
-    }
-
-    fn watching(node: &str) -> (Relay, MessageId) {
+    #[test]
+    fn turns_that_lack_text_ask_anew() {
         let (relay, message) = (Relay::default(), MessageId::new("m"));
-        let turns = HashMap::from([(message.clone(), NodeId::new(node))]);
-        let [anew, known] = relay.follow(turns, &Hub::default());
-        assert_eq!((anew.len(), known.len()), (1, 0));
-        (relay, message)
+        let node = NodeId::new("b");
+        let turns = || HashMap::from([(message.clone(), node.clone())]);
+        let asks_anew = || {
+            let [anew, known] = relay.follow(turns(), &Hub::default());
+            assert_eq!(anew.len() + known.len(), 1);
+            anew.len() == 1
+        };
+        assert!(asks_anew(), "nothing came yet");
+        assert!(relay.hear(&node, part(&message, 0, "first")).is_some());
+        assert!(!asks_anew());
+        assert_eq!(relay.hear(&node, part(&message, 9, "third")), None);
+        assert!(asks_anew());
     }
 
     #[test]
-    fn pieces_make_the_whole_text() {
-        let (relay, message) = watching("b");
+    fn text_of_turn_that_runs_here_stays() {
+        let (relay, message, hub) = (Relay::default(), MessageId::new("m"), Hub::default());
         let node = NodeId::new("b");
-        let (long, longer) = ("ä".repeat(5_000), "ä".repeat(5_200));
-        let mut sent = Sent::default();
-        let mut last = None;
-        for text in [&long, &longer] {
-            for note in sent.notes(&message, &update("one", text)) {
-                last = seen(relay.hear(&node, note));
+        for own in [None, Some("two")] {
+            relay.follow(HashMap::from([(message.clone(), node.clone())]), &hub);
+            let (id, heard) = relay.hear(&node, part(&message, 0, "old")).unwrap();
+            hub.publish(&id, heard);
+            let own = own.map(|item| TextUpdate {
+                item_id: ItemId::new(item),
+                phase: Phase::Unmarked,
+                extent: Extent::Head,
+                text: "new".to_owned(),
+            });
+            if let Some(own) = own.clone() {
+                hub.publish(&message, LiveUpdate::Text(own.into()));
             }
-            assert_eq!(last.as_ref(), Some(text));
+            relay.runs_here(&message, &hub);
+            let text = hub.current_text(&message);
+            assert_eq!(text.map(|text| TextUpdate::clone(&text)), own);
         }
-        for note in sent.notes(&message, &update("two", "short")) {
-            last = seen(relay.hear(&node, note));
-        }
-        assert_eq!(last.as_deref(), Some("short"));
-    }
-
-    #[test]
-    fn lost_pieces_are_asked_for_anew() {
-        let (relay, message) = watching("b");
-        let node = NodeId::new("b");
-        let mut sent = Sent::default();
-        let notes = sent.notes(&message, &update("one", &"x".repeat(5_000)));
-        assert!(seen(relay.hear(&node, notes[0].clone())).is_some());
-        assert_eq!(seen(relay.hear(&node, notes[2].clone())), None);
-        let turns = HashMap::from([(message.clone(), node)]);
-        let [anew, _] = relay.follow(turns, &Hub::default());
-        assert_eq!(anew, [message]);
     }
 
     #[test]
     fn other_nodes_are_not_believed() {
-        let (relay, message) = watching("b");
-        let frozen = NodeId::new("a");
-        let note = Sent::default().notes(&message, &update("one", "old"));
-        assert_eq!(seen(relay.hear(&frozen, note[0].clone())), None);
+        let (relay, message) = (Relay::default(), MessageId::new("m"));
+        let turns = HashMap::from([(message.clone(), NodeId::new("b"))]);
+        relay.follow(turns, &Hub::default());
+        let note = part(&message, 0, "old");
+        assert_eq!(relay.hear(&NodeId::new("a"), note.clone()), None);
+        assert!(relay.hear(&NodeId::new("b"), note).is_some());
+    }
+
+    #[test]
+    fn turn_that_cannot_be_shown_is_shown_later() {
+        let (relay, message) = (Relay::default(), MessageId::new("m"));
+        let showing = relay.show(&message, true);
+        assert!(relay.show(&message, true).is_none());
+        assert_eq!(relay.shown_still(&message), Some(true));
+        drop(showing);
+        assert_eq!(relay.shown_still(&message), None);
+        assert!(relay.show(&message, true).is_some());
     }
 }

@@ -12,11 +12,12 @@ mod open;
 mod reader;
 mod steer;
 mod take_over;
+mod texts;
 mod threads;
 mod wakeups;
 
 pub(crate) use files::SharedFiles;
-pub(crate) use lease::hold_lease;
+pub(crate) use lease::{TAKEN_OVER, hold_lease, renew_lease, why_fenced};
 pub(crate) use live::Relay;
 pub(crate) use open::{OpenedLedger, open};
 pub use open::{database_url, node_id};
@@ -28,6 +29,7 @@ use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::value::{ConversationId, NodeId};
 use bridge_host::keeper::KeeperLease;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// What a daemon needs to know of itself as a node.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub(crate) struct NodeSettings {
     pub(crate) lease: Duration,
     /// Until when its Codex may live, and until when it may act where no database can refuse it.
     pub(crate) keepers: KeeperLease,
+    /// Cancelled when the lease is lost: this daemon must stop.
+    pub(crate) fenced: CancellationToken,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {

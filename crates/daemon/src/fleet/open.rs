@@ -10,12 +10,14 @@ use anyhow::{Context, bail};
 use bridge_core::value::NodeId;
 use bridge_host::keeper::{BootInstant, KeeperLease};
 use bridge_store::{
-    AnyLedger, KeyAge, LedgerKey, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger,
+    AnyLedger, KeyAge, LedgerKey, PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl,
+    SqliteLedger,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// Longest password that is read.
 const PASSWORD_MAX: u64 = 4096;
@@ -28,8 +30,13 @@ pub(crate) struct OpenedLedger {
     pub(crate) node: Option<NodeSettings>,
 }
 
+/// How long a server that can't be reached is asked again, and how often. It may only be starting, and a service manager
+/// gives a daemon up that ends a few times in a minute.
+const REACH_MAX: Duration = Duration::from_secs(60);
+const REACH_PAUSE: Duration = Duration::from_secs(1);
+
 /// Opens the ledger. It blocks on the disk or the server.
-pub(crate) fn open(
+pub(crate) async fn open(
     config: &Config,
     key: &KeyLocation,
     state: &StateDir,
@@ -50,9 +57,23 @@ pub(crate) fn open(
         lease,
         ..PostgresOptions::default()
     };
-    // Before the database is asked: a lease that it gives begins later.
-    let before = BootInstant::now();
-    let ledger = PostgresLedger::open(&url, &node_id, &key, options)?;
+    let began = Instant::now();
+    let mut told = false;
+    let (before, ledger) = loop {
+        // Before the database is asked: a lease that it gives begins later.
+        let before = BootInstant::now();
+        match PostgresLedger::open(&url, &node_id, &key, options) {
+            Err(error @ PostgresOpenError::Unreachable { .. }) if began.elapsed() < REACH_MAX => {
+                if !told {
+                    let seconds = REACH_MAX.as_secs();
+                    tracing::warn!(seconds, "{error}; it is tried again for a while");
+                }
+                told = true;
+                tokio::time::sleep(REACH_PAUSE).await;
+            }
+            opened => break (before, opened?),
+        }
+    };
     for warning in ledger.warnings() {
         tracing::warn!(database = ledger.place(), "{warning}");
     }
@@ -63,6 +84,7 @@ pub(crate) fn open(
             node_id,
             lease,
             keepers: KeeperLease::new(codex_until(before, lease)),
+            fenced: CancellationToken::new(),
         }),
     })
 }

@@ -1,17 +1,71 @@
 //! A polled channel is read by one node at a time, so that the platform is not asked more often than by one daemon. For a
-//! moment two may read it: a message is stored once all the same.
+//! moment two may read it: a message is stored once all the same. A node that can't read it leaves it to the next one.
 
 use super::LOOKS;
 use crate::Daemon;
 use bridge_channel::molecule::Molecule;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::step::Introduce;
 use bridge_core::value::{ChannelId, NodeId, reader_of};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+/// How often a node looks whether it can read what it offers to read.
+const OFFER_EVERY: Duration = Duration::from_secs(10);
+/// How long a node that can't read a channel keeps the others from it: longer than a platform is restarted.
+const FAILS_MAX: Duration = Duration::from_secs(30);
+
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Offers to read the channels that can be read from here; the loop.
+    pub(crate) async fn offer_channels(self: Arc<Self>, channels: Vec<Molecule>) {
+        let mut look = interval(OFFER_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                _ = look.tick() => {}
+            }
+            for molecule in &channels {
+                if let Err(error) = self.offer(molecule).await {
+                    tracing::debug!(%error, "which node reads a channel can't be changed now");
+                }
+            }
+        }
+    }
+
+    /// A node that fails to read a channel offers it no more, if there is another one that does, until it works again.
+    pub(crate) async fn offer(self: &Arc<Self>, molecule: &Molecule) -> Result<(), LedgerError> {
+        let Some(this) = self.settings().start.node.clone() else {
+            return Ok(());
+        };
+        let mut nodes = self.ledger.read(|rows| rows.nodes()).await?;
+        let channel = molecule.channel();
+        let reads = reader_of(&nodes, channel) == Some(&this.node_id);
+        let Some(own) = nodes.iter().position(|node| node.node_id == this.node_id) else {
+            return Ok(());
+        };
+        let mut about = nodes.swap_remove(own).about;
+        let offers = match molecule.fails_for() {
+            None => true,
+            Some(time) if reads => time < FAILS_MAX || reader_of(&nodes, channel).is_none(),
+            Some(_) => molecule.works_again().await,
+        };
+        if offers == about.channels.contains(channel) {
+            return Ok(());
+        }
+        if offers {
+            tracing::info!(%channel, "this node can read the channel");
+            about.channels.push(channel.clone());
+        } else {
+            tracing::warn!(%channel, "this node can't read the channel: another one does");
+            about.channels.retain(|one| one != channel);
+        }
+        self.commit(Introduce { about }).await
+    }
+
     /// Runs `read` whenever this node is the one that reads the channel, until `until` is cancelled.
     pub(crate) async fn while_reader<F>(
         self: Arc<Self>,

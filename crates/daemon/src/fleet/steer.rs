@@ -5,14 +5,15 @@
 
 use crate::Daemon;
 use crate::intake::tasks::{LOOK, STEER_WAIT};
+use crate::process::clock::now;
 use crate::process::ids;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steering};
 use bridge_core::step::Tell;
-use bridge_core::value::{MessageId, NodeId, StateName};
+use bridge_core::value::{MessageId, NodeId, StateName, Timestamp};
 use bridge_store::{LiveNote, PostgresLedger, SaidPart, piece};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
 /// Calls under way at the same time, in each direction.
@@ -30,13 +31,40 @@ pub(crate) enum TurnInput {
 }
 
 /// Calls to other nodes, and from them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RemoteSteers {
     /// How other nodes are reached; set where there are some.
     nodes: OnceLock<PostgresLedger>,
     called: Mutex<HashMap<String, oneshot::Sender<Steering>>>,
     /// Texts of which parts are still to come, by call.
     arriving: Mutex<HashMap<String, Arriving>>,
+    /// Room for what other nodes pass on.
+    places: Arc<Semaphore>,
+}
+
+impl Default for RemoteSteers {
+    fn default() -> Self {
+        Self {
+            nodes: OnceLock::new(),
+            called: Mutex::default(),
+            arriving: Mutex::default(),
+            places: Arc::new(Semaphore::new(CALLS_MAX)),
+        }
+    }
+}
+
+/// A call whose result is waited for.
+#[derive(Debug)]
+struct Call<'s> {
+    steers: &'s RemoteSteers,
+    name: String,
+    result: oneshot::Receiver<Steering>,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        lock(&self.steers.called).remove(&self.name);
+    }
 }
 
 #[derive(Debug)]
@@ -54,15 +82,25 @@ impl RemoteSteers {
         let _only_once = self.nodes.set(nodes);
     }
 
-    /// Waits for the result of a call. Nothing where too many are under way.
-    fn call(&self, call: &str) -> Option<oneshot::Receiver<Steering>> {
-        let (sender, receiver) = oneshot::channel();
+    /// A call to another node. Nothing where too many are under way.
+    fn call(&self) -> Option<Call<'_>> {
+        let (sender, result) = oneshot::channel();
         let mut called = lock(&self.called);
         if called.len() >= CALLS_MAX {
             return None;
         }
-        called.insert(call.to_owned(), sender);
-        Some(receiver)
+        let name = ids::mark();
+        called.insert(name.clone(), sender);
+        Some(Call {
+            steers: self,
+            name,
+            result,
+        })
+    }
+
+    /// Room for a call of another node, as long as it is kept. Nothing where too many are under way.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
     fn result(&self, call: &str, result: Steering) {
@@ -100,10 +138,13 @@ impl RemoteSteers {
 
 /// The notes that carry an input.
 fn notes(call: &str, to: &NodeId, message_id: &MessageId, input: &TurnInput) -> Vec<LiveNote> {
+    let waited = i64::try_from(STEER_WAIT.as_millis()).unwrap_or(i64::MAX);
+    let until = now().plus_ms(waited);
     let note = |said| LiveNote::Steer {
         call: call.to_owned(),
         to: to.clone(),
         message_id: message_id.clone(),
+        until,
         said,
     };
     let TurnInput::Said { by, text } = input else {
@@ -163,17 +204,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 "its turn runs on node {to}, and this is too long to pass on: steer it there, or say less"
             ));
         }
-        let call = ids::mark();
-        let Some(result) = self.steers.call(&call) else {
-            return refused("too much is being passed on to other nodes: try again".to_owned());
+        let busy = || refused("too much is being passed on to other nodes: try again".to_owned());
+        let Some(mut call) = self.steers.call() else {
+            return busy();
         };
-        for note in notes(&call, &to, message_id, input) {
-            nodes.tell_nodes(note);
+        // Without its last note it is not begun.
+        if !notes(&call.name, &to, message_id, input)
+            .into_iter()
+            .all(|note| nodes.tell_nodes(note))
+        {
+            return busy();
         }
-        match timeout(STEER_WAIT, result).await {
+        match timeout(STEER_WAIT, &mut call.result).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) | Err(_) => {
-                lock(&self.steers.called).remove(&call);
                 let why = format!(
                     "its turn runs on node {to}, which did not say in time whether it has it: {LOOK}"
                 );
@@ -190,8 +234,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 call,
                 to,
                 message_id,
+                until,
                 said,
-            } if self.is_node(&to) => match said {
+            } if self.is_node(&to) && is_awaited(until) => match said {
                 None => (call, message_id, TurnInput::Message),
                 Some(part) => {
                     let by = part.by.clone();
@@ -204,9 +249,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             _ => return,
         };
         let (daemon, nodes) = (Arc::clone(self), nodes.clone());
+        let place = self.steers.place();
         self.tasks.spawn(async move {
-            let result = daemon.steer_here(message_id, input).await;
-            nodes.tell_nodes(LiveNote::Steered { call, result });
+            let result = match &place {
+                Some(_held) => daemon.steer_here(message_id, input).await,
+                None => Steering::Refused {
+                    why: "its node is being given too much: try again".to_owned(),
+                },
+            };
+            // Who waits for it says that the outcome is not known.
+            let _told = nodes.tell_nodes(LiveNote::Steered { call, result });
         });
     }
 
@@ -255,6 +307,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
+/// Whether the caller still waits: it may have waited for its connection to the database, and heard that it is unknown
+/// whether its input arrived.
+fn is_awaited(until: Timestamp) -> bool {
+    now() < until
+}
+
 /// Short enough for one note.
 fn clipped(result: Steering) -> Steering {
     let short = |why: String| piece(&why).to_owned();
@@ -283,6 +341,18 @@ mod tests {
         parts.collect()
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn input_expires_with_its_caller() {
+        let input = TurnInput::Message;
+        let notes = notes("c", &NodeId::new("b"), &MessageId::new("m"), &input);
+        let [LiveNote::Steer { until, .. }] = notes[..] else {
+            panic!("{notes:?}");
+        };
+        assert!(is_awaited(until));
+        tokio::time::advance(2 * STEER_WAIT).await;
+        assert!(!is_awaited(until));
+    }
+
     #[test]
     fn long_input_arrives_whole() {
         let steers = RemoteSteers::default();
@@ -293,6 +363,17 @@ mod tests {
                 .collect();
             assert_eq!(arrived, [text]);
         }
+    }
+
+    #[test]
+    fn calls_are_bounded_in_each_direction() {
+        let steers = RemoteSteers::default();
+        let mut calls: Vec<_> = (0..CALLS_MAX).filter_map(|_| steers.call()).collect();
+        let mut places: Vec<_> = (0..CALLS_MAX).filter_map(|_| steers.place()).collect();
+        assert_eq!((calls.len(), places.len()), (CALLS_MAX, CALLS_MAX));
+        assert!(steers.call().is_none() && steers.place().is_none());
+        drop((calls.pop(), places.pop()));
+        assert!(steers.call().is_some() && steers.place().is_some());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What other nodes committed: this node looks at the rows, and does what is its own.
 //!
-//! A wake-up may be lost, as every hint; the slow looks of the loops find what was missed.
+//! A wake-up may be lost, as every hint; a slow look finds what was missed.
 
 use crate::Daemon;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
@@ -9,6 +9,10 @@ use bridge_core::value::{Message, MessageId, StateName};
 use bridge_front::LiveUpdate;
 use bridge_store::{PostgresLedger, Wakeup, Wakeups};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long what a lost wake-up told of stays unseen.
+const SLOW_LOOK: Duration = Duration::from_secs(60);
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// The loop.
@@ -51,6 +55,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
+    /// The other loop: nobody notices that a wake-up was lost, so the rows are looked at without one, now and then.
+    pub(crate) async fn look_slowly(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.damaged.cancelled() => return,
+                () = tokio::time::sleep(SLOW_LOOK) => {}
+            }
+            self.turns.recheck();
+        }
+    }
+
     async fn look_at(self: &Arc<Self>, messages: Vec<MessageId>) -> Result<(), LedgerError> {
         for message_id in messages {
             self.hub.publish(&message_id, LiveUpdate::Changed);
@@ -66,12 +82,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(())
     }
 
-    /// Another node changed a message of ours: somebody stopped it, decided what its turn asks, or wrote more.
+    /// Another node changed a message of ours: somebody stopped it, decided what its turn asks, wrote more, or moved its
+    /// conversation here with a turn that its last node left.
     async fn look_at_own(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
         if message.life.stop.is_some() {
             self.turns.running.interrupt(&message.message_id);
         }
         if message.life.state.name() != StateName::Received {
+            self.turns.recheck_if_left(&message);
             return self.answer_again_to(&message.message_id).await;
         }
         let id = message.conversation_id.clone();

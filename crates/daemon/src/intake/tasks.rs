@@ -15,7 +15,7 @@ use bridge_core::step::{
 };
 use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
-    ExternalId, Failure, Message, MessageId, Sandbox, StateName, Task, TaskStart,
+    ExternalId, Failure, Message, MessageId, NodeId, Sandbox, StateName, Task, TaskStart,
 };
 use bridge_front::{BridgeService, NewTask, StartError, SubmitError, TaskBegun, prompt_summary};
 use std::sync::Arc;
@@ -147,22 +147,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self: &Arc<Self>,
         tell: Tell,
     ) -> Result<Steering, LedgerError> {
-        let daemon = Arc::clone(self);
+        let (daemon, here) = (Arc::clone(self), tell.clone());
         let telling = self
             .tasks
-            .spawn(async move { daemon.tell_anywhere(tell).await });
+            .spawn(async move { daemon.tell_here(here).await });
         match tokio::time::timeout(STEER_WAIT, telling).await {
-            Ok(Ok(steering)) => steering,
+            Ok(Ok(told)) => match told? {
+                Some(steering) => Ok(steering),
+                None => self.tell_elsewhere(tell).await,
+            },
             Ok(Err(_)) | Err(_) => Ok(Steering::Unknown {
                 why: format!("Codex did not say in time whether the running turn has it: {LOOK}"),
             }),
         }
     }
 
-    async fn tell_anywhere(self: &Arc<Self>, tell: Tell) -> Result<Steering, LedgerError> {
-        if let Some(told) = self.tell_here(tell.clone()).await? {
-            return Ok(told);
-        }
+    async fn tell_elsewhere(&self, tell: Tell) -> Result<Steering, LedgerError> {
         let Tell {
             message_id,
             text,
@@ -216,23 +216,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(Some(steering))
     }
 
-    /// Gives a stored message to the running turn of its conversation, on whichever node that runs.
-    async fn join_anywhere(self: &Arc<Self>, message_id: MessageId) -> Steering {
-        match self.node_elsewhere(&message_id).await {
-            Ok(None) => self.join_turn(message_id).await.into(),
-            Ok(Some(node)) => {
-                let input = TurnInput::Message;
-                match self.steer_elsewhere(node, &message_id, &input).await {
-                    // It is stored: what the turn does not get now, the next one gets.
-                    Steering::Unknown { why } | Steering::Refused { why } => {
-                        Steering::Queued { why }
-                    }
-                    result => result,
-                }
-            }
-            Err(error) => Steering::Queued {
-                why: error.to_string(),
-            },
+    /// Gives a stored message to the running turn of its conversation on another node.
+    async fn join_elsewhere(&self, node: NodeId, message_id: &MessageId) -> Steering {
+        let input = TurnInput::Message;
+        match self.steer_elsewhere(node, message_id, &input).await {
+            // It is stored: what the turn does not get now, the next one gets.
+            Steering::Unknown { why } | Steering::Refused { why } => Steering::Queued { why },
+            result => result,
         }
     }
 }
@@ -379,12 +369,21 @@ impl<L: Ledger> DaemonService<L> {
     /// Gives a stored text to the running turn; a caller that goes away takes nothing with it.
     async fn join_now(&self, message_id: MessageId) -> Steering {
         let daemon = Arc::clone(&self.daemon);
+        match daemon.node_elsewhere(&message_id).await {
+            Ok(Some(node)) => return daemon.join_elsewhere(node, &message_id).await,
+            Ok(None) => {}
+            Err(error) => {
+                return Steering::Queued {
+                    why: error.to_string(),
+                };
+            }
+        }
         let joining = self
             .daemon
             .tasks
-            .spawn(async move { daemon.join_anywhere(message_id).await });
+            .spawn(async move { daemon.join_turn(message_id).await });
         match tokio::time::timeout(STEER_WAIT, joining).await {
-            Ok(Ok(steering)) => steering,
+            Ok(Ok(joined)) => joined.into(),
             Ok(Err(_)) | Err(_) => queued_unless_taken(),
         }
     }

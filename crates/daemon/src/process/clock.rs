@@ -1,9 +1,10 @@
-//! The ledger's clock: the wall clock as it was at the start, moved on by a clock that never jumps.
+//! The ledger's clock: the wall clock, or the database's, as it was at the start, moved on by a clock that never jumps.
 //!
 //! Due times are compared with it, so a wall clock that jumps neither expires everything at once nor makes due work
 //! wait. It counts while the machine sleeps, and never goes behind a time that the ledger has already seen. A node of a
 //! fleet goes by the database's clock.
 
+use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::Timestamp;
 #[cfg(not(test))]
 use nix::time::{ClockId, clock_gettime};
@@ -31,10 +32,18 @@ struct LedgerClock {
 }
 
 impl LedgerClock {
-    /// Starts at the wall clock's time, or where the ledger is when the wall clock went back since.
-    fn start(wall_ms: i64, newest: Option<Timestamp>, steady_ms: i64) -> Self {
-        let base_ms = newest.map_or(wall_ms, |newest| newest.0.max(wall_ms));
+    /// Starts at that time, or where the ledger is when that clock went back since.
+    fn start(present_ms: i64, newest: Option<Timestamp>, steady_ms: i64) -> Self {
+        let base_ms = newest.map_or(present_ms, |newest| newest.0.max(present_ms));
         Self { base_ms, steady_ms }
+    }
+
+    /// A node of a fleet never looks at its machine's clock: one that is ahead would end what all nodes wait for, and be in
+    /// every row.
+    async fn of<L: Ledger>(ledger: &L, theirs: Option<Timestamp>) -> Result<Self, LedgerError> {
+        let newest = ledger.read(|rows| rows.newest_time()).await?;
+        let present_ms = theirs.map_or_else(wall_ms, |theirs| theirs.0);
+        Ok(Self::start(present_ms, newest, steady_ms()))
     }
 
     fn at(self, steady_ms: i64) -> Timestamp {
@@ -43,9 +52,14 @@ impl LedgerClock {
     }
 }
 
-/// Starts the clock, not behind the newest time of the ledger.
-pub(crate) fn start(newest: Option<Timestamp>) {
-    CLOCK.get_or_init(|| LedgerClock::start(wall_ms(), newest, steady_ms()));
+/// Starts the clock: at the database's time where nodes share it, and not behind the newest time of the ledger.
+pub(crate) async fn start<L: Ledger>(
+    ledger: &L,
+    theirs: Option<Timestamp>,
+) -> Result<(), LedgerError> {
+    let clock = LedgerClock::of(ledger, theirs).await?;
+    CLOCK.get_or_init(|| clock);
+    Ok(())
 }
 
 /// The time for the ledger.
@@ -111,6 +125,8 @@ fn steady_ms() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_core::value::{NodeId, NodeInfo};
+    use bridge_testkit::MemoryLedger;
 
     const HOUR_MS: i64 = 3_600_000;
 
@@ -137,6 +153,20 @@ mod tests {
     fn t3_sleep_counts() {
         let clock = LedgerClock::start(0, None, 1_000);
         assert_eq!(clock.at(1_000 + 8 * HOUR_MS), Timestamp(8 * HOUR_MS));
+    }
+
+    /// This machine's clock is years ahead of the database's.
+    #[tokio::test]
+    async fn nodes_ignore_their_machines_clock() {
+        let single = MemoryLedger::new();
+        single.set_clock(Timestamp(10 * HOUR_MS)).unwrap();
+        let node = single.join(&NodeId::new("n"), NodeInfo::default(), HOUR_MS);
+        let node = node.unwrap();
+        let now = node.renew().await.unwrap().unwrap().now;
+        let clock = LedgerClock::of(&node, Some(now)).await.unwrap();
+        assert_eq!(clock.base_ms, 10 * HOUR_MS);
+        let alone = LedgerClock::of(&single, None).await.unwrap();
+        assert!(alone.base_ms > 1_700_000_000_000, "{alone:?}");
     }
 
     #[test]

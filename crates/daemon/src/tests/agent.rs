@@ -3,12 +3,12 @@
 
 use bridge_core::port::{
     Agent, AgentError, ApprovalRequest, ItemNote, LostTurn, RecordedTurn, RequestKey, Responded,
-    Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec,
-    TurnStatus, TurnStream,
+    Started, Steer, Steered, ThreadFailure, ThreadSpec, TravellingThread, TurnEnd, TurnEvent,
+    TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnStream,
 };
 use bridge_core::value::{
-    Class, ClientId, Failure, IncarnationId, ItemId, RequestDecision, RequestVerdict, ThreadId,
-    Timestamp, TurnId, Usage,
+    Class, ClientId, Failure, IncarnationId, ItemId, MessageId, RequestDecision, RequestVerdict,
+    ThreadId, Timestamp, TurnId, Usage,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -68,6 +68,10 @@ struct Known {
     cost: Usage,
     /// How many looks at a lost turn panic.
     looks_panic: u32,
+    /// How often a thread's file can't be read.
+    unreadable: u32,
+    /// How often a thread was stored.
+    stored: u32,
 }
 
 /// The scripted agent.
@@ -121,6 +125,16 @@ impl ScriptedAgent {
     /// So many looks at a lost turn panic.
     pub(super) fn looks_panic(&self, times: u32) {
         self.known().looks_panic = times;
+    }
+
+    /// Files of threads can't be read so many times.
+    pub(super) fn hides_threads(&self, times: u32) {
+        self.known().unreadable = times;
+    }
+
+    /// How often a thread was stored.
+    pub(super) fn stored(&self) -> u32 {
+        self.known().stored
     }
 
     /// A slow turn has news now.
@@ -334,6 +348,19 @@ impl Agent for ScriptedAgent {
     }
 
     async fn interrupt(&self, _: &ThreadId, _: &TurnId) -> Result<(), AgentError> {
+        Ok(())
+    }
+
+    async fn store_thread(&self, _: &TravellingThread, _: &MessageId) -> Result<(), AgentError> {
+        let mut known = self.known();
+        if known.unreadable > 0 {
+            known.unreadable -= 1;
+            return Err(AgentError {
+                thread: Some(ThreadFailure::Damaged),
+                ..fault(Class::Transient)
+            });
+        }
+        known.stored += 1;
         Ok(())
     }
 }

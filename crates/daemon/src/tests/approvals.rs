@@ -1,6 +1,7 @@
 //! Questions of a turn, over a ledger that fails and an agent that hears badly: what a turn waits for is what the rows
 //! say, and no decision of a person is lost on the way.
 
+use super::lease::{lasting, over};
 use super::stage::Stage;
 use bridge_core::port::{ApprovalRequest, Read, RequestKey, Responded, TurnEvent};
 use bridge_core::rules::Effect;
@@ -90,6 +91,28 @@ impl Stage {
         self.says(request_id.clone(), RequestDecision::Accept).await;
         request_id
     }
+}
+
+/// An accepted command runs, and nothing can take that back.
+#[tokio::test(start_paused = true)]
+async fn decisions_wait_for_no_lapsed_node() {
+    let stage = Stage::new().dies_on_node(lasting());
+    stage.agent.asks(vec![asks("make")], HOUR);
+    stage.shown("one").await;
+    stage
+        .until("the open question", || !stage.open().is_empty())
+        .await;
+    stage.leases(over());
+    let request_id = stage.accepts().await;
+    let is_decided = || {
+        let requests = stage.requests();
+        let ours = requests.iter().find(|one| one.request_id == request_id);
+        matches!(ours.unwrap().state, RequestState::Decided(_))
+    };
+    assert!(is_decided());
+    let minute = Duration::from_secs(60);
+    let answered = || !stage.agent.answers().is_empty();
+    assert!(!stage.reaches(minute, answered).await);
 }
 
 /// One run; tells whether the fault was met before somebody had to decide.

@@ -17,19 +17,22 @@ use bridge_core::value::{
 };
 use bridge_host::keeper::{BootInstant, KeeperLease};
 use bridge_testkit::MemoryLedger;
+use futures_util::poll;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 /// One node of a fleet, with files of its own.
-struct Node {
-    daemon: Arc<Daemon<Counted<MemoryLedger>, ScriptedAgent, ScriptedPlatform>>,
+pub(super) struct Node {
+    pub(super) daemon: Arc<Daemon<Counted<MemoryLedger>, ScriptedAgent, ScriptedPlatform>>,
     file_store: FileStore,
     _work: TempDir,
 }
 
 impl Node {
-    fn over(rows: &MemoryLedger, name: &str) -> Self {
+    pub(super) fn over(rows: &MemoryLedger, name: &str) -> Self {
         let work = tempfile::tempdir().unwrap();
         let file_store = FileStore::open(work.path().join("files"), FILE_MAX_BYTES).unwrap();
         let node_id = NodeId::new(name);
@@ -41,6 +44,7 @@ impl Node {
             node_id,
             lease,
             keepers,
+            fenced: CancellationToken::new(),
         };
         let start = StartSettings {
             node: Some(node),
@@ -74,7 +78,7 @@ impl Node {
     }
 }
 
-fn naming(files: Vec<Attachment>) -> Receive {
+pub(super) fn naming(files: Vec<Attachment>) -> Receive {
     let extras = Extras {
         attachments: files,
         ..Extras::default()
@@ -102,7 +106,7 @@ async fn stored_file_is_brought_elsewhere() {
     let (a, b) = (Node::over(&rows, "a"), Node::over(&rows, "b"));
     for bytes in [vec![], vec![7; 3], vec![8; 2 * FILE_PIECE_BYTES + 1]] {
         let file = a.keeps(&bytes);
-        assert_eq!(b.brings(&file).await, Err(Class::Transient));
+        assert_eq!(b.brings(&file).await, Err(Class::Capacity { until: None }));
         let files = [file.clone()];
         a.daemon.share_files(&files).await.unwrap();
         assert_eq!(b.brings(&file).await, Ok(bytes));
@@ -169,4 +173,37 @@ async fn unnamed_files_leave_ledger_in_time() {
     let rows = rows.snapshot().unwrap();
     let kept = |file: &Attachment| rows.kept_file(&file.digest).unwrap().is_some();
     assert!(!kept(&old) && kept(&named) && kept(&new[0]));
+}
+
+#[tokio::test]
+async fn unreadable_copy_keeps_no_other_back() {
+    let rows = MemoryLedger::new();
+    let (a, b) = (Node::over(&rows, "a"), Node::over(&rows, "b"));
+    let files: Vec<_> = (0..3_u8).map(|n| a.keeps(&[n; 9])).collect();
+    let received = a.daemon.commit(naming(files.clone())).await.unwrap();
+    assert!(matches!(received, Received::New(_)), "{received:?}");
+    let mut by_digest = files.clone();
+    by_digest.sort_by_key(|file| file.digest);
+    let broken = a.file_store.path_of(&by_digest[0].digest);
+    std::fs::remove_file(&broken).unwrap();
+    std::fs::create_dir(&broken).unwrap();
+    assert_eq!(a.daemon.try_share_old_files().await.unwrap(), 2);
+    for file in &by_digest[1..] {
+        assert!(b.brings(file).await.is_ok());
+    }
+    assert_eq!(a.daemon.try_share_old_files().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn file_on_its_way_is_waited_for() {
+    let rows = MemoryLedger::new();
+    let (a, b) = (Node::over(&rows, "a"), Node::over(&rows, "b"));
+    let files = [a.keeps(b"sent")];
+    let flight = b.daemon.bringing.wait(files[0].digest).await;
+    let mut second = pin!(b.daemon.bring_files(&files));
+    assert!(poll!(&mut second).is_pending());
+    // The first one has it, and nothing is read again: the ledger does not have this file.
+    b.keeps(b"sent");
+    drop(flight);
+    assert_eq!(second.await, Ok(()));
 }

@@ -14,7 +14,9 @@ mod notify;
 mod panics;
 mod platform;
 mod push;
+mod reader;
 mod stage;
+mod threads;
 
 use self::platform::Mood;
 use self::stage::Stage;

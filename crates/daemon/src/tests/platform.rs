@@ -1,6 +1,6 @@
 //! A platform that takes replies, refuses them, or leaves its outcome open, as a test says.
 
-use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::port::{MayAct, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::value::{Class, Failure, Message, Reply, Twin};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -106,7 +106,12 @@ impl Sink for ScriptedPlatform {
         }
     }
 
-    async fn send(&self, _message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+    async fn send(
+        &self,
+        _message: &Message,
+        reply: &Reply,
+        may_act: MayAct<'_>,
+    ) -> Result<String, SinkFault> {
         let mood = {
             let mut known = self.known();
             known.sends += 1;
@@ -119,7 +124,10 @@ impl Sink for ScriptedPlatform {
             known.moods.pop_front()
         };
         match mood {
-            None => Ok(self.known().take(reply)),
+            None => {
+                may_act()?;
+                Ok(self.known().take(reply))
+            }
             Some(Mood::Refuses) => Err(fault(Class::Transient)),
             Some(Mood::Unknown { taken }) => {
                 if taken {
@@ -131,6 +139,7 @@ impl Sink for ScriptedPlatform {
             Some(Mood::Slow(time)) => {
                 let mut end = tokio::time::interval_at(Instant::now() + time, time);
                 end.tick().await;
+                may_act()?;
                 Ok(self.known().take(reply))
             }
         }

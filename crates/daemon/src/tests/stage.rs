@@ -11,7 +11,8 @@ use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_core::port::{LedgerError, Read};
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};
 use bridge_core::value::{
-    BootId, ChannelId, ConversationId, ExternalId, MessageId, NodeId, SenderKind, StateName, Tier,
+    BootId, ChannelId, ConversationId, ExternalId, MessageId, NodeId, NodeInfo, SenderKind,
+    StateName, Tier,
 };
 use bridge_host::keeper::KeeperLease;
 use bridge_testkit::MemoryLedger;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Longest virtual time for anything; only a broken daemon gets there.
 const PATIENCE: Duration = Duration::from_secs(6 * 3_600);
@@ -30,6 +32,15 @@ const LOOK: Duration = Duration::from_secs(1);
 async fn pause() {
     let mut look = tokio::time::interval_at(Instant::now() + LOOK, LOOK);
     look.tick().await;
+}
+
+fn node(keepers: KeeperLease) -> NodeSettings {
+    NodeSettings {
+        node_id: NodeId::new("n"),
+        lease: LOOK,
+        keepers,
+        fenced: CancellationToken::new(),
+    }
 }
 
 type Staged = Daemon<Counted<FaultLedger<MemoryLedger>>, ScriptedAgent, ScriptedPlatform>;
@@ -107,17 +118,35 @@ impl Stage {
 
     /// The daemon dies, and the next one is a node of a fleet that may act as long as this lease lasts.
     pub(super) fn dies_on_node(self, keepers: KeeperLease) -> Self {
-        self.followed_by(Some(NodeSettings {
-            node_id: NodeId::new("n"),
-            lease: LOOK,
-            keepers,
-        }))
+        self.followed_by(Some(node(keepers)))
+    }
+
+    /// From now on this lease is the node's.
+    pub(super) fn leases(&self, keepers: KeeperLease) {
+        let mut settings = self.daemon.settings.write().unwrap();
+        let start = &settings.start;
+        let start = StartSettings {
+            node: Some(node(keepers)),
+            ..StartSettings::new(
+                start.boot_id.clone(),
+                start.work_root.clone(),
+                start.file_store.clone(),
+            )
+        };
+        *settings = Arc::new(Settings::new(&self.config, Arc::new(start)));
     }
 
     fn followed_by(self, node: Option<NodeSettings>) -> Self {
         self.daemon.stopping.cancel();
         self.daemon.halt.cancel();
         let rows = self.ledger.inner().reopen().unwrap();
+        let rows = match &node {
+            Some(node) => {
+                let joined = rows.join(&node.node_id, NodeInfo::default(), i64::MAX);
+                joined.unwrap()
+            }
+            None => rows,
+        };
         let (agent, platform) = (self.agent, self.platform);
         let next = Self::over(rows, agent, platform, self.work, self.config, node);
         next.start();

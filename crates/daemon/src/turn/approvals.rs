@@ -6,7 +6,7 @@ use crate::process::ids::{now, request_id};
 use crate::turn::follow::Followed;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
-    Agent, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
+    Agent, AgentError, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
 };
 use bridge_core::rules::{Case, RuleDecision, RuleEvaluation};
 use bridge_core::show;
@@ -176,10 +176,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ask { request, at_once }
     }
 
+    /// Answers Codex, which may run a command then: no row is asked any more, so the lease is.
+    pub(super) async fn respond(
+        &self,
+        to: &RequestKey,
+        verdict: &RequestVerdict,
+    ) -> Result<Responded, AgentError> {
+        self.expect_lease().map_err(AgentError::new)?;
+        self.agent.respond(to, verdict).await
+    }
+
     /// The rows can't take the question: its message is over.
     async fn decline(&self, to: &RequestKey, message_id: &MessageId) {
         let verdict = RequestVerdict::own(RequestDecision::Decline, "its message is over", now());
-        if let Err(error) = self.agent.respond(to, &verdict).await {
+        if let Err(error) = self.respond(to, &verdict).await {
             tracing::warn!(%error, %message_id, "a question of codex could not be declined");
         }
     }
@@ -192,7 +202,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         verdict: &RequestVerdict,
     ) -> Option<Responded> {
         let request_id = &attempt.request_id;
-        let responded = self.agent.respond(to, verdict).await;
+        let responded = self.respond(to, verdict).await;
         let responded = responded
             .inspect_err(|error| {
                 tracing::warn!(%error, %request_id, "an answer could not be given to codex");
@@ -238,7 +248,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return;
         }
         let to = named(&request);
-        let because = match self.agent.respond(&to, &verdict).await {
+        let because = match self.respond(&to, &verdict).await {
             Ok(Responded::Delivered) => None,
             // The end of the turn is under way by itself.
             Ok(Responded::Gone | Responded::Disconnected)

@@ -299,7 +299,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {
         let message_id = turn.message_id();
         // Before its answer: another node that takes the conversation over finds the thread as far as its answers.
-        self.store_thread(&turn.claimed, &turn.thread).await;
+        let stored = self.store_thread_whole(&turn.claimed, &turn.thread).await;
+        if !stored {
+            // The next daemon finds the turn, and how it ended.
+            return;
+        }
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {

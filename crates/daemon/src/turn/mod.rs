@@ -19,10 +19,9 @@ pub(crate) use self::running::{RunningTurn, RunningTurns};
 
 use self::agents::DetachedCalls;
 use self::recover::InFlight;
+use crate::one_at_a_time::OneAtATime;
 use bridge_core::value::{Conversation, ConversationId, Message};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
 /// What the tasks of all turns share.
@@ -38,7 +37,9 @@ pub(crate) struct Turns {
     pub(crate) running: RunningTurns,
     in_flight: InFlight,
     detached: DetachedCalls,
-    steering: SteerOrder,
+    /// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
+    /// that does not answer holds up its own conversation only.
+    steering: OneAtATime<ConversationId>,
 }
 
 impl Turns {
@@ -55,6 +56,13 @@ impl Turns {
         self.recheck.notify_one();
     }
 
+    /// Has a row in flight that no task works on taken up, unless a task is only about to begin.
+    pub(crate) fn recheck_if_left(&self, message: &Message) {
+        if message.life.state.name().in_flight() && !self.in_flight.contains(&message.message_id) {
+            self.recheck();
+        }
+    }
+
     /// Waits until nobody else gives a text to the running turn of this conversation.
     pub(crate) async fn steer_order(&self, id: ConversationId) -> OwnedMutexGuard<()> {
         self.steering.wait(id).await
@@ -67,21 +75,4 @@ impl Turns {
 pub(crate) struct Claimed {
     pub(crate) message: Message,
     pub(crate) conversation: Conversation,
-}
-
-/// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
-/// that does not answer holds up its own conversation only.
-#[derive(Debug, Default)]
-struct SteerOrder(Mutex<HashMap<ConversationId, Arc<tokio::sync::Mutex<()>>>>);
-
-impl SteerOrder {
-    async fn wait(&self, id: ConversationId) -> OwnedMutexGuard<()> {
-        let one = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that nobody holds or waits for are forgotten.
-            all.retain(|_, one| Arc::strong_count(one) > 1);
-            Arc::clone(all.entry(id).or_default())
-        };
-        one.lock_owned().await
-    }
 }

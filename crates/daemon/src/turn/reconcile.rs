@@ -7,7 +7,8 @@ use crate::turn::Claimed;
 use crate::turn::follow::Followed;
 use bridge_core::limits;
 use bridge_core::port::{
-    Agent, Ledger, LedgerError, LostTurn, Sink, TurnHistory, TurnLookup, TurnSpec, TurnTransport,
+    Agent, Ledger, LedgerError, LostTurn, Sink, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
+    TurnTransport,
 };
 use bridge_core::prompt::turn_text;
 use bridge_core::retry::backoff_ms;
@@ -59,9 +60,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await?;
         let looked = self.agent.look_up(&lost).await;
         let TurnLookup { mut found, stream } = looked.map_err(|fault| fault.failure)?;
-        if let TurnHistory::Turn(_) = &found {
+        if let TurnHistory::Turn(finding) = &found {
             // Before what is found of it, as a followed turn's before its answer.
-            self.store_thread(&claimed, thread).await;
+            if finding.status == TurnStatus::InProgress {
+                self.store_thread(&claimed, thread).await;
+            } else if !self.store_thread_whole(&claimed, thread).await {
+                return Ok(());
+            }
         }
         let parcel = self.harvest(&claimed, &mut found).await;
         let running = match &found {
@@ -114,7 +119,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(None);
         };
         let message = &claimed.message;
-        if message.life.state.name() != StateName::Unclear {
+        // Who moved a conversation to another node leaves its lost turn to that one.
+        let here = self.is_at_home(&message.conversation_id).await;
+        if message.life.state.name() != StateName::Unclear || !here.map_err(ledger_failure)? {
             return Ok(None);
         }
         let (id, attempt) = (message_id.clone(), message.life.attempt);

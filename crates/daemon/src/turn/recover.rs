@@ -38,7 +38,7 @@ impl InFlight {
         }
     }
 
-    fn contains(&self, message_id: &MessageId) -> bool {
+    pub(super) fn contains(&self, message_id: &MessageId) -> bool {
         self.lock().contains_key(message_id)
     }
 }
@@ -134,7 +134,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Takes up what a failure of the ledger left: a transition may be committed with nobody to do what it asks for.
+    /// Takes up what a failure of the ledger left, or another node moved here: a transition may be committed with nobody to
+    /// do what it asks for.
     pub(crate) async fn rescue(self: Arc<Self>) {
         loop {
             tokio::select! {
@@ -158,7 +159,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             for message in self.orphans().await? {
                 let message_id = &message.message_id;
                 if before.iter().any(|known| known.message_id == *message_id) {
-                    tracing::warn!(%message_id, "a message that the database's failure left is taken up again");
+                    tracing::warn!(%message_id, "a message that nobody worked on is taken up again");
                     self.take_up(message).await?;
                 }
             }

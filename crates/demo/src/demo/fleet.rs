@@ -11,6 +11,7 @@ use bridge_daemon::config::Environment;
 use bridge_daemon::term::{Paint, escape};
 use bridge_sim::postgres::{PostgresError, Server};
 use bridge_sim::{Options, ScriptedModel};
+use bridge_store::{LentDatabase, PostgresUrl};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -29,9 +30,68 @@ const GATE: &str = "crash";
 /// What the killed turn had written before.
 const EFFECTS: &str = "journal.txt";
 
+/// Where the nodes have their rows.
+enum DemoDatabase {
+    /// On a server of the demo's own.
+    Own(Server),
+    /// Named by its address.
+    Lent(LentDatabase, String),
+}
+
+impl DemoDatabase {
+    async fn find(environment: &Environment) -> anyhow::Result<Self> {
+        let Some(url) = environment.demo_ledger_url() else {
+            let server = tokio::task::spawn_blocking(|| {
+                let server = Server::start()?;
+                server.create_database(DATABASE, None)?;
+                Ok::<_, PostgresError>(server)
+            });
+            let server = server.await?.context("start a PostgreSQL for the fleet (CODEX_BRIDGE_DEMO_LEDGER_URL names an empty database instead)")?;
+            return Ok(Self::Own(server));
+        };
+        let taken = tokio::task::spawn_blocking(move || {
+            let lent = LentDatabase::take(PostgresUrl::new(&url)?)?;
+            anyhow::Ok(Self::Lent(lent, url))
+        });
+        taken.await?.context("CODEX_BRIDGE_DEMO_LEDGER_URL")
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::Own(server) => server.url_of(DATABASE),
+            Self::Lent(_, url) => url.clone(),
+        }
+    }
+
+    fn words(&self, paint: Paint) -> String {
+        match self {
+            Self::Own(_) => format!("{} a PostgreSQL of its own", paint.green("started")),
+            Self::Lent(lent, _) => {
+                let place = lent.place();
+                format!(
+                    "{} the empty database {}",
+                    paint.green("took"),
+                    escape(&place)
+                )
+            }
+        }
+    }
+
+    async fn end(self) -> anyhow::Result<()> {
+        match self {
+            Self::Own(server) => drop(server),
+            Self::Lent(lent, _) => {
+                let given_back = tokio::task::spawn_blocking(move || lent.give_back());
+                given_back.await?.context("empty the database again")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that the demo runs.
 struct DemoFleet {
-    server: Server,
+    database: DemoDatabase,
     model: ScriptedModel,
     machines: [Machine; 3],
     strays: Strays,
@@ -60,12 +120,7 @@ impl DemoFleet {
         let directory = tempfile::Builder::new()
             .prefix("codex-bridge-demo-")
             .tempdir()?;
-        let server = tokio::task::spawn_blocking(|| {
-            let server = Server::start()?;
-            server.create_database(DATABASE, None)?;
-            Ok::<_, PostgresError>(server)
-        });
-        let server = server.await?.context("start a PostgreSQL for the fleet")?;
+        let database = DemoDatabase::find(environment).await?;
         let model = ScriptedModel::start(Options::default())
             .await
             .context("start the model")?;
@@ -75,7 +130,7 @@ impl DemoFleet {
         let fleet = Self {
             machines: [machine(one)?, machine(two)?, machine(three)?],
             strays: Strays::adopt_all()?,
-            server,
+            database,
             model,
             directory,
             no_color: environment.no_color(),
@@ -102,10 +157,7 @@ impl DemoFleet {
     }
 
     async fn chapters<C: DemoClient>(&mut self, paint: Paint) -> anyhow::Result<()> {
-        say(&format!(
-            "{} a PostgreSQL of its own",
-            paint.green("started")
-        ));
+        say(&self.database.words(paint));
         say(&format!(
             "{} a scripted model on loopback",
             paint.green("started")
@@ -180,7 +232,7 @@ impl DemoFleet {
     }
 
     async fn start_nodes(&mut self) -> anyhow::Result<()> {
-        let url = self.server.url_of(DATABASE);
+        let url = self.database.url();
         let without: Vec<&str> = NOT_FOR_THE_DAEMON
             .into_iter()
             .filter(|name| *name != "CODEX_BRIDGE_LEDGER_URL")
@@ -238,7 +290,9 @@ impl DemoFleet {
         }
         self.strays.kill().await;
         self.model.stop().await;
-        drop(self.server);
+        if let Err(error) = self.database.end().await {
+            wrong.push(format!("{error:#}"));
+        }
         self.directory
             .close()
             .context("remove the demo's directory")?;

@@ -4,14 +4,14 @@
 use super::Ground;
 use super::config::{DrillConfig, scene};
 use crate::args::DrillArgs;
+use crate::machine::start_daemon;
 use crate::strays::Strays;
 use anyhow::{Context, bail};
 use bridge_core::value::ProcessStamp;
 use bridge_daemon::term;
 use bridge_host::process;
-use bridge_host::process::child::{ChildOptions, ChildProcess, kill_now};
+use bridge_host::process::child::{ChildProcess, kill_now};
 use bridge_sim::drill::{DaemonStage, Scene, Stage};
-use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +20,9 @@ use tempfile::TempDir;
 /// How long the daemon may take to stop when everything is quiet.
 pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// Variables that would point the private daemon at the user's own setup.
-pub(crate) const NOT_FOR_THE_DAEMON: [&str; 12] = [
+pub(crate) const NOT_FOR_THE_DAEMON: [&str; 13] = [
     "CODEX_BRIDGE_CODEX_BIN",
+    "CODEX_BRIDGE_DEMO_LEDGER_URL",
     "CODEX_BRIDGE_LEDGER_URL",
     "CODEX_BRIDGE_STATE_DIR",
     "CODEX_CHANNEL_MOLECULE_STATE_DIR",
@@ -89,31 +90,9 @@ impl DrillDaemon {
 
 impl Stage for DrillDaemon {
     fn start(&mut self) -> io::Result<()> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.path().join("daemon.log"))?;
-        let at = |name: &str| self.path().join(name).into_os_string();
-        let options = ChildOptions {
-            program: std::env::current_exe()?,
-            args: vec![
-                "--state-dir".into(),
-                at("state"),
-                "--config".into(),
-                at("codex-bridge.toml"),
-                "run".into(),
-            ],
-            // Codex keeps a lock of its sandbox in the temporary directory.
-            env: vec![
-                ("TMPDIR".into(), at("tmp")),
-                // A login shell that is killed while it reads the user's profile leaves locks there.
-                ("HOME".into(), at("person")),
-                ("NO_COLOR".into(), "1".into()),
-            ],
-            without: NOT_FOR_THE_DAEMON.map(Into::into).to_vec(),
-            log,
-        };
-        self.daemon = Some(ChildProcess::start(options)?);
+        let log = self.path().join("daemon.log");
+        let daemon = start_daemon(self.path(), &log, &[], &NOT_FOR_THE_DAEMON)?;
+        self.daemon = Some(daemon);
         Ok(())
     }
 

@@ -22,7 +22,7 @@ const DATABASE: &str = "fleet";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A daemon that goes on after its lease must have ended so soon.
 const END_PATIENCE: Duration = Duration::from_secs(15);
-/// A daemon that ends so soon after the database was restarted did so because of that.
+/// A daemon that ends so soon after the database was restarted may do so because of that, and says so.
 const DATABASE_GRACE: Duration = Duration::from_secs(15);
 
 /// The machines, their database and their common storage, in one private directory.
@@ -187,7 +187,7 @@ impl DrillFleet {
         let lost = node.machine.said_lease_lost();
         if lost {
             self.leases_lost += 1;
-        } else if !disturbed {
+        } else if !(disturbed && node.machine.ended_for_database()) {
             let after = if thawed {
                 " after it had stood still"
             } else {

@@ -5,10 +5,10 @@
 //! changed in files and `output` what its commands wrote, all lossy; `end` is the last one, with the whole message.
 
 use super::extract::Who;
-use super::messages::{find_seen, view};
+use super::messages::{self, find_seen};
 use super::permits::StreamPermit;
 use super::{Context, ProblemResponse};
-use crate::control::TaskSubject;
+use crate::control::{Caller, TaskSubject};
 use crate::live::{MessageUpdates, polls};
 use crate::{BridgeService, EventView, LiveUpdate, MessageView, TextView};
 use axum::extract::{Path, State};
@@ -75,6 +75,8 @@ enum FeedEvent {
 struct EventFeed<D> {
     service: D,
     subject: TaskSubject,
+    /// Whether the end promises copies of files on this machine.
+    is_here: bool,
     cursor: FeedCursor,
     /// Ordinal after which a message is read that has no entry in the cursor.
     start: u32,
@@ -89,7 +91,13 @@ struct EventFeed<D> {
 }
 
 impl<D: BridgeService> EventFeed<D> {
-    fn new(service: D, subject: TaskSubject, cursor: FeedCursor, start: u32) -> Self {
+    fn new(
+        service: D,
+        caller: &Caller,
+        subject: TaskSubject,
+        cursor: FeedCursor,
+        start: u32,
+    ) -> Self {
         let every = match &subject {
             TaskSubject::Task(_) => TASK_POLL,
             TaskSubject::Message(_) => MESSAGE_POLL,
@@ -98,6 +106,7 @@ impl<D: BridgeService> EventFeed<D> {
             updates: MessageUpdates::new(service.hub()),
             service,
             subject,
+            is_here: caller.is_here(),
             cursor,
             start,
             polls: polls(every),
@@ -164,7 +173,9 @@ impl<D: BridgeService> EventFeed<D> {
         let mut over = true;
         let mut last = None;
         for message_id in open {
-            let shown = view(&self.service, message_id.clone()).await?;
+            let rows = messages::load(&self.service, message_id.clone()).await?;
+            let files = rows.files();
+            let shown = rows.view(self.service.now(), &self.service);
             over &= shown.is_over();
             let state = shown.fingerprint();
             if self.states.get(&message_id) != Some(&state) {
@@ -172,12 +183,16 @@ impl<D: BridgeService> EventFeed<D> {
                 self.queue
                     .push_back(FeedEvent::State(Box::new(shown.clone())));
             }
-            last = Some(shown);
+            last = Some((shown, files));
         }
         if over {
             // Without a message, retention has removed it meanwhile.
-            let end = last.map(|last| FeedEvent::End(Box::new(last)));
-            self.queue.extend(end);
+            if let Some((shown, files)) = last {
+                if self.is_here {
+                    self.service.bring_files(files).await;
+                }
+                self.queue.push_back(FeedEvent::End(Box::new(shown)));
+            }
             self.ended = true;
         }
         Ok(())
@@ -218,7 +233,13 @@ pub(super) async fn message_events<D: BridgeService>(
         .and_then(|id| id.parse().ok())
         .unwrap_or(0);
     let subject = TaskSubject::Message(message_id.clone());
-    let mut feed = EventFeed::new(context.service, subject, FeedCursor::default(), start);
+    let mut feed = EventFeed::new(
+        context.service,
+        &caller,
+        subject,
+        FeedCursor::default(),
+        start,
+    );
     if !feed.updates.follow(&[message_id]) {
         return Err(ProblemResponse::unavailable(
             "too many messages are being watched; ask again later",
@@ -255,7 +276,7 @@ pub(super) async fn task_events<D: BridgeService>(
         .await?;
     let subject = found.map_err(|not| not.of(&id))?;
     let cursor = last_event_id(&headers).map_or_else(FeedCursor::default, FeedCursor::parse);
-    let feed = EventFeed::new(context.service, subject, cursor, 0);
+    let feed = EventFeed::new(context.service, &caller, subject, cursor, 0);
     let project = |event| match event {
         FeedEvent::Item { item, cursor } => {
             let event = about("item", &item.message_id, &EventView::from(&item))?;

@@ -54,6 +54,7 @@ pub(super) async fn show<D: BridgeService>(
 ) -> Result<Json<StoryView>, ProblemResponse> {
     let message_id = find_seen(&service, &caller, id).await?;
     let (now, claim) = (service.now(), service.claim());
+    let is_here = caller.is_here();
     let found = message_id.clone();
     let rows = service
         .read(move |rows| {
@@ -65,7 +66,9 @@ pub(super) async fn show<D: BridgeService>(
         .await?;
     match rows {
         Some((story, message)) => {
-            service.bring_files(message.files()).await;
+            if is_here {
+                service.bring_files(message.files()).await;
+            }
             Ok(Json(story.view(message.view(now, &service))))
         }
         None => Err(unknown(&message_id)),
@@ -263,12 +266,17 @@ pub(super) async fn view<D: BridgeService>(
     service: &D,
     message_id: MessageId,
 ) -> Result<MessageView, ProblemResponse> {
-    let (now, claim) = (service.now(), service.claim());
-    let id = message_id.clone();
+    let rows = load(service, message_id).await?;
+    Ok(rows.view(service.now(), service))
+}
+
+pub(super) async fn load<D: BridgeService>(
+    service: &D,
+    message_id: MessageId,
+) -> Result<MessageRows, ProblemResponse> {
+    let (id, claim) = (message_id.clone(), service.claim());
     let rows = service.read(move |rows| rows_of(rows, &id, &claim)).await?;
-    let rows = rows.ok_or_else(|| unknown(&message_id))?;
-    service.bring_files(rows.files()).await;
-    Ok(rows.view(now, service))
+    rows.ok_or_else(|| unknown(&message_id))
 }
 
 pub(super) fn rows_of(

@@ -102,6 +102,12 @@ impl Caller {
         }
     }
 
+    /// Whether they can open files that this daemon keeps: its owner, on its machine.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.grants == Grants::LocalOwner
+    }
+
     /// Whether this is a person of the group, who sees and does only what is their own.
     #[must_use]
     pub fn is_member(&self) -> bool {

@@ -52,6 +52,8 @@ pub(crate) struct TestService {
     randoms: Arc<AtomicU64>,
     /// No numbers are left for news of tasks.
     mute: Arc<AtomicBool>,
+    /// How often files were brought for somebody who opens them.
+    brought: Arc<AtomicU64>,
 }
 
 impl TestService {
@@ -63,6 +65,7 @@ impl TestService {
             tasks: Arc::default(),
             randoms: Arc::default(),
             mute: Arc::default(),
+            brought: Arc::default(),
         }
     }
 
@@ -91,6 +94,10 @@ impl TestService {
     /// From now on no stream of a task can begin.
     pub(crate) fn falls_mute(&self) {
         self.mute.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn brought(&self) -> u64 {
+        self.brought.load(Ordering::SeqCst)
     }
 
     pub(crate) fn pass_ms(&self, ms: i64) {
@@ -473,6 +480,10 @@ impl BridgeService for TestService {
 
     fn file_path(&self, file: &Attachment) -> String {
         file.digest.to_string()
+    }
+
+    async fn bring_files(&self, _files: Vec<Attachment>) {
+        self.brought.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Files of tests are short: their bytes are their digest.

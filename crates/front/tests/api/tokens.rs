@@ -4,6 +4,7 @@ use crate::service::{Reader, TestService};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
+use bridge_core::value::{Actor, MessageId};
 use bridge_front::api::{Api, Hosts, Listener};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -56,4 +57,34 @@ async fn threat_32_revocation_ends_access_and_streams() {
     assert_eq!(status(&tcp, with("two", "/v1/tasks")).await, StatusCode::OK);
     service.receives("m2").await;
     assert!(other.next().await.contains("\"message_id\":\"m2\""));
+}
+
+/// A path means something on this machine alone, and a stream shows one with its end.
+#[tokio::test(start_paused = true)]
+async fn files_are_brought_for_local_owner() {
+    let service = TestService::new();
+    let api = Api::new(service.clone(), CancellationToken::new());
+    let listener = Listener::Tcp {
+        hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
+        proxied: false,
+    };
+    let (tcp, local) = (api.router(listener), api.router(Listener::Local));
+    let (message, events) = ("/v1/messages/m1-of-ann", "/v1/messages/m1-of-ann/events");
+    service.receives("m1-of-ann").await;
+    service.knows("one").await;
+    let mut remote = Reader::of(&tcp, with("one", events)).await;
+    let mut here = Reader::open(&local, events, None).await;
+    remote.next().await;
+    here.next().await;
+    assert_eq!(status(&tcp, with("one", message)).await, StatusCode::OK);
+    assert_eq!(service.brought(), 0);
+    let (id, by) = (MessageId::new("m1-of-ann"), Actor::named("ann"));
+    service.cancel(id, by).await.unwrap();
+    for stream in [&mut remote, &mut here] {
+        assert!(stream.next().await.starts_with("event: end"));
+    }
+    assert_eq!(service.brought(), 1);
+    let request = Request::get(message);
+    assert_eq!(status(&local, request).await, StatusCode::OK);
+    assert_eq!(service.brought(), 2);
 }

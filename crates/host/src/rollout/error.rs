@@ -56,6 +56,11 @@ impl RolloutError {
         }
     }
 
+    /// A file that was read before is not there any more.
+    pub(crate) fn gone(path: &str) -> Self {
+        Self::io("find", Path::new(path))(io::ErrorKind::NotFound.into())
+    }
+
     /// Whether it says that a file is not there.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -8,7 +8,7 @@ use crate::locked;
 use crate::rollout::{
     CodexHome, RolloutChange, RolloutError, RolloutMark, RolloutPath, RolloutRestore, RolloutTail,
 };
-use bridge_core::port::{AgentError, Ledger, LedgerError, TravellingThread};
+use bridge_core::port::{AgentError, Ledger, LedgerError, ThreadFailure, TravellingThread};
 use bridge_core::step::StoreSegments;
 use bridge_core::value::{Class, MessageId, Segment, ThreadFile, ThreadId, Timestamp};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 
 /// Bytes in one segment: what a turn adds is mostly one.
 const SEGMENT_MAX: usize = 1024 * 1024;
-/// Segments stored for one look; the rest follows with the next one.
+/// Segments in one transaction: all nodes wait for it.
 const SEGMENTS_MAX: usize = 64;
 /// Threads whose files are remembered; beyond it all are read from the ledger again.
 const KNOWN_MAX: usize = 4096;
@@ -35,13 +35,19 @@ pub(crate) enum TravelError {
 
 impl From<TravelError> for AgentError {
     fn from(error: TravelError) -> Self {
-        let class = match &error {
-            TravelError::Files(_) => Class::Transient,
-            TravelError::Arrival(ThreadArrivalError::Codex(agent)) => agent.failure.class.clone(),
-            TravelError::Arrival(ThreadArrivalError::Files(_)) => Class::Transient,
-            TravelError::Ledger(error) => error.class(),
+        let (class, thread) = match &error {
+            TravelError::Files(_) | TravelError::Arrival(ThreadArrivalError::Files(_)) => {
+                (Class::Transient, Some(ThreadFailure::Damaged))
+            }
+            TravelError::Arrival(ThreadArrivalError::Codex(agent)) => {
+                (agent.failure.class.clone(), agent.thread)
+            }
+            TravelError::Ledger(error) => (error.class(), None),
         };
-        agent_error(class, error.to_string())
+        Self {
+            thread,
+            ..agent_error(class, error.to_string())
+        }
     }
 }
 
@@ -100,7 +106,7 @@ impl Travels {
         Ok(())
     }
 
-    /// Stores what the files of a thread grew by.
+    /// Stores what the files of a thread grew by, to their end.
     pub(crate) async fn store<L: Ledger>(
         &self,
         home: CodexHome,
@@ -110,25 +116,27 @@ impl Travels {
     ) -> Result<(), TravelError> {
         let thread = &travelling.thread;
         let known = locked(&self.tails).remove(thread);
-        let tails = match known {
+        let mut tails = match known {
             Some(tails) => tails,
             None => self.tails_of(&home, ledger, thread).await?,
         };
         let generation = travelling.generation;
-        let (home, of) = (home, thread.clone());
-        let growth = blocking(move || Growth::read(&home, of, tails, generation)).await?;
-        let Growth {
-            tails,
-            segments,
-            anew,
-        } = growth;
-        if !segments.is_empty() {
-            let store = StoreSegments {
-                message_id: message_id.clone(),
-                anew: anew.then(|| thread.clone()),
-                segments,
-            };
-            ledger.transact(store, Timestamp(0)).await?;
+        loop {
+            let (home, of) = (home.clone(), thread.clone());
+            let growth = blocking(move || Growth::read(&home, of, tails, generation)).await?;
+            tails = growth.tails;
+            let read = growth.segments.len();
+            if read > 0 {
+                let store = StoreSegments {
+                    message_id: message_id.clone(),
+                    anew: growth.anew.then(|| thread.clone()),
+                    segments: growth.segments,
+                };
+                ledger.transact(store, Timestamp(0)).await?;
+            }
+            if read < SEGMENTS_MAX {
+                break;
+            }
         }
         let mut known = locked(&self.tails);
         if known.len() >= KNOWN_MAX {
@@ -148,6 +156,9 @@ impl Travels {
         let stored = stored(ledger, thread).await?;
         let (home, of) = (home.clone(), thread.clone());
         let lineage = blocking(move || home.lineage(&of)).await?;
+        if let (Some(gone), []) = (stored.last(), lineage.as_slice()) {
+            return Err(RolloutError::gone(&gone.path).into());
+        }
         let tails = lineage.into_iter().map(|file| {
             let known = stored
                 .iter()
@@ -184,6 +195,9 @@ impl Growth {
         };
         if growth.tails.is_empty() || growth.grow(home, &thread, generation)? {
             let lineage = home.lineage(&thread)?;
+            if let (Some(gone), []) = (growth.tails.last(), lineage.as_slice()) {
+                return Err(RolloutError::gone(gone.path().as_str()));
+            }
             growth.anew = !growth.tails.is_empty();
             growth.segments.clear();
             growth.tails = lineage
@@ -195,7 +209,7 @@ impl Growth {
         Ok(growth)
     }
 
-    /// True when a file is not what was stored.
+    /// True when a file is not what was stored, or not there.
     fn grow(
         &mut self,
         home: &CodexHome,
@@ -206,8 +220,8 @@ impl Growth {
             while self.segments.len() < SEGMENTS_MAX {
                 let read = match tail.read(home, SEGMENT_MAX)? {
                     RolloutChange::Appended(read) => read,
-                    RolloutChange::Rewritten => return Ok(true),
-                    RolloutChange::None | RolloutChange::Gone => break,
+                    RolloutChange::Rewritten | RolloutChange::Gone => return Ok(true),
+                    RolloutChange::None => break,
                 };
                 tail.stored(&read);
                 self.segments.push(Segment {
@@ -241,4 +255,96 @@ async fn segment<L: Ledger>(
     let (thread, path) = (thread.clone(), file.path.clone());
     let read = ledger.read(move |rows| rows.segment(&thread, &path, offset));
     read.await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::port::FleetRead;
+    use bridge_core::step::{Extras, MidTurn, MoveConversation, Receive, Verdict};
+    use bridge_core::value::{
+        ChannelId, ConversationId, ExternalId, NodeId, NodeInfo, SenderKind, Tier,
+    };
+    use bridge_testkit::MemoryLedger;
+    use std::path::Path;
+
+    const THREAD: &str = "01a1f044-a1d7-7d91-b1a7-c8366516aec5";
+    const PLACE: &str = "sessions/2026/11/18";
+
+    fn file() -> String {
+        format!("{PLACE}/rollout-2026-11-18T20-06-32-{THREAD}.jsonl")
+    }
+
+    /// A node with a conversation, and the thread that is in its home.
+    async fn node(root: &Path, text: &str) -> (MemoryLedger, CodexHome) {
+        std::fs::create_dir_all(root.join(PLACE)).unwrap();
+        std::fs::write(root.join(file()), text).unwrap();
+        let (node_id, conversation_id) = (NodeId::new("n"), ConversationId::new("c"));
+        let rows = MemoryLedger::new();
+        let ledger = rows.join(&node_id, NodeInfo::default(), i64::MAX).unwrap();
+        let receive = Receive {
+            message_id: MessageId::new("m"),
+            conversation_id: conversation_id.clone(),
+            workdir: "/work".to_owned(),
+            channel: ChannelId::new("local"),
+            external_key: "c".to_owned(),
+            external_id: ExternalId::new("x"),
+            kind: SenderKind::Person,
+            sender: "ann".to_owned(),
+            tier: Tier::Owner,
+            body: String::new(),
+            mid_turn: MidTurn::Queue,
+            verdict: Verdict::Fit,
+            extras: Extras::default(),
+        };
+        ledger.transact(receive, Timestamp(0)).await.unwrap();
+        let comes_home = MoveConversation {
+            conversation_id,
+            to: node_id,
+            actor: "ada".to_owned(),
+        };
+        ledger.transact(comes_home, Timestamp(0)).await.unwrap();
+        (ledger, CodexHome::open(root).unwrap())
+    }
+
+    async fn store(ledger: &MemoryLedger, home: &CodexHome) -> Result<(), AgentError> {
+        let travelling = TravellingThread {
+            thread: ThreadId::new(THREAD),
+            codex_home: None,
+            generation: 1,
+        };
+        let (travels, message_id) = (Travels::default(), MessageId::new("m"));
+        let stored = travels.store(home.clone(), ledger, &travelling, &message_id);
+        Ok(stored.await?)
+    }
+
+    fn stored_length(ledger: &MemoryLedger) -> u64 {
+        let rows = ledger.snapshot().unwrap();
+        let files = rows.thread_files(&ThreadId::new(THREAD)).unwrap();
+        files.first().map_or(0, |file| file.length)
+    }
+
+    #[tokio::test]
+    async fn long_threads_are_stored_whole() {
+        let root = tempfile::tempdir().unwrap();
+        let line = format!(
+            "{{\"payload\":{{\"text\":\"{}\"}}}}\n",
+            "x".repeat(1_000_000)
+        );
+        let text = line.repeat(SEGMENTS_MAX + 2);
+        let (ledger, home) = node(root.path(), &text).await;
+        store(&ledger, &home).await.unwrap();
+        assert_eq!(stored_length(&ledger), text.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn vanished_threads_are_damaged() {
+        let root = tempfile::tempdir().unwrap();
+        let (ledger, home) = node(root.path(), "{\"payload\":{}}\n").await;
+        store(&ledger, &home).await.unwrap();
+        assert_eq!(stored_length(&ledger), 15);
+        std::fs::remove_file(root.path().join(file())).unwrap();
+        let gone = store(&ledger, &home).await.unwrap_err();
+        assert_eq!(gone.thread, Some(ThreadFailure::Damaged));
+    }
 }

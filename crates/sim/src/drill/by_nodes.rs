@@ -1,10 +1,10 @@
 //! Faults of a fleet, at times that the seed decides: machines die, lose their disks, or stand still until their lease
 //! has ended, and the database's server dies. At least one machine always serves.
 
+use super::course::Course;
 use super::outcome::NodeFaults;
 use super::outside::Death;
-use super::play::{BAD_WEATHER, Play, due, failed};
-use super::traffic::Place;
+use super::play::{Play, due, failed};
 use super::{FleetStage, Frozen, Loss};
 use crate::clock::now_ms;
 use crate::{Dice, Error};
@@ -23,10 +23,9 @@ const LOSSES_PERMILLE: u16 = 380;
 const DEAD_PERMILLE: (u64, u64) = (20, 1_300);
 /// A machine that stands still goes on so many milliseconds after its lease has ended.
 const THAW_AFTER: (u64, u64) = (300, 2_500);
-/// Time between two restarts of the database's server.
+/// When the database's server is restarted first, and the time between two restarts: short drills have one too.
+const FIRST_RESTART: Duration = Duration::from_secs(6);
 const RESTART_EVERY: Duration = Duration::from_secs(30);
-/// Milliseconds between two outages of the platform.
-const OUTAGE_EVERY: (u64, u64) = (10_000, 25_000);
 
 /// How the faults of a fleet come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,25 +60,17 @@ impl Wait {
 /// When what happens next.
 struct Plan {
     rhythm: FleetRhythm,
-    end: Instant,
-    say: Instant,
+    course: Course,
     fault: Instant,
     machines: Vec<Wait>,
-    outage: Instant,
-    back: Option<Instant>,
     restart: Option<Instant>,
-    tell: Instant,
 }
 
 impl Plan {
     fn next(&self) -> Instant {
-        let times = [self.end, self.say, self.fault, self.outage, self.tell];
         let waits = self.machines.iter().filter_map(|wait| wait.until());
-        let all = times.into_iter().chain(waits);
-        all.chain(self.back)
-            .chain(self.restart)
-            .min()
-            .unwrap_or(self.end)
+        let others = waits.chain(self.restart);
+        others.fold(self.fault.min(self.course.next()), Instant::min)
     }
 }
 
@@ -87,20 +78,15 @@ impl<S: FleetStage> Play<S> {
     /// Lets things go wrong for a while, then waits until everything is quiet.
     pub async fn run_fleet(&mut self, rhythm: FleetRhythm) -> Result<(), Error> {
         self.nodes = Some(NodeFaults::default());
-        self.scene.talks.platform.set_weather(BAD_WEATHER);
         let start = Instant::now();
         let mut plan = Plan {
             rhythm,
-            end: start + rhythm.duration,
-            say: start,
+            course: self.begin(rhythm.duration),
             fault: due(&mut self.deaths, FAULT_EVERY),
             machines: vec![Wait::Nothing; self.stage.nodes()],
-            outage: due(&mut self.dice, OUTAGE_EVERY),
-            back: None,
-            restart: rhythm.restart_database.then(|| start + RESTART_EVERY),
-            tell: start + Self::TELL_EVERY,
+            restart: rhythm.restart_database.then(|| start + FIRST_RESTART),
         };
-        while Instant::now() < plan.end {
+        while Instant::now() < plan.course.end {
             tokio::select! {
                 () = tokio::time::sleep_until(plan.next()) => self.act_on_fleet(&mut plan).await?,
                 ended = self.stage.ended() => self.revive(ended)?,
@@ -118,18 +104,7 @@ impl<S: FleetStage> Play<S> {
     /// Does everything that is due.
     async fn act_on_fleet(&mut self, plan: &mut Plan) -> Result<(), Error> {
         let now = Instant::now();
-        if now >= plan.say {
-            self.traffic.say(&self.scene.talks, Place::Anywhere)?;
-            plan.say = self.next_word();
-        }
-        if now >= plan.outage {
-            plan.back = Some(self.outage().await);
-            plan.outage = due(&mut self.dice, OUTAGE_EVERY);
-        }
-        if plan.back.is_some_and(|back| now >= back) {
-            self.back().await?;
-            plan.back = None;
-        }
+        self.go_on(&mut plan.course, now).await?;
         if plan.restart.is_some_and(|restart| now >= restart) {
             self.faults.push((now_ms(), "the database dies".to_owned()));
             self.stage.restart_database();
@@ -144,11 +119,6 @@ impl<S: FleetStage> Play<S> {
                 }
                 None => now + FAULT_AGAIN,
             };
-        }
-        if now >= plan.tell {
-            let left = plan.end.saturating_duration_since(now);
-            self.tell(&format!("{:>4} s left", left.as_secs()));
-            plan.tell = now + Self::TELL_EVERY;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod by_clock;
 mod by_messages;
 mod by_nodes;
+mod course;
 mod outcome;
 mod outside;
 mod play;

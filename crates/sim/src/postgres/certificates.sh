@@ -1,4 +1,4 @@
-# Makes two authorities, and a server's certificate by the first of them, in a new directory.
+# Makes two authorities, a server's certificate by the first of them, and a password, in a new directory.
 # Argument: the server's name. Standard output: the directory.
 
 set -eu
@@ -19,8 +19,10 @@ openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout serv
 printf '%s\n' "subjectAltName=DNS:$name" basicConstraints=CA:FALSE extendedKeyUsage=serverAuth >extensions
 openssl x509 -req -in server.csr -CA authority.crt -CAkey authority.key -set_serial 1 -days 2 -extfile extensions \
     -out server.crt 2>>log || { cat log >&2; exit 1; }
+# Every user of this machine reaches the address; the socket is in a private directory.
+openssl rand -hex 16 | tr -d '\n' >password
 cat >hba <<END
 local all bridge trust
-hostssl all bridge 127.0.0.0/8 trust
+hostssl all bridge 127.0.0.0/8 scram-sha-256
 END
 echo "$directory"

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use super::{PostgresError, ROLE, Server, programs, text};
+use super::{MAINTENANCE, PostgresError, ROLE, Server, programs, text};
 
 /// Makes two authorities, and a certificate for one name by the first of them, in a directory of the user that runs the
-/// server. Arguments: the name. Standard output: the directory.
+/// server, with a password. Arguments: the name. Standard output: the directory.
 const MAKE: &str = include_str!("certificates.sh");
 
 /// Authorities and a server's certificate.
@@ -48,6 +48,7 @@ pub struct TlsServer {
     pub server: Server,
     certificates: Certificates,
     address: String,
+    password: String,
 }
 
 impl TlsServer {
@@ -66,11 +67,29 @@ impl TlsServer {
             ("ssl_key_file", key.as_str()),
             ("hba_file", hba.as_str()),
         ])?;
+        let password = std::fs::read_to_string(certificates.directory.join("password"));
+        let password = password.map_err(|source| PostgresError::Io {
+            what: "cannot read the password of the server",
+            source,
+        })?;
+        // The server reads it, so that it is on no command line.
+        let file = file("password");
+        let set = format!(
+            "DO $$ BEGIN EXECUTE format('ALTER ROLE {ROLE} PASSWORD %L', pg_read_file('{file}')); END $$"
+        );
+        server.psql(MAINTENANCE, &set)?;
         Ok(Self {
             server,
             certificates,
             address,
+            password,
         })
+    }
+
+    /// What it takes to enter over TLS.
+    #[must_use]
+    pub fn password(&self) -> &str {
+        &self.password
     }
 
     /// The authority that vouches for it.
@@ -89,8 +108,9 @@ impl TlsServer {
     #[must_use]
     pub fn url_of(&self, database: &str, name: &str, authority: &Path) -> String {
         let (address, authority) = (&self.address, authority.display());
+        let password = &self.password;
         format!(
-            "postgres://{ROLE}@{name}/{database}?hostaddr={address}&sslmode=verify-full&sslrootcert={authority}"
+            "postgres://{ROLE}:{password}@{name}/{database}?hostaddr={address}&sslmode=verify-full&sslrootcert={authority}"
         )
     }
 }

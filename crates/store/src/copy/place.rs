@@ -47,17 +47,9 @@ impl Source {
     pub(super) fn each(
         &self,
         table: &CopyTable,
-        mut take: impl FnMut(Vec<Value>) -> Result<(), RowsError>,
+        take: impl FnMut(Vec<Value>) -> Result<(), RowsError>,
     ) -> Result<(), RowsError> {
-        let (select, columns) = (table.select(), table.columns.len());
-        match self {
-            Self::Sqlite(conn) => copied::each(conn, &select, |row| {
-                take(values(columns, |at| row.get_ref(at))?)
-            }),
-            Self::Postgres(database) => {
-                database.each(&select, |row| take(values(columns, |at| row.value(at))?))
-            }
-        }
+        each(self.conn(), table, take)
     }
 }
 
@@ -100,17 +92,9 @@ impl Destination {
     pub(super) fn each(
         &self,
         table: &CopyTable,
-        mut take: impl FnMut(Vec<Value>) -> Result<(), RowsError>,
+        take: impl FnMut(Vec<Value>) -> Result<(), RowsError>,
     ) -> Result<(), RowsError> {
-        let (select, columns) = (table.select(), table.columns.len());
-        match self {
-            Self::Sqlite(file) => {
-                file.each(&select, |row| take(values(columns, |at| row.get_ref(at))?))
-            }
-            Self::Postgres(database) => {
-                database.each(&select, |row| take(values(columns, |at| row.value(at))?))
-            }
-        }
+        each(self.conn(), table, take)
     }
 
     /// SQLite numbers behind the highest row by itself.
@@ -147,6 +131,22 @@ impl TableWriter<'_> {
         match self {
             Self::Sqlite(file, table) => file.write_rows(table, rows),
             Self::Postgres(database, table) => database.write_rows(table, rows),
+        }
+    }
+}
+
+fn each(
+    conn: Conn<'_>,
+    table: &CopyTable,
+    mut take: impl FnMut(Vec<Value>) -> Result<(), RowsError>,
+) -> Result<(), RowsError> {
+    let (select, columns) = (table.select(), table.columns.len());
+    match conn {
+        Conn::Sqlite(conn) => copied::each(conn, &select, |row| {
+            take(values(columns, |at| row.get_ref(at))?)
+        }),
+        Conn::Postgres(session) => {
+            session.each(&select, |row| take(values(columns, |at| row.value(at))?))
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct BulkTable {
 
 impl Session {
     /// Passes every row to `take`, and never holds more than a few.
-    pub(super) fn each(
+    pub(crate) fn each(
         &self,
         sql: &str,
         mut take: impl FnMut(&SessionRow) -> Result<(), RowsError>,

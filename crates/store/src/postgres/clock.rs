@@ -2,19 +2,20 @@
 
 use super::session::FenceAnswer;
 use bridge_core::value::Timestamp;
+use nix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
 
 /// Answers that are looked at together.
 const SAMPLES: usize = 32;
 
-/// Where our steady clock began.
-static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// Our own clock in ms: it never jumps.
+/// Our own clock in ms: it never jumps, and it goes on while the machine sleeps, as the database's does.
 pub(super) fn steady_ms() -> i64 {
-    i64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(i64::MAX)
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |time| {
+        time.tv_sec()
+            .saturating_mul(1000)
+            .saturating_add(time.tv_nsec() / 1_000_000)
+    })
 }
 
 /// The database's clock, measured with every batch. Handles share it.

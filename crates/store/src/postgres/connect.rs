@@ -22,6 +22,11 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long sent bytes may stay unacknowledged: a server that is cut off is given up then.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 
+/// How often a connection that is silent is asked for a sign of life: one that a network dropped is noticed, and one that is
+/// only quiet is not dropped.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
+const KEEPALIVE_RETRIES: u32 = 2;
+
 /// A statement that takes longer is ended by the server. It covers the wait for the other nodes' batches too.
 pub(super) const STATEMENT_MAX: Duration = Duration::from_secs(10);
 
@@ -57,7 +62,10 @@ impl PostgresUrl {
         config
             .application_name("codex-bridge")
             .connect_timeout(CONNECT_MAX)
-            .tcp_user_timeout(UNACKNOWLEDGED_MAX);
+            .tcp_user_timeout(UNACKNOWLEDGED_MAX)
+            .keepalives_idle(KEEPALIVE_EVERY)
+            .keepalives_interval(KEEPALIVE_EVERY)
+            .keepalives_retries(KEEPALIVE_RETRIES);
         let mut server = Self { config, tls: None };
         if trust.verifies {
             server.config.ssl_mode(SslMode::Require);

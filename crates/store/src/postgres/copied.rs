@@ -6,7 +6,6 @@ use super::error::OpenError;
 use super::open::{self, Database, LOCK};
 use super::schema;
 use super::session::{self, Session};
-use super::value::SessionRow;
 use crate::copy::{CopyError, CopyTable};
 use crate::sql::{self, Conn};
 use bridge_core::port::RowsError;
@@ -180,15 +179,6 @@ impl CopiedDatabase {
         }
         let emptied = self.session.control("DELETE FROM instance");
         emptied.map_err(CopyError::rows(self.doing("write to")))
-    }
-
-    /// Passes the rows of a statement on.
-    pub(crate) fn each(
-        &self,
-        sql: &str,
-        take: impl FnMut(&SessionRow) -> Result<(), RowsError>,
-    ) -> Result<(), RowsError> {
-        self.session.each(sql, take)
     }
 
     pub(crate) fn bulk_table(&self, table: &CopyTable) -> Result<BulkTable, RowsError> {

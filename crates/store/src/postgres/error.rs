@@ -106,6 +106,14 @@ pub enum PostgresOpenError {
         /// Database and host.
         place: String,
     },
+    /// It was to be empty.
+    #[error(
+        "the database {place} has a ledger already, and was left as it is; name an empty one. What a demo that was killed left there goes with `DROP SCHEMA codex_bridge CASCADE`"
+    )]
+    NotEmpty {
+        /// Database and host.
+        place: String,
+    },
     /// A newer codex-bridge made it.
     #[error(
         "the database {place} has schema version {found}, and this codex-bridge knows versions up to {known}; run the newer codex-bridge"

@@ -36,7 +36,14 @@ pub fn examine(url: &PostgresUrl) -> Result<DatabaseReport, OpenError> {
             warnings: database.warnings()?,
         })
     };
-    // A connection blocks, and the caller may be in a runtime.
-    thread::scope(|scope| scope.spawn(look).join())
+    beside_a_runtime(url, look)
+}
+
+/// A connection blocks, and the caller may be in a runtime.
+pub(super) fn beside_a_runtime<T: Send>(
+    url: &PostgresUrl,
+    ask: impl FnOnce() -> Result<T, OpenError> + Send,
+) -> Result<T, OpenError> {
+    thread::scope(|scope| scope.spawn(ask).join())
         .unwrap_or_else(|_| Err(OpenError::failed(&url.place(), super::gone())))
 }

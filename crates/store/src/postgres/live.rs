@@ -5,7 +5,7 @@
 //! the outcome is not known.
 
 use bridge_core::port::{Extent, Phase, Steering};
-use bridge_core::value::{ItemId, MessageId, NodeId};
+use bridge_core::value::{ItemId, MessageId, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of text in one note. PostgreSQL carries less than 8000, and JSON may write six for one.
@@ -19,7 +19,7 @@ pub enum LiveNote {
     Watch {
         /// The turns' messages.
         messages: Vec<MessageId>,
-        /// It knows nothing of their texts.
+        /// It knows nothing of their texts, or lacks some of them.
         anew: bool,
     },
     /// A part of what Codex writes in one item.
@@ -59,6 +59,8 @@ pub enum LiveNote {
         to: NodeId,
         /// The turn's message, or a waiting one that is to join the turn.
         message_id: MessageId,
+        /// By the database's clock. Later nobody waits for the result any more, and the caller may have said it again.
+        until: Timestamp,
         /// What a person says; absent where the waiting message is the input.
         said: Option<SaidPart>,
     },

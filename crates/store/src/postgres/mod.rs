@@ -12,6 +12,7 @@ mod error;
 mod examine;
 mod fault;
 mod foresight;
+mod lent;
 mod live;
 mod open;
 mod reader;
@@ -28,6 +29,7 @@ pub use connect::PostgresUrl;
 pub(crate) use copied::{CopiedDatabase, DatabaseUse};
 pub use error::PostgresOpenError;
 pub use examine::{DatabaseReport, examine};
+pub use lent::LentDatabase;
 pub use live::{LiveNote, SaidPart, piece};
 pub use record::audit;
 pub(crate) use session::{Expected, Session};
@@ -188,13 +190,14 @@ impl PostgresLedger {
         Ok(listener.insert(started).wakeups())
     }
 
-    /// Tells the nodes that listen something of a running turn. It may be lost.
-    pub fn tell_nodes(&self, note: LiveNote) {
+    /// Tells the nodes that listen something of a running turn. It may be lost; false where there is no room for it now.
+    #[must_use]
+    pub fn tell_nodes(&self, note: LiveNote) -> bool {
         let listener = self.shared.listener.lock();
         let listener = listener.unwrap_or_else(PoisonError::into_inner);
-        if let Some(listener) = &*listener {
-            listener.tell(note);
-        }
+        listener
+            .as_ref()
+            .is_some_and(|listener| listener.tell(note))
     }
 }
 
@@ -303,7 +306,10 @@ impl Ledger for PostgresLedger {
     async fn renew(&self) -> Result<Option<Lease>, LedgerError> {
         self.transact(Renew, Timestamp(0)).await?;
         let now = self.shared.figures.clock.now();
-        Ok(now.map(|now| Lease {
+        let now = now.ok_or_else(|| LedgerError::Unavailable {
+            what: "it has not said yet what time it is; ask again".to_owned(),
+        })?;
+        Ok(Some(Lease {
             length: self.shared.lease,
             now,
         }))

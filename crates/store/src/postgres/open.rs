@@ -162,7 +162,7 @@ impl Opener<'_> {
 
     /// Signs the record of acts with this key.
     fn adopt(&self) -> Result<(), OpenError> {
-        let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+        let now = Timestamp(self.database.number(concat!("SELECT ", clock!()))?);
         let failed = OpenError::rows(&self.database.place);
         let adopted = audit::adopt(self.database.conn(), self.key, now).map_err(&failed)?;
         let (row, sum) = audit::head(self.database.conn()).map_err(&failed)?;

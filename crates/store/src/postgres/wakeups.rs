@@ -35,7 +35,7 @@ const NAMED_MAX: usize = 200;
 /// Wake-ups that wait for a listener before it learns that it missed some.
 const WAITING_MAX: usize = 1024;
 
-/// Live notes that wait to be sent; more are dropped, and asked for anew.
+/// Live notes that wait to be sent.
 const OUTGOING_MAX: usize = 256;
 
 /// Live notes under way to the server at the same time.
@@ -44,8 +44,11 @@ const SENDING_MAX: usize = 8;
 /// The waits before the connection is made again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the listening thread looks whether anybody still listens.
+/// After so much silence the listening thread looks whether anybody still listens, and whether the server answers.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// A server that does not answer for so long is given up.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What a commit of another node left to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +84,9 @@ struct Note {
     schedule: bool,
     #[serde(default)]
     more: bool,
+    /// A [`LiveNote`]. One of a later version must not make the rest unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    live: Option<LiveNote>,
+    live: Option<serde_json::Value>,
 }
 
 /// An id that a batch names.
@@ -185,10 +189,12 @@ impl Listener {
         Ok(Self { sender, outgoing })
     }
 
-    /// Tells the other nodes, as soon as the database can be reached.
-    pub(super) fn tell(&self, note: LiveNote) {
-        // Whoever needs what is dropped here asks for it anew.
-        let _dropped = self.outgoing.try_send(note);
+    /// Tells the other nodes, as soon as the database can be reached. False where there is no room for it: texts leave half
+    /// of it to what nobody sends again.
+    pub(super) fn tell(&self, note: LiveNote) -> bool {
+        let is_text = matches!(note, LiveNote::Text { .. });
+        let has_room = !is_text || self.outgoing.capacity() > OUTGOING_MAX / 2;
+        has_room && self.outgoing.try_send(note).is_ok()
     }
 
     pub(super) fn wakeups(&self) -> Wakeups {
@@ -206,12 +212,8 @@ async fn listen(
     notes: &mut mpsc::Receiver<LiveNote>,
 ) {
     while sender.strong_count() > 0 {
-        let ended = hear(url, node, sender, notes).await;
-        if let Err(error) = ended {
-            tracing::debug!(
-                error = chain(&error),
-                "wake-ups of other nodes do not arrive now"
-            );
+        if let Err(why) = hear(url, node, sender, notes).await {
+            tracing::debug!(why, "wake-ups of other nodes do not arrive now");
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -222,10 +224,10 @@ async fn hear(
     node: &NodeId,
     sender: &Weak<broadcast::Sender<Wakeup>>,
     notes: &mut mpsc::Receiver<LiveNote>,
-) -> Result<(), tokio_postgres::Error> {
-    let (client, mut driver) = url.connect().await?;
+) -> Result<(), String> {
+    let (client, mut driver) = in_time(url.connect()).await?;
     let begin = format!("{}; LISTEN {CHANNEL}", setup(STATEMENT_MAX));
-    let mut begin = Box::pin(client.batch_execute(&begin));
+    let mut begin = Box::pin(in_time(client.batch_execute(&begin)));
     let mut begun = false;
     let mut sending = FuturesUnordered::new();
     loop {
@@ -239,7 +241,7 @@ async fn hear(
                     && sending.len() < SENDING_MAX
                     && let Poll::Ready(Some(live)) = notes.poll_recv(context)
                 {
-                    sending.push(notify(&client, node, live));
+                    sending.push(say(&client, node, Some(live)));
                 }
                 while let Poll::Ready(Some(sent)) = sending.poll_next_unpin(context) {
                     if let Err(error) = sent {
@@ -256,13 +258,18 @@ async fn hear(
             return Ok(());
         };
         let wakeup = match message {
-            Err(_quiet) => continue,
+            Err(_quiet) => {
+                if sending.is_empty() {
+                    sending.push(say(&client, node, None));
+                }
+                continue;
+            }
             Ok(Received::Begun(result)) => {
                 result?;
                 Wakeup::Missed
             }
             Ok(Received::Message(message)) => {
-                let Some(message) = message.transpose()? else {
+                let Some(message) = message.transpose().map_err(|error| chain(&error))? else {
                     return Ok(());
                 };
                 let AsyncMessage::Notification(note) = message else {
@@ -279,27 +286,38 @@ async fn hear(
     }
 }
 
-/// Sends one live note.
-async fn notify(
+/// Sends a live note, or nothing but a question: a connection that is dead brings no error to who only listens.
+async fn say(
     client: &tokio_postgres::Client,
     node: &NodeId,
-    live: LiveNote,
-) -> Result<(), tokio_postgres::Error> {
+    live: Option<LiveNote>,
+) -> Result<(), String> {
+    let Some(live) = live else {
+        return in_time(client.batch_execute("")).await;
+    };
     let note = Note {
         node: node.to_string(),
-        live: Some(live),
+        live: serde_json::to_value(live).ok(),
         ..Note::default()
     };
     let note = serde_json::to_string(&note).unwrap_or_default();
     let values: [(&(dyn ToSql + Sync), Type); 2] = [(&CHANNEL, Type::TEXT), (&note, Type::TEXT)];
-    client
-        .query_typed("SELECT pg_notify($1, $2)", &values)
-        .await?;
-    Ok(())
+    in_time(client.query_typed("SELECT pg_notify($1, $2)", &values))
+        .await
+        .map(drop)
+}
+
+async fn in_time<T>(
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(ANSWER_MAX, answer).await {
+        Ok(answered) => answered.map_err(|error| chain(&error)),
+        Err(_late) => Err("the database did not answer in time".to_owned()),
+    }
 }
 
 enum Received {
-    Begun(Result<(), tokio_postgres::Error>),
+    Begun(Result<(), String>),
     Message(Box<Option<Result<AsyncMessage, tokio_postgres::Error>>>),
 }
 
@@ -315,6 +333,7 @@ fn read(payload: &str, node: &NodeId) -> Option<Wakeup> {
         return Some(Wakeup::Missed);
     }
     if let Some(live) = note.live {
+        let live = serde_json::from_value(live).ok()?;
         return Some(Wakeup::Live(NodeId::new(note.node), live));
     }
     Some(Wakeup::Changed {
@@ -327,4 +346,29 @@ fn read(payload: &str, node: &NodeId) -> Option<Wakeup> {
         requests: note.requests.into_iter().map(RequestId::new).collect(),
         schedule: note.schedule,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A later version's live note is nothing to look at rows for.
+    #[test]
+    fn unknown_live_notes_are_passed_over() {
+        let this = NodeId::new("a");
+        for live in [r#"{"sung":{"text":"la"}}"#, "7"] {
+            let payload = format!(r#"{{"node":"b","live":{live}}}"#);
+            assert_eq!(read(&payload, &this), None, "{payload}");
+        }
+        assert_eq!(read("no note", &this), Some(Wakeup::Missed));
+        let known = r#"{"node":"b","live":{"watch":{"messages":["m"],"anew":true}}}"#;
+        let live = LiveNote::Watch {
+            messages: vec![MessageId::new("m")],
+            anew: true,
+        };
+        assert_eq!(
+            read(known, &this),
+            Some(Wakeup::Live(NodeId::new("b"), live))
+        );
+    }
 }

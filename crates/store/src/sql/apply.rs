@@ -108,5 +108,6 @@ impl Rows for SqlRows<'_> {
 fn forget_records(conn: Conn<'_>, key: &LedgerKey, old: OldRecords) -> Result<(), RowsError> {
     incarnation::forget(conn, old.incarnations)?;
     budget::forget_stored(conn, old.stored)?;
+    fleet::forget_nodes(conn, old.nodes)?;
     audit::forget(conn, key, old.audit)
 }

@@ -3,6 +3,7 @@
 //! A file is the bodies of its pieces one behind the other. Where one daemon has the ledger for itself both are empty.
 
 use super::fields::Fields;
+use super::queue::json;
 use super::seal::{self, SealContext};
 use crate::key::LedgerKey;
 use crate::sql::{self, Conn, Row, params};
@@ -23,6 +24,14 @@ fn read(row: &Row<'_>) -> Result<KeptFile, RowsError> {
 pub(crate) fn kept(conn: Conn<'_>, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError> {
     let query = "SELECT digest, length, kept_at FROM file WHERE digest = ?1";
     sql::one(conn, query, [digest.to_string()], read)
+}
+
+pub(crate) fn kept_of(conn: Conn<'_>, digests: &[FileDigest]) -> Result<Vec<KeptFile>, RowsError> {
+    let query = "SELECT digest, length, kept_at FROM file \
+         WHERE digest IN (SELECT value FROM json_each(?1)) ORDER BY digest";
+    let digests: Vec<String> = digests.iter().map(ToString::to_string).collect();
+    let digests = json(digests.iter().map(String::as_str));
+    sql::many(conn, query, [digests], read)
 }
 
 pub(crate) fn kept_before(

@@ -4,14 +4,16 @@
 
 use super::fields::Fields;
 use super::file;
+use super::queue::json;
 use super::seal::{self, SealContext};
 use crate::key::LedgerKey;
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
+use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{FleetChange, RowsError};
 use bridge_core::value::{
-    ChannelId, ConversationId, Epoch, Home, Node, NodeId, NodeInfo, NodeState, Segment, ThreadFile,
-    ThreadId,
+    ChannelId, ConversationId, Epoch, Home, MessageId, Node, NodeId, NodeInfo, NodeState, Segment,
+    ThreadFile, ThreadId, Timestamp,
 };
 
 macro_rules! select_node {
@@ -87,8 +89,15 @@ fn read_node(row: &Row<'_>) -> Result<Node, RowsError> {
 }
 
 pub(crate) fn nodes(conn: Conn<'_>) -> Result<Vec<Node>, RowsError> {
-    let query = select_node!("ORDER BY node_id");
-    sql::many(conn, query, [], read_node)
+    let query = select_node!("ORDER BY 4 DESC, node_id LIMIT ?1");
+    sql::many(conn, query, [page(PAGE_MAX)], read_node)
+}
+
+/// Removes nodes whose lease ended long ago, unless a conversation waits for one.
+pub(crate) fn forget_nodes(conn: Conn<'_>, before: Timestamp) -> Result<(), RowsError> {
+    let delete = "DELETE FROM node WHERE lease_until < ?1 \
+         AND NOT EXISTS (SELECT 1 FROM home WHERE home.node_id = node.node_id)";
+    sql::run(conn, delete, [before.0])
 }
 
 pub(crate) fn node(conn: Conn<'_>, node_id: &NodeId) -> Result<Option<Node>, RowsError> {
@@ -147,6 +156,24 @@ pub(crate) fn home(conn: Conn<'_>, id: &ConversationId) -> Result<Option<Home>, 
     let query =
         "SELECT conversation_id, node_id, generation, since FROM home WHERE conversation_id = ?1";
     sql::one(conn, query, [id.as_str()], read_home)
+}
+
+pub(crate) fn in_flight_elsewhere(
+    conn: Conn<'_>,
+    this: &NodeId,
+    messages: &[MessageId],
+    limit: u32,
+) -> Result<Vec<(MessageId, NodeId)>, RowsError> {
+    let query = "SELECT message_id, home.node_id FROM message JOIN home USING (conversation_id) \
+         WHERE state IN ('claimed', 'starting', 'running', 'unclear') AND home.node_id <> ?1 \
+         AND message_id IN (SELECT value FROM json_each(?2)) ORDER BY message_id LIMIT ?3";
+    let messages = json(messages.iter().map(MessageId::as_str));
+    sql::many(conn, query, (this.as_str(), messages, limit), |row| {
+        let mut fields = Fields::of("turn of another node", row);
+        let message_id: String = fields.next()?;
+        let node_id: String = fields.next()?;
+        Ok((MessageId::new(message_id), NodeId::new(node_id)))
+    })
 }
 
 pub(crate) fn homes_of(

@@ -6,8 +6,8 @@ use super::rows::SqlRows;
 use crate::sql::Conn;
 use bridge_core::port::{FleetRead, RowsError};
 use bridge_core::value::{
-    ConversationId, FileDigest, Home, KeptFile, Node, NodeId, Segment, ThreadFile, ThreadId,
-    Timestamp,
+    ConversationId, FileDigest, Home, KeptFile, MessageId, Node, NodeId, Segment, ThreadFile,
+    ThreadId, Timestamp,
 };
 
 impl FleetRead for SqlRows<'_> {
@@ -47,6 +47,17 @@ impl FleetRead for SqlRows<'_> {
         fleet::stranded(self.conn(), limit, leave_written)
     }
 
+    fn in_flight_elsewhere(
+        &self,
+        messages: &[MessageId],
+        limit: u32,
+    ) -> Result<Vec<(MessageId, NodeId)>, RowsError> {
+        match self.this_node() {
+            Some(this) => fleet::in_flight_elsewhere(self.conn(), &this, messages, limit),
+            None => Ok(Vec::new()),
+        }
+    }
+
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {
         fleet::wrote_files(self.conn(), id)
     }
@@ -66,6 +77,10 @@ impl FleetRead for SqlRows<'_> {
 
     fn kept_file(&self, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError> {
         file::kept(self.conn(), digest)
+    }
+
+    fn kept_files(&self, digests: &[FileDigest]) -> Result<Vec<KeptFile>, RowsError> {
+        file::kept_of(self.conn(), digests)
     }
 
     fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError> {

@@ -103,14 +103,6 @@ impl CopiedFile {
         Conn::Sqlite(&self.conn)
     }
 
-    pub(crate) fn each(
-        &self,
-        sql: &str,
-        take: impl FnMut(&Row<'_>) -> Result<(), RowsError>,
-    ) -> Result<(), RowsError> {
-        each(&self.conn, sql, take)
-    }
-
     /// Writes rows, each with a value for every column.
     pub(crate) fn write_rows(
         &self,

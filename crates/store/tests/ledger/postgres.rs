@@ -5,7 +5,7 @@ use crate::fixture::{Database, Fixture, OnPostgres};
 use crate::given::{World, key, message, text};
 use crate::proxy::{Cut, Proxy};
 use bridge_core::port::{HeadFilter, Ledger, LedgerError};
-use bridge_core::step::{Action, Received};
+use bridge_core::step::{Action, Keep, Prune, Received};
 use bridge_core::value::{ChannelId, NodeId, Sandbox};
 use bridge_sim::postgres::Server;
 use bridge_store::{PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup};
@@ -214,6 +214,69 @@ async fn other_nodes_hear_of_a_commit() {
     World::over(&other).does(text("b", "m2")).await;
 }
 
+/// A network that drops a connection says nothing to who only listens.
+#[tokio::test]
+async fn deaf_listeners_notice_and_listen_again() {
+    let database = Database::empty();
+    let proxy = Proxy::before(Server::shared().unwrap().directory());
+    let deaf = open_as("n1", &proxy.url_of(&database.name)).unwrap();
+    let mut heard = deaf.wakeups().unwrap();
+    let patience = Duration::from_secs(60);
+    let next = tokio::time::timeout(patience, heard.next()).await;
+    assert_eq!(next.unwrap(), Wakeup::Missed);
+    proxy.silence();
+    let other = open_as("n2", &database.url()).unwrap();
+    World::over(&other).does(text("a", "unheard")).await;
+    let next = tokio::time::timeout(patience, heard.next()).await;
+    assert_eq!(next.unwrap(), Wakeup::Missed, "it listens again");
+    // The lease of the other opening may be over by now.
+    let other = open_as("n2", &database.url()).unwrap();
+    World::over(&other).does(text("a", "heard")).await;
+    let next = tokio::time::timeout(patience, heard.next()).await;
+    let claimable = matches!(next, Ok(Wakeup::Changed { .. }));
+    assert!(claimable, "{next:?}");
+}
+
+/// The first answer that names the database's time may be the one that is lost.
+#[tokio::test]
+async fn lease_without_time_is_no_absence() {
+    let database = Database::empty();
+    let proxy = Proxy::before(Server::shared().unwrap().directory());
+    let ledger = open_as("n1", &proxy.url_of(&database.name)).unwrap();
+    proxy.cut(Cut::After);
+    let renewed = ledger.renew().await;
+    let asks_again = matches!(renewed, Err(LedgerError::Unavailable { .. }));
+    assert!(asks_again, "{renewed:?}");
+    assert!(ledger.renew().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn nodes_long_gone_are_forgotten() {
+    let server = OnPostgres::open();
+    let mut world = World::over(server.ledger());
+    for node in ["gone", "kept", "left"] {
+        open_as(node, &server.database().url()).unwrap();
+    }
+    world.receives(&[("a", "m1")]).await;
+    server.database().psql(
+        "UPDATE codex_bridge.node SET lease_until = lease_until - 31 * 86400000::bigint \
+         WHERE node_id IN ('gone', 'kept'); \
+         INSERT INTO codex_bridge.home SELECT conversation_id, 'kept', 1, 0 FROM codex_bridge.conversation",
+    );
+    let now = server.ledger().renew().await.unwrap().unwrap().now;
+    let keep = Keep {
+        done_ms: 0,
+        dead_ms: 0,
+        audit_ms: 0,
+        redelivery_ms: 0,
+    };
+    let pruned = server.ledger().transact(Prune { now, keep }, now).await;
+    pruned.unwrap();
+    let nodes = world.reads(|rows| rows.nodes()).await;
+    let names: Vec<_> = nodes.iter().map(|node| node.node_id.as_str()).collect();
+    assert_eq!(names, ["left", "n1", "kept"], "who lives first");
+}
+
 fn refusal(url: &str) -> PostgresOpenError {
     let error = open_as("n1", url).unwrap_err();
     let mut whole = error.to_string();
@@ -312,4 +375,31 @@ async fn weak_servers_are_warned_about() {
     let warnings = server.ledger().warnings().join("\n");
     assert!(warnings.contains("fsync = off"), "{warnings}");
     assert!(!warnings.contains("synchronous_commit"), "{warnings}");
+}
+
+#[tokio::test]
+async fn only_turns_of_other_nodes_are_found() {
+    let server = OnPostgres::open();
+    let other = open_as("n2", &server.database().url()).unwrap();
+    let mut ours = World::over(server.ledger());
+    let mut theirs = World::over(&other);
+    for n in 0..30 {
+        let (key, id) = (format!("ours {n}"), format!("a{n:02}"));
+        ours.runs(&key, &id, Sandbox::ReadOnly).await;
+    }
+    for id in ["b1", "b2", "b3"] {
+        theirs.runs(id, id, Sandbox::ReadOnly).await;
+    }
+    theirs.receives(&[("b1", "b4")]).await;
+    let watched = (0..30).map(|n| format!("a{n:02}"));
+    let watched = watched.chain(["b1", "b3", "b4", "gone"].map(str::to_owned));
+    let watched: Vec<_> = watched.map(|id| message(&id)).collect();
+    let found = async |limit| {
+        let watched = watched.clone();
+        let read = ours.reads(move |rows| rows.in_flight_elsewhere(&watched, limit));
+        read.await
+    };
+    let on_n2 = |id| (message(id), NodeId::new("n2"));
+    assert_eq!(found(9).await, [on_n2("b1"), on_n2("b3")]);
+    assert_eq!(found(1).await, [on_n2("b1")]);
 }

@@ -1,4 +1,5 @@
-//! A proxy between a ledger and its server that cuts a connection at its COMMIT: before the server has it, or after.
+//! A proxy between a ledger and its server that cuts a connection at its COMMIT, before the server has it or after, or
+//! drops what goes over its connections without a word, as a network does.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -27,6 +28,15 @@ pub(crate) enum Cut {
 struct Plan {
     next: AtomicU8,
     cuts: AtomicU32,
+    connections: AtomicU32,
+    /// Of these first ones nothing arrives any more.
+    silent: AtomicU32,
+}
+
+impl Plan {
+    fn is_silent(&self, number: u32) -> bool {
+        number <= self.silent.load(Ordering::SeqCst)
+    }
 }
 
 /// The proxy; connections through it end with it.
@@ -43,6 +53,8 @@ impl Proxy {
         let plan = Arc::new(Plan {
             next: AtomicU8::new(Cut::Nowhere as u8),
             cuts: AtomicU32::new(0),
+            connections: AtomicU32::new(0),
+            silent: AtomicU32::new(0),
         });
         let (server, shared) = (server.join(SOCKET), Arc::clone(&plan));
         thread::spawn(move || {
@@ -64,26 +76,58 @@ impl Proxy {
         self.plan.next.store(cut as u8, Ordering::SeqCst);
     }
 
+    /// All connections that there are stay open, and bring nothing any more.
+    pub(crate) fn silence(&self) {
+        let all = self.plan.connections.load(Ordering::SeqCst);
+        self.plan.silent.store(all, Ordering::SeqCst);
+    }
+
     pub(crate) fn cuts(&self) -> u32 {
         self.plan.cuts.load(Ordering::SeqCst)
     }
 }
 
-fn carry(client: UnixStream, server: &Path, plan: &Plan) {
+fn carry(client: UnixStream, server: &Path, plan: &Arc<Plan>) {
     let Ok(server) = UnixStream::connect(server) else {
         return;
     };
-    let (mut answers, mut back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    let number = plan.connections.fetch_add(1, Ordering::SeqCst) + 1;
+    let (answers, back) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    let shared = Arc::clone(plan);
     thread::spawn(move || {
-        let _ = std::io::copy(&mut answers, &mut back);
+        let _ = bring(answers, &back, number, &shared);
         let _ = back.shutdown(Shutdown::Both);
     });
-    let _ = forward(client, &server, plan);
+    let _ = forward(client, &server, number, plan);
     let _ = server.shutdown(Shutdown::Both);
 }
 
+/// What the server says.
+fn bring(
+    mut answers: UnixStream,
+    mut back: &UnixStream,
+    number: u32,
+    plan: &Plan,
+) -> std::io::Result<()> {
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        let length = answers.read(&mut bytes)?;
+        if length == 0 {
+            return Ok(());
+        }
+        if !plan.is_silent(number) {
+            back.write_all(&bytes[..length])?;
+        }
+    }
+}
+
 /// Message by message, so that it is seen what each is. The first one has no kind.
-fn forward(mut client: UnixStream, mut server: &UnixStream, plan: &Plan) -> std::io::Result<()> {
+fn forward(
+    mut client: UnixStream,
+    mut server: &UnixStream,
+    number: u32,
+    plan: &Plan,
+) -> std::io::Result<()> {
     let mut kind = None;
     loop {
         let mut message = Vec::new();
@@ -110,7 +154,9 @@ fn forward(mut client: UnixStream, mut server: &UnixStream, plan: &Plan) -> std:
                 return Ok(());
             }
         }
-        server.write_all(&message)?;
+        if !plan.is_silent(number) {
+            server.write_all(&message)?;
+        }
         kind.get_or_insert(0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::given::{World, key, text};
 use bridge_core::value::NodeId;
 use bridge_sim::postgres::TlsServer;
-use bridge_store::{PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl};
+use bridge_store::{PostgresLedger, PostgresOpenError, PostgresOptions, PostgresUrl, Wakeup};
 use std::net::TcpListener;
 
 const NAME: &str = "db.example.org";
@@ -33,19 +33,28 @@ async fn distant_servers_are_verified() {
     let stranger = tls.url_of(DATABASE, NAME, &tls.stranger());
     refused(&stranger, &["UnknownIssuer", "`sslrootcert=FILE`"]);
     refused(&url("other.example.org"), &[NAME, "use a host in the URL"]);
+    let (place, password) = (url(NAME), tls.password());
+    for strange in ["", ":wrong"] {
+        let error = open(&place.replace(&format!(":{password}"), strange)).unwrap_err();
+        assert!(
+            !matches!(error, PostgresOpenError::Untrusted { .. }),
+            "{error:?}"
+        );
+    }
     let made = "SELECT count(*) FROM pg_namespace WHERE nspname = 'codex_bridge'";
     let query = |query: &str| tls.server.psql(DATABASE, query).unwrap();
     assert_eq!(query(made), "0", "nothing was written");
 
     let ledger = open(&url(NAME)).unwrap();
-    let _wakeups = ledger.wakeups().unwrap();
+    let mut wakeups = ledger.wakeups().unwrap();
     let world = World::over(&ledger);
     world.does(text("a", "m1")).await;
     assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
+    assert_eq!(wakeups.next().await, Wakeup::Missed, "it listens");
     let connections = "SELECT ssl, count(*) > 2 FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
          WHERE application_name = 'codex-bridge' GROUP BY ssl";
     assert_eq!(query(connections), "t|t", "writer, reader and listener");
-    drop((ledger, world, _wakeups));
+    drop((ledger, world, wakeups));
 
     query("ALTER SYSTEM SET ssl = off");
     tls.server.restart_immediate().unwrap();

@@ -4,12 +4,13 @@
 use super::MemoryRows;
 use super::apply::{found, guard};
 use super::derived::page;
-use bridge_core::limits::FILES_LOOKED_AT;
+use bridge_core::limits::{FILES_LOOKED_AT, PAGE_MAX};
 use bridge_core::port::{FleetChange, FleetRead, NodeFilter, RowsError};
 use bridge_core::value::{
-    ConversationId, Epoch, FileDigest, Home, KeptFile, Message, Node, NodeId, NodeInfo, NodeState,
-    Segment, StateName, ThreadFile, ThreadId, Timestamp,
+    ConversationId, Epoch, FileDigest, Home, KeptFile, Message, MessageId, Node, NodeId, NodeInfo,
+    NodeState, Segment, StateName, ThreadFile, ThreadId, Timestamp,
 };
+use std::collections::BTreeSet;
 
 impl MemoryRows {
     /// What the database's clock says from now on.
@@ -67,7 +68,21 @@ impl MemoryRows {
 
     pub(super) fn all_nodes(&self) -> Vec<Node> {
         let ids = self.nodes.iter().map(|(id, _)| id);
-        ids.filter_map(|id| self.node_now(id)).collect()
+        let mut nodes: Vec<_> = ids.filter_map(|id| self.node_now(id)).collect();
+        nodes.sort_by_key(|node| !node.alive);
+        nodes.truncate(page(PAGE_MAX));
+        nodes
+    }
+
+    pub(super) fn forget_nodes(&mut self, before: Timestamp) {
+        let nodes = self.nodes.iter().map(|(_, node)| node);
+        let old = nodes.filter(|node| node.lease_until < before);
+        let old: Vec<_> = old.map(|node| node.node_id.clone()).collect();
+        for id in old {
+            if self.count_homes(&id, 1) == 0 {
+                self.nodes.remove(&id);
+            }
+        }
     }
 
     pub(super) fn all_homes_of(
@@ -288,6 +303,24 @@ impl FleetRead for MemoryRows {
         Ok(self.all_stranded(limit, leave_written))
     }
 
+    fn in_flight_elsewhere(
+        &self,
+        messages: &[MessageId],
+        limit: u32,
+    ) -> Result<Vec<(MessageId, NodeId)>, RowsError> {
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let asked: BTreeSet<&MessageId> = messages.iter().collect();
+        let elsewhere = asked.into_iter().filter_map(|id| {
+            let message = self.messages.get(id)?;
+            let home = self.homes.get(&message.conversation_id)?;
+            let node = home.node_id.as_ref()?;
+            let goes_on = message.life.state.name().in_flight();
+            let is_other = self.this_node.as_ref().is_some_and(|this| this != node);
+            (goes_on && is_other).then(|| (id.clone(), node.clone()))
+        });
+        Ok(elsewhere.take(most).collect())
+    }
+
     fn wrote_files(&self, id: &ConversationId) -> Result<bool, RowsError> {
         Ok(self.has_written(id))
     }
@@ -308,6 +341,14 @@ impl FleetRead for MemoryRows {
 
     fn kept_file(&self, digest: &FileDigest) -> Result<Option<KeptFile>, RowsError> {
         Ok(self.files.get(digest).copied())
+    }
+
+    fn kept_files(&self, digests: &[FileDigest]) -> Result<Vec<KeptFile>, RowsError> {
+        let asked: BTreeSet<&FileDigest> = digests.iter().collect();
+        Ok(asked
+            .into_iter()
+            .filter_map(|digest| self.files.get(digest).copied())
+            .collect())
     }
 
     fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError> {

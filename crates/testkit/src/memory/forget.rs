@@ -78,8 +78,10 @@ impl MemoryRows {
             incarnations,
             audit,
             stored,
+            nodes,
         } = old;
         self.forget_stored(stored);
+        self.forget_nodes(nodes);
         let gone: Vec<_> = self
             .incarnations
             .iter()

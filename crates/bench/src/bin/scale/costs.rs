@@ -22,13 +22,13 @@ pub(crate) struct Costs {
 
 /// Measured on 2 cores that nodes, PostgreSQL and the model shared.
 pub(crate) const COSTS: Costs = Costs {
-    turn_us: 64_000,
+    turn_us: 52_000,
     model_us: 5_000_000,
     before: 4,
     after: 6,
-    batch_us: 385,
-    transition_us: 260,
-    trips: 2.0,
+    batch_us: 320,
+    transition_us: 350,
+    trips: 2.8,
     round_trip_us: 0,
 };
 

@@ -14,6 +14,26 @@ const COUNTED_FROM_US: u64 = 10_000_000;
 /// A fleet that has this part of its messages unfinished, so long after the last one, does not keep up.
 const DRAIN_US: u64 = 40_000_000;
 
+/// The base-two logarithm of how many even parts chance has.
+const STEPS_LOG2: u32 = 20;
+
+/// The logarithm of so many of these parts, by squaring: `f64::ln` may differ in its last bit from machine to machine, and
+/// with it the table.
+fn ln_of_steps(parts: u64) -> f64 {
+    const ONE: u64 = 1 << 32;
+    let whole = parts.ilog2();
+    let (mut rest, mut log2) = (parts << (32 - whole), u64::from(whole) * ONE);
+    for bit in (0..32).rev() {
+        rest = ((u128::from(rest) * u128::from(rest)) >> 32) as u64;
+        if rest >= 2 * ONE {
+            rest >>= 1;
+            log2 += 1 << bit;
+        }
+    }
+    let below_all = u64::from(STEPS_LOG2) * ONE - log2;
+    -(below_all as f64 / ONE as f64) * std::f64::consts::LN_2
+}
+
 /// Whether the ledger keeps up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -116,9 +136,8 @@ impl<'a> Simulation<'a> {
 
     /// A time until something that happens at random so often.
     fn random(&mut self, mean_us: f64) -> u64 {
-        const STEPS: u64 = 1 << 20;
-        let even = (self.dice.below(STEPS) + 1) as f64 / STEPS as f64;
-        (-even.ln() * mean_us) as u64
+        let even = self.dice.below(1 << STEPS_LOG2) + 1;
+        (-ln_of_steps(even) * mean_us) as u64
     }
 
     fn at(&mut self, after: u64, event: Event) {
@@ -213,5 +232,21 @@ impl<'a> Simulation<'a> {
         let one = &mut self.lives[life];
         (one.answered, one.left) = (true, self.costs.after);
         self.ask(life);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_are_near_and_fixed() {
+        for parts in [1, 2, 3, 1_000, 524_288, 777_777, (1 << STEPS_LOG2) - 1] {
+            let even = parts as f64 / f64::from(1 << STEPS_LOG2);
+            let found = ln_of_steps(parts);
+            assert!((found - even.ln()).abs() < 1e-8, "{parts}: {found}");
+        }
+        assert!(ln_of_steps(1 << STEPS_LOG2).abs() < 1e-12);
+        assert_eq!(ln_of_steps(3).to_bits(), 0xc029_8756_6f64_8529);
     }
 }

@@ -121,9 +121,7 @@ impl Molecule {
             match self.look_once(inbox, &mut reader, &mut pace, look).await {
                 Ok(()) => {
                     pace.backoff.reset();
-                    self.0
-                        .health
-                        .set(ChannelState::Receiving, &self.receiving());
+                    self.works(ChannelState::Receiving, &self.receiving());
                     look = self.rest(&mut pace).await;
                 }
                 // The cursor stays before the message that waits for its file, so the next look is a whole one.
@@ -237,7 +235,7 @@ impl Molecule {
         if error.status() == Some(StatusCode::UNAUTHORIZED) {
             let why = self.why_refused().await;
             let (state, detail) = why.health();
-            self.0.health.set(state, &detail);
+            self.fails(state, &detail);
             return match why {
                 TokenRefusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
                 TokenRefusal::Outage => sleep(pause).await,
@@ -246,7 +244,7 @@ impl Molecule {
                 }
             };
         }
-        self.0.health.set(ChannelState::Retrying, &failure.reason);
+        self.fails(ChannelState::Retrying, &failure.reason);
         let busy = error.response();
         let busy = busy.filter(|busy| busy.status == StatusCode::TOO_MANY_REQUESTS);
         let asked = busy.and_then(|busy| named_pause(busy.retry_after));

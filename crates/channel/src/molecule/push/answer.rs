@@ -9,7 +9,7 @@ use crate::molecule::files::with_note;
 use crate::molecule::reply::spoken;
 use crate::molecule::reply::upload::{for_peers, upload_all};
 use crate::molecule::wire::{NewAttachment, Row, field};
-use bridge_core::port::SinkFault;
+use bridge_core::port::{MayAct, SinkFault};
 use bridge_core::value::{Message, Reply, SenderKind};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -31,6 +31,7 @@ impl Molecule {
         &self,
         message: &Message,
         reply: &Reply,
+        may_act: MayAct<'_>,
     ) -> Result<Option<String>, SinkFault> {
         if self.push_url().is_none() {
             return Ok(None);
@@ -51,6 +52,7 @@ impl Molecule {
         let context = self.0.contexts.of(message);
         let mut answer = result(&text, context.as_deref(), &files);
         add_note(&mut answer, &refused);
+        may_act()?;
         if !self.0.pushes.hand(&message.external_id, &answer) {
             return Ok(None);
         }

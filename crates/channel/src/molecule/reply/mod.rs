@@ -24,7 +24,7 @@ use crate::molecule::reply::upload::{for_peers, upload_all};
 use crate::molecule::wire::{NewMessage, Row, Stamp, field};
 use crate::poll::now;
 use bridge_core::limits::TWIN_WINDOW_MS;
-use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::port::{MayAct, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::value::{Class, ExternalId, Failure, Message, Reply, SenderKind, Twin};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -81,13 +81,19 @@ impl Molecule {
         }
     }
 
-    async fn show(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+    async fn show(
+        &self,
+        message: &Message,
+        reply: &Reply,
+        may_act: MayAct<'_>,
+    ) -> Result<String, SinkFault> {
         let text = bubble_text(message, reply);
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
         let uploaded = upload_all(&self.0.client, self.0.file_store.get(), reply).await;
         let (attachments, refused) = uploaded.map_err(|error| fault(Operation::Upload, &error))?;
         // Held until the bubble is noted as ours: a look for an equal text meanwhile would take it for its own.
         let alone = self.0.bubbles.alone(&text).await;
+        may_act()?;
         let shown = self.0.client.notify(&text, &attachments).await;
         shown.map_err(|error| fault(Operation::Send, &error))?;
         self.0.bubbles.confirm(&text, twin(reply));
@@ -183,17 +189,23 @@ impl Sink for Molecule {
         }
     }
 
-    async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        if let Some(receipt) = self.answer_call(message, reply).await? {
+    async fn send(
+        &self,
+        message: &Message,
+        reply: &Reply,
+        may_act: MayAct<'_>,
+    ) -> Result<String, SinkFault> {
+        if let Some(receipt) = self.answer_call(message, reply, may_act).await? {
             return Ok(receipt);
         }
         match Recipient::of(message) {
-            Recipient::Canvas => self.show(message, reply).await,
-            Recipient::Chat(chat) => match self.tell_chat(chat, reply).await? {
+            Recipient::Canvas => self.show(message, reply, may_act).await,
+            Recipient::Chat(chat) => match self.tell_chat(chat, reply, may_act).await? {
                 Some(receipt) => Ok(receipt),
-                None => self.show(message, reply).await,
+                None => self.show(message, reply, may_act).await,
             },
             Recipient::Peer => {
+                may_act()?;
                 let sent = self.tell_peer(message, reply).await;
                 sent.map_err(|error| fault(Operation::Send, &error))
             }

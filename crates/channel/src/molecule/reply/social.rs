@@ -9,7 +9,7 @@ use crate::molecule::reply::spoken;
 use crate::molecule::reply::upload::for_peers;
 use crate::molecule::row::origin::{Origin, SenderName};
 use bridge_core::limits::clip;
-use bridge_core::port::SinkFault;
+use bridge_core::port::{MayAct, SinkFault};
 use bridge_core::value::{Message, Reply};
 use reqwest::StatusCode;
 use serde::Deserialize;
@@ -72,6 +72,7 @@ impl Molecule {
         &self,
         chat: Chat<'_>,
         reply: &Reply,
+        may_act: MayAct<'_>,
     ) -> Result<Option<String>, SinkFault> {
         let failed = |error: HttpError| fault(Operation::Probe, &error);
         let Some(channel) = self.channel_of(chat).await.map_err(failed)? else {
@@ -87,6 +88,7 @@ impl Molecule {
             .post(&["channels", &channel, "send"])
             .json(&json!({ "text": text }))
             .timeout(CALL_DEADLINE);
+        may_act()?;
         let sent = accept(call).await;
         sent.map_err(|error| fault(Operation::Send, &error))?;
         Ok(Some(format!("{}:{}", chat.origin.as_str(), reply.key)))

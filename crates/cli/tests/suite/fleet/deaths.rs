@@ -1,7 +1,7 @@
 //! A node dies or freezes in the middle of a turn: another one goes on with its conversation.
 
 use super::{Fleet, Node};
-use crate::world::{Daemon, freeze, gone, signal};
+use crate::world::{Daemon, freeze, gone, signal, within};
 use nix::sys::signal::Signal;
 
 /// A turn that has run a command and now waits for its model, on a node that was alone.
@@ -57,10 +57,12 @@ async fn wakes_up_fenced(mut on_a: Daemon, frozen: &[i32], a: &Node<'_>, b: &Nod
         signal(*pid, Signal::SIGCONT);
     }
     on_a.log.wait_for("the lease of this node has ended").await;
-    let said = on_a.log.clone();
+    let mut said = on_a.log.clone();
     assert_eq!(on_a.ended().await, Some(1));
+    said.closed().await;
     let said = said.text();
-    assert!(said.contains("another daemon has taken over"), "{said}");
+    assert!(said.contains("its machine stood still"), "{said}");
+    assert!(!said.contains("has taken over this database"), "{said}");
     let late = late.ended().await;
     assert_ne!(late.code, Some(0), "{late:?}");
     assert_eq!(rows_of_work(fleet), before);
@@ -82,7 +84,7 @@ async fn wakes_up_fenced(mut on_a: Daemon, frozen: &[i32], a: &Node<'_>, b: &Nod
 
 #[tokio::test]
 async fn n13_killed_nodes_turn_goes_on_elsewhere() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let (on_a, message_id) = mid_turn(&a).await;
     let on_b = b.daemon().await;
@@ -97,9 +99,31 @@ async fn n13_killed_nodes_turn_goes_on_elsewhere() {
     assert_eq!(on_b.stop().await, Some(0));
 }
 
+/// It wrote files that no other node has, so it waits until a person moves it. The lost turn is then the new home's,
+/// whoever was asked for the move.
+#[tokio::test]
+async fn n17_third_node_moves_a_lost_turn() {
+    let mut fleet = Fleet::new().await.with_short_lease();
+    fleet.shared_workdir = false;
+    let (a, b, c) = (fleet.node("a"), fleet.node("b"), fleet.node("c"));
+    let (on_a, message_id) = mid_turn(&a).await;
+    let (on_b, on_c) = (b.daemon().await, c.daemon().await);
+    a.dies(on_a).await;
+    fleet.world.model.release("gate");
+    within("the end of its lease", async {
+        while b.run(&["move", "main", "--to", "c"]).await.code != Some(0) {}
+    })
+    .await;
+    let shown = c.finished(&message_id).await;
+    assert_eq!(shown["answer"]["text"], "the answer", "{shown:#}");
+    assert_eq!(effects(&fleet), 1);
+    assert_eq!(on_b.stop().await, Some(0));
+    assert_eq!(on_c.stop().await, Some(0));
+}
+
 #[tokio::test]
 async fn n14_frozen_nodes_turn_goes_on_elsewhere() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let (on_a, message_id) = mid_turn(&a).await;
     let on_b = b.daemon().await;
@@ -115,7 +139,7 @@ async fn n14_frozen_nodes_turn_goes_on_elsewhere() {
 /// What Codex still does when the machine goes on can't be fenced: its keeper ends it, after a moment.
 #[tokio::test]
 async fn n15_machine_that_stood_still_is_fenced() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let (on_a, message_id) = mid_turn(&a).await;
     let on_b = b.daemon().await;

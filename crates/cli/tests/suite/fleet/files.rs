@@ -14,7 +14,7 @@ const PUT: &str =
 
 #[tokio::test]
 async fn dead_nodes_file_reaches_turn_elsewhere() {
-    let fleet = Fleet::new().await;
+    let fleet = Fleet::new().await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let on_a = a.daemon().await;
     let (_first, _) = a.sends("hold:gate echo:first").await;
@@ -47,6 +47,7 @@ async fn dead_nodes_file_reaches_turn_elsewhere() {
 #[tokio::test]
 async fn dead_nodes_answer_file_is_downloaded_elsewhere() {
     let fleet = Fleet::with_settings(&format!("{SERVED}{FREE_PEERS}")).await;
+    let fleet = fleet.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let on_b = b.daemon().await;
     let added = b.run(&["peers", "add", "ann"]).await;

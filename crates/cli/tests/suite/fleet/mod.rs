@@ -19,16 +19,21 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::process::Command;
 
-/// Long enough for a busy machine, short enough to wait for.
-const LEASE_SECS: u64 = 5;
+/// So long that a busy machine loses nothing.
+const LEASE_SECS: u64 = 60;
+/// So short that its end can be waited for.
+const SHORT_LEASE_SECS: u64 = 5;
 
 /// The database and what its daemons have in common.
 struct Fleet {
     world: World,
     server: &'static Server,
     database: String,
+    lease_secs: u64,
     /// How long a drained node serves on.
     leave_secs: u64,
+    /// Whether working directories count as those of all.
+    shared_workdir: bool,
 }
 
 impl Fleet {
@@ -56,8 +61,16 @@ impl Fleet {
             world,
             server,
             database,
+            lease_secs: LEASE_SECS,
             leave_secs: 0,
+            shared_workdir: true,
         }
+    }
+
+    /// Nodes die in it, or stand still: it is not waited long for the end of a lease. or stand still: it is not waited long for the end of a lease.
+    fn with_short_lease(mut self) -> Self {
+        self.lease_secs = SHORT_LEASE_SECS;
+        self
     }
 
     /// A machine that may run a daemon. Its working directories are those of all.
@@ -66,10 +79,10 @@ impl Fleet {
         let root = self.world.path().display();
         let common = std::fs::read_to_string(self.world.config_file()).unwrap();
         let config = format!(
-            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {LEASE_SECS}\nleave_secs = {}\nshared_workdir = true\n\
+            "{common}\n[fleet]\nnode = {name:?}\nlease_secs = {}\nleave_secs = {}\nshared_workdir = {}\n\
              [daemon]\nkey_file = \"{root}/ledger.key\"\n\
              [tiers.owner]\nsandbox = \"workspace-write\"\nworkdir = \"{root}/work\"\n",
-            self.leave_secs
+            self.lease_secs, self.leave_secs, self.shared_workdir
         );
         std::fs::write(node.config_file(), config).unwrap();
         node.make_codex_home();

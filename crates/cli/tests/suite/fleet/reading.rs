@@ -9,7 +9,7 @@ const FREE_PEERS: &str = "[tiers.peer]\nprofile = \"workspace-agent\"\nreads = \
 
 #[tokio::test]
 async fn dead_readers_feed_is_read_elsewhere() {
-    let fleet = Fleet::with_settings(FREE_PEERS).await;
+    let fleet = Fleet::with_settings(FREE_PEERS).await.with_short_lease();
     let talks = talks(&fleet.world, SinkKind::Idempotent, "").await;
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let on_a = a.daemon().await;

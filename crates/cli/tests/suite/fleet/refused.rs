@@ -1,8 +1,9 @@
 //! A database that can't be used is named with what to do, and stays as it is.
 
 use super::{Fleet, Node};
-use crate::world::Running;
+use crate::world::{Running, signal};
 use bridge_sim::postgres::Server;
+use nix::sys::signal::Signal;
 
 /// The daemon does not start on it, and `doctor` says the same.
 async fn refused(node: &Node<'_>, url: &str, words: &[&str]) {
@@ -24,9 +25,6 @@ async fn unusable_databases_say_what_to_do() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a");
     let url = fleet.url();
-    let nobody = "postgres://user:secret-word@127.0.0.1:1/fleet";
-    let unreachable = ["cannot reach the database", "check that its server runs"];
-    refused(&a, nobody, &unreachable).await;
     let missing = fleet.server.url_of("missing");
     refused(&a, &missing, &["refuses this user", "check user, password"]).await;
     fleet.rows("CREATE ROLE fleet_guest LOGIN PASSWORD 'right'");
@@ -52,6 +50,28 @@ async fn unusable_databases_say_what_to_do() {
     .await;
     assert_eq!(fleet.rows("SELECT version FROM codex_bridge.format"), "99");
     fleet.rows("DROP ROLE fleet_guest");
+}
+
+/// It may only be starting: it is tried again, which can be ended at any time.
+#[tokio::test]
+async fn unreachable_database_is_tried_again() {
+    let fleet = Fleet::new().await;
+    let a = fleet.node("a");
+    let nobody = "postgres://user:secret-word@127.0.0.1:1/fleet";
+    let unreachable = ["cannot reach the database", "check that its server runs"];
+    let variable = ("CODEX_BRIDGE_LEDGER_URL", nobody);
+    let mut command = a.command(&["run"]);
+    command.env(variable.0, variable.1);
+    let mut daemon = Running::of(command);
+    daemon.stderr.wait_for("it is tried again").await;
+    signal(daemon.pid(), Signal::SIGTERM);
+    let ended = daemon.ended().await;
+    ended.must(0, &unreachable);
+    let said = a.doctor_of_database(&[variable]).await;
+    for word in unreachable.iter().chain(&["fail"]) {
+        assert!(said.contains(word), "{word:?} is not in {said}");
+    }
+    assert!(!format!("{ended:?}{said}").contains("secret-word"));
 }
 
 #[tokio::test]

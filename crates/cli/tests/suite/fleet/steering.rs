@@ -32,7 +32,7 @@ async fn task_is_steered_over_another_node() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let on_b = b.daemon().await;
-    let started = b.run(&["start", "--quiet", "hold:gate echo:first"]).await;
+    let started = b.run(&["start", "hold:gate echo:first"]).await;
     let id = started.stdout.trim().to_owned();
     fleet.world.model.wait_held("gate").await.unwrap();
     let on_a = a.daemon().await;

@@ -3,65 +3,116 @@
 use super::{Fleet, Node};
 use crate::a2a_wire::{SETTINGS, Wire, assembled, said, text_of};
 use crate::world::within;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
 
-/// A stream of news of one message, as a client of this node gets it.
-struct News {
-    stream: UnixStream,
-    text: String,
+/// `watch --json` of one message on one node.
+struct Watch {
+    _child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    told: Vec<Value>,
 }
 
-impl News {
-    async fn of(node: &Node<'_>, message_id: &str) -> Self {
-        let socket = node.state_dir().join("api.sock");
-        let mut stream = UnixStream::connect(socket).await.unwrap();
-        let ask = format!(
-            "GET /v1/messages/{message_id}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(ask.as_bytes()).await.unwrap();
-        let text = String::new();
-        Self { stream, text }
+impl Watch {
+    fn on(node: &Node<'_>, message_id: &str) -> Self {
+        let mut command = node.command(&["watch", "--json", message_id]);
+        let mut child = command.spawn().unwrap();
+        Self {
+            lines: BufReader::new(child.stdout.take().unwrap()).lines(),
+            _child: child,
+            told: Vec::new(),
+        }
     }
 
-    /// Reads until these words came; false where the stream ends before.
-    async fn until(&mut self, words: &str) -> bool {
-        let mut part = vec![0; 4096];
-        while !self.text.contains(words) {
-            let read = self.stream.read(&mut part);
-            let bytes = within(words, read).await.unwrap();
-            if bytes == 0 {
-                return false;
+    async fn next(&mut self) -> Option<&Value> {
+        let line = within("a line", self.lines.next_line()).await.unwrap()?;
+        self.told.push(serde_json::from_str(&line).unwrap());
+        self.told.last()
+    }
+
+    /// Reads until Codex has written this much.
+    async fn until(&mut self, text: &str) {
+        loop {
+            match self.next().await {
+                Some(told) if told["event"] == "text" && told["data"]["text"] == text => return,
+                Some(_) => {}
+                None => panic!("it ended before: {:#?}", self.told),
             }
-            self.text.push_str(&String::from_utf8_lossy(&part[..bytes]));
         }
-        true
+    }
+
+    async fn read_to_end(&mut self) {
+        while self.next().await.is_some() {}
+    }
+
+    fn texts(&self) -> Vec<&str> {
+        let texts = self.told.iter().filter(|told| told["event"] == "text");
+        texts
+            .filter_map(|told| told["data"]["text"].as_str())
+            .collect()
+    }
+
+    /// The numbers of what may not be lost.
+    fn numbers(&self) -> Vec<usize> {
+        let ids = self.told.iter().filter_map(|told| told["id"].as_str());
+        let ids = ids.filter(|id| !id.is_empty());
+        ids.map(|id| id.parse().unwrap()).collect()
     }
 }
 
 #[tokio::test]
-async fn other_nodes_see_what_codex_writes() {
-    let fleet = Fleet::new().await;
-    let (a, b) = (fleet.node("a"), fleet.node("b"));
+async fn watch_survives_another_nodes_death() {
+    let fleet = Fleet::new().await.with_short_lease();
+    let (a, b, c) = (fleet.node("a"), fleet.node("b"), fleet.node("c"));
+    // Longer than some notes between nodes.
+    let answer = (0..600).map(|n| format!("word {n}, ")).collect::<String>() + "and no more.";
+    let (half, _) = answer.split_at(answer.len() / 2);
     let on_b = b.daemon().await;
-    let text = "pause:gate echo:The first half of the answer, and the second half.";
-    let (_send, message_id) = b.sends(text).await;
+    let (_send, message_id) = b.sends(&format!("pause:gate echo:{answer}")).await;
     fleet.world.model.wait_held("gate").await.unwrap();
-    let on_a = a.daemon().await;
-    let mut news = News::of(&a, &message_id).await;
-    assert!(news.until("The first half").await, "{}", news.text);
+    let (on_a, on_c) = (a.daemon().await, c.daemon().await);
+    let person = a.start(&["watch", &message_id]).await;
+    let mut watch = Watch::on(&a, &message_id);
+    watch.until(half).await;
+    let mut late = Watch::on(&c, &message_id);
+    late.until(half).await;
     b.dies(on_b).await;
+    for watch in [&mut watch, &mut late] {
+        // The second turn, wherever it runs, is as far.
+        watch.until(half).await;
+    }
     fleet.world.model.release("gate");
-    assert!(news.until("event: end").await, "{}", news.text);
-    assert!(news.text.contains("the second half."), "{}", news.text);
+    for watch in [&mut watch, &mut late] {
+        watch.read_to_end().await;
+        let texts = watch.texts();
+        assert!(texts.iter().all(|text| answer.starts_with(text)));
+        let lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
+        let begun_again = lengths.windows(2).filter(|pair| pair[1] < pair[0]);
+        assert!(
+            begun_again.count() <= 1,
+            "only with the second turn: {lengths:?}"
+        );
+        let numbers = watch.numbers();
+        assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
+        let end = watch.told.last().unwrap();
+        assert_eq!(
+            (&end["event"], &end["data"]["answer"]["text"]),
+            (&"end".into(), &(*answer).into())
+        );
+    }
+    let person = person.ended().await;
+    person.must(0, &[]);
+    assert_eq!(person.stdout.matches(&answer).count(), 1, "{person:?}");
     assert_eq!(on_a.stop().await, Some(0));
+    assert_eq!(on_c.stop().await, Some(0));
 }
 
 const ANSWER: &str = "The first half of the answer, and then the second half of it.";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a2a_stream_survives_another_nodes_death() {
-    let fleet = Fleet::with_settings(SETTINGS).await;
+    let fleet = Fleet::with_settings(SETTINGS).await.with_short_lease();
     let (a, b) = (fleet.node("a"), fleet.node("b"));
     let on_b = b.daemon().await;
     let token = b

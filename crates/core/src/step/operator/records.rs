@@ -119,6 +119,7 @@ impl Transition for Prune {
             incarnations: before,
             audit: before,
             stored: storage::counted_from(now),
+            nodes: now.plus_ms(-limits::NODE_KEPT_MS),
         }))?;
         Ok(forgotten)
     }

@@ -380,30 +380,40 @@ impl Transition for Resume {
         if message.life.state.name().in_flight() && !tx.is_home(&message.conversation_id)? {
             return Ok(());
         }
-        match message.life.state {
-            MessageState::Claimed => {
-                let waiting = MessageState::Received { hold: None };
-                let mut life = message.life.moved(waiting, now);
-                AttemptCost::Death.settle(&mut life);
-                life.failure = Some(Failure::new(
-                    Class::Transient,
-                    "the daemon stopped before Codex was given this message",
-                ));
-                tx.set_life(&message, life)?;
-                tx.act(Action::Schedule);
-            }
-            MessageState::Starting | MessageState::Running { .. } => {
-                let failure = Failure::new(
-                    Class::Ambiguous,
-                    "the daemon stopped while Codex worked on this message",
-                );
-                let turn = tx.turn_of(&message)?;
-                unclear(tx, &message, turn, failure, now)?;
-            }
-            _ => regenerate(&message)
-                .into_iter()
-                .for_each(|action| tx.act(action)),
-        }
+        resume(tx, message, now)?;
         Ok(())
     }
+}
+
+/// The same, for whoever knows that the conversation's node is gone or is this one.
+pub(in crate::step) fn resume(
+    tx: &mut Tx<'_>,
+    message: Message,
+    now: Timestamp,
+) -> Result<(), RowsError> {
+    match message.life.state {
+        MessageState::Claimed => {
+            let waiting = MessageState::Received { hold: None };
+            let mut life = message.life.moved(waiting, now);
+            AttemptCost::Death.settle(&mut life);
+            life.failure = Some(Failure::new(
+                Class::Transient,
+                "the daemon stopped before Codex was given this message",
+            ));
+            tx.set_life(&message, life)?;
+            tx.act(Action::Schedule);
+        }
+        MessageState::Starting | MessageState::Running { .. } => {
+            let failure = Failure::new(
+                Class::Ambiguous,
+                "the daemon stopped while Codex worked on this message",
+            );
+            let turn = tx.turn_of(&message)?;
+            unclear(tx, &message, turn, failure, now)?;
+        }
+        _ => regenerate(&message)
+            .into_iter()
+            .for_each(|action| tx.act(action)),
+    }
+    Ok(())
 }

@@ -12,4 +12,5 @@ pub use reconcile::{DeferReconcile, Reconcile};
 pub use start::{Attach, Begin, Begun, Bind, Name, Unbind};
 pub use steer::{Join, JoinUnknown, Leave, Tell, TellOutcome};
 
+pub(super) use end::resume;
 pub(super) use retry::{AttemptCost, Retry, given_up};

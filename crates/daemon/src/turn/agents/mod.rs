@@ -242,13 +242,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             answers: Some(answers.to_string()),
             ..RequestVerdict::own(RequestDecision::Accept, ASK_AGENT, now())
         };
-        match self.agent.respond(to, &verdict).await {
+        match self.respond(to, &verdict).await {
             Ok(responded) => tracing::debug!(?responded, "codex was given what its tool returned"),
             Err(error) => tracing::warn!(%error, "codex could not be given what its tool returned"),
         }
     }
 
-    async fn ask_agent(
+    pub(crate) async fn ask_agent(
         &self,
         cause: &MessageId,
         to: &RequestKey,
@@ -261,6 +261,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let asking = async {
             let (peer, question) = self.prepare(cause, to, &wanted).await?;
+            // The other agent knows no leases: once this node's is over, another one may have the turn.
+            self.expect_lease()
+                .map_err(|failure| Returned::failed(failure.reason))?;
             Ok(RemoteCall::new(peer, question))
         };
         let prepared = tokio::select! {
@@ -325,6 +328,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 return Err(Returned::failed(why));
             }
         };
+        let here = self.is_at_home(&message.conversation_id).await;
+        if !here.unwrap_or(false) {
+            let why = "another node has this conversation now, or the database can't be read";
+            return Err(Returned::failed(why));
+        }
         let settings = self.settings();
         let agents = settings.agents_of(message.tier);
         let Some(agent) = agents.iter().find(|agent| agent.name == wanted.agent) else {

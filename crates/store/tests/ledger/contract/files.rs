@@ -87,4 +87,10 @@ pub(super) async fn old_files_are_listed_in_order<F: Fixture>() {
     assert_eq!(listed(30, None, 9).await, [1, 2, 3]);
     assert_eq!(listed(31, None, 2).await, [1, 2]);
     assert_eq!(listed(31, Some(2), 2).await, [3, 4]);
+    let asked = [4, 9, 2].map(|n| FileDigest::new([n; 32]));
+    let found = world.reads(move |rows| rows.kept_files(&asked)).await;
+    let found = found
+        .iter()
+        .map(|file| (file.digest.bytes()[0], file.length));
+    assert_eq!(found.collect::<Vec<_>>(), [(2, 1), (4, 1)]);
 }
