@@ -60,6 +60,9 @@ pub const CANDIDATES_MAX: u32 = 20;
 /// Characters of a message's id that people are shown, from its random end.
 pub const SHORT_ID_CHARS: usize = 8;
 
+/// Acts that one filtered page of the audit looks at.
+pub const AUDIT_LOOKED_AT: u32 = 10_000;
+
 /// How long what a sender used counts against its budget.
 pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;
 

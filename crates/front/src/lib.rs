@@ -18,6 +18,7 @@ mod time;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
+pub use api::audit::{AuditEndsView, AuditEntryView, AuditList, AuditPartView};
 pub use api::conversations::{
     ActiveConversation, ConversationList, ConversationStory, ConversationView,
 };

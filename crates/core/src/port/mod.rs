@@ -7,6 +7,7 @@ mod agent;
 mod change;
 mod fleet;
 mod ledger;
+mod lists;
 mod rows;
 mod sink;
 
@@ -19,6 +20,7 @@ pub use agent::{
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Lease, Ledger, LedgerError};
+pub use lists::{AuditFilter, AuditPage, AuditQuery, ListRead};
 pub use rows::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
     Standing, StateCount, TaskQuery, Workplace, readable,

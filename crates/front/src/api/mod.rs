@@ -1,6 +1,7 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
 pub(crate) mod all_events;
+pub(crate) mod audit;
 mod bodies;
 mod connections;
 pub(crate) mod conversations;

@@ -4,17 +4,17 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
+    all_events, audit, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
     platform, requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
-    ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
-    DecisionView, FoundView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList,
-    ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest, StopSenderView,
-    StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    ActView, AuditList, BridgeService, ConversationList, ConversationStory, DeadList,
+    DecisionRequest, DecisionView, FoundView, MessageList, MoveRequest, MoveView, NewToken,
+    NodeActView, NodeList, ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest,
+    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -289,6 +289,14 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
 /// Operator actions.
 fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
     vec![
+        Route::get(
+            "/v1/audit",
+            READ,
+            "What people did by hand, newest first, with all that verifies it",
+            audit::list::<D>,
+        )
+        .asks::<audit::AuditParams>()
+        .answers::<AuditList>(),
         Route::post(
             "/v1/reload",
             ADMIN,

@@ -9,6 +9,7 @@ mod a2a;
 mod audit;
 mod control;
 mod finding;
+mod lists;
 mod nodes;
 mod service;
 mod slow_readers;

@@ -17,6 +17,7 @@ mod fleet;
 mod fleet_rows;
 pub(crate) mod incarnation;
 pub(crate) mod job;
+mod list_rows;
 pub(crate) mod message;
 pub(crate) mod place;
 pub(crate) mod queue;

@@ -2,7 +2,7 @@
 
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{HeadFilter, Ledger, Read, RowsError, TaskQuery};
+use bridge_core::port::{AuditQuery, HeadFilter, Ledger, Read, RowsError, TaskQuery};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, Message, StateName, Tier, Timestamp};
 use std::fmt::Debug;
@@ -34,6 +34,12 @@ impl View {
         self.add("overdue", rows.overdue(now)?);
         self.add("round", rows.round()?);
         self.add("audit", rows.audit(PAGE_MAX)?);
+        let query = AuditQuery {
+            limit: PAGE_MAX,
+            ..AuditQuery::default()
+        };
+        let acts = rows.audit_page(&query)?;
+        self.add("acts", (acts.links, acts.before, acts.next, acts.ends));
         self.add("figures", rows.figures(Timestamp(0))?);
         self.add("newest time", rows.newest_time()?);
         for state in StateName::ALL {

@@ -9,6 +9,7 @@ mod fail;
 mod files;
 mod guards;
 mod life;
+mod lists;
 mod lost;
 mod old_tasks;
 mod people;
@@ -241,6 +242,10 @@ contract! {
             a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day,
             an_owner_has_so_many_push_configurations_and_no_more,
             whoever_loses_its_token_is_told_nothing_more,
+        }
+        lists {
+            acts_come_in_pages_with_their_sums,
+            acts_are_found_by_conditions,
         }
         together {
             many_conversations_go_on_at_once,
