@@ -8,12 +8,11 @@ use crate::client::{
 };
 use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
-use crate::policy::Explained;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, MessageList, MessageView, MoveView, NodeActView,
-    NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView, StoryView,
-    TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, ExplainView, MessageList, MessageView, MoveView,
+    NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView,
+    StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -50,7 +49,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("peers add", schema::<TokenMade>),
     ("peers list", schema::<PeerList>),
     ("peers revoke", schema::<TokenRevoked>),
-    ("policy explain", schema::<Explained>),
+    ("policy explain", schema::<ExplainView>),
     ("recover", schema::<RecoverReport>),
     ("reload", schema::<ReloadView>),
     ("requests", schema::<RequestList>),

@@ -162,6 +162,8 @@ pub const REASON_MAX_CHARS: usize = 2_000;
 
 /// Longest payload of an approval request that is kept; Codex's own limit on a text.
 pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
+/// Longest facts of an approval request that are kept for a later look at the rules.
+pub const EFFECT_MAX_BYTES: usize = 65_536;
 
 /// Claims that the scheduler asks for at the same time while it finds something each time.
 pub const CLAIMS_AT_ONCE_MAX: usize = 16;

@@ -11,6 +11,7 @@ mod control;
 mod live;
 pub mod mcp;
 mod message_view;
+mod policy;
 mod service;
 mod task_view;
 mod time;
@@ -27,6 +28,7 @@ pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };
+pub use api::policy::{ExplainRequest, ExplainView, ReplayEntry, ReplayList, RuleView};
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
@@ -41,6 +43,7 @@ pub use message_view::{
     HoldView, LedgerView, MessageList, MessageView, Problem, ReplyView, StoryView, SubmitRequest,
     SubmitResponse, TextView, WhyView,
 };
+pub use policy::{PolicyInForce, TierTerms};
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, NewAnswer, NewFile, NewTask, NewTaskInput,
     Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError, Submitted,

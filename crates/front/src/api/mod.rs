@@ -19,6 +19,7 @@ mod openapi;
 pub(crate) mod operator;
 mod permits;
 mod platform;
+pub(crate) mod policy;
 mod problem;
 pub(crate) mod requests;
 mod route;

@@ -5,16 +5,17 @@ use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
     all_events, audit, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
-    platform, requests, status, tasks, tokens,
+    platform, policy, requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, AuditList, BridgeService, ConversationList, ConversationStory, DeadList,
-    DecisionRequest, DecisionView, FoundView, MessageList, MoveRequest, MoveView, NewToken,
-    NodeActView, NodeList, ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest,
-    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    DecisionRequest, DecisionView, ExplainRequest, ExplainView, FoundView, MessageList,
+    MoveRequest, MoveView, NewToken, NodeActView, NodeList, ReloadView, ReplayList, RequestEntry,
+    RequestList, StatusView, StopSenderRequest, StopSenderView, StoryView, SubmitRequest,
+    SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -38,6 +39,7 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.extend(of_nodes());
     routes.extend(of_tokens());
     routes.extend(of_requests());
+    routes.extend(of_rules());
     routes.extend(of_tasks());
     routes.extend(of_a2a());
     routes.push(of_platforms());
@@ -425,6 +427,29 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
         )
         .takes::<DecisionRequest>()
         .answers::<DecisionView>(),
+    ]
+}
+
+/// What the rules say. They are the operator's configuration, and a map of what passes unseen.
+fn of_rules<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
+            "/v1/policy/explain",
+            ADMIN,
+            Trace::Nothing,
+            "What the rules say to a command, a change of files or a question; nothing is executed",
+            policy::explain::<D>,
+        )
+        .takes::<ExplainRequest>()
+        .answers::<ExplainView>(),
+        Route::get(
+            "/v1/policy/replay",
+            ADMIN,
+            "What the rules in force now would decide about what Codex asked lately",
+            policy::replay::<D>,
+        )
+        .asks::<policy::ReplayParams>()
+        .answers::<ReplayList>(),
     ]
 }
 

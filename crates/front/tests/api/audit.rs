@@ -75,6 +75,7 @@ pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
         state: RequestState::Open,
         created_at: at,
         deadline: at.plus_ms(600_000),
+        effect: None,
         reminded: false,
         resends: 0,
     }));

@@ -11,6 +11,7 @@ mod control;
 mod finding;
 mod lists;
 mod nodes;
+mod requests;
 mod service;
 mod slow_readers;
 mod tokens;

@@ -237,6 +237,7 @@ impl Pair {
         self.both(AnswerTask {
             decide: Decide {
                 request_id: RequestId::new(format!("r-{name}")),
+                digest: None,
                 verdict,
                 authority: Authority::Owner,
             },
@@ -591,6 +592,7 @@ impl Pair {
                 verdict.answers = Some("{}".to_owned());
                 self.both(Decide {
                     request_id,
+                    digest: None,
                     verdict,
                     authority: Authority::Owner,
                 })
