@@ -96,6 +96,8 @@ pub const RECAP_TEXT_MAX_CHARS: usize = 2_000;
 
 /// Dead letters that one command sends again; each goes through the ordinary queue.
 pub const REDRIVE_MAX: u32 = 100;
+/// How long after the one before it the next of them may have its turn.
+pub const REDRIVE_PAUSE_MS: i64 = 1_000;
 
 /// The longest time after which a source may show a row again; a channel with a longer one must raise it.
 pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;

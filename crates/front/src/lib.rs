@@ -23,6 +23,7 @@ pub use api::audit::{AuditEndsView, AuditEntryView, AuditList, AuditPartView};
 pub use api::conversations::{
     ActiveConversation, ConversationList, ConversationStory, ConversationView,
 };
+pub use api::dead::{DeadActs, DeadRequest, RefusedAct};
 pub use api::find::{CandidateView, FoundView};
 pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{

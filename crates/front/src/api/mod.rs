@@ -5,6 +5,7 @@ pub(crate) mod audit;
 mod bodies;
 mod connections;
 pub(crate) mod conversations;
+pub(crate) mod dead;
 mod extract;
 mod feed;
 pub(crate) mod find;

@@ -4,8 +4,8 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, audit, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
-    platform, policy, requests, status, tasks, tokens,
+    all_events, audit, conversations, dead, feed, find, mcp, messages, metrics, nodes, openapi,
+    operator, platform, policy, requests, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
@@ -35,6 +35,7 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.extend(of_operators());
     routes.push(mcp::row());
     routes.extend(of_messages());
+    routes.extend(of_dead());
     routes.extend(of_conversations());
     routes.extend(of_nodes());
     routes.extend(of_tokens());
@@ -363,6 +364,22 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         .streams()
         .for_members(Scope::Read),
         Route::post(
+            "/v1/messages/{id}/cancel",
+            CONTROL,
+            Trace::Audit(&["cancel"]),
+            "Stop a message",
+            operator::cancel::<D>,
+        )
+        .answers::<ActView>()
+        .with_statuses(&[200, 202])
+        .for_members(Scope::Send),
+    ]
+}
+
+/// Messages that failed or wait for a person.
+fn of_dead<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
             "/v1/messages/{id}/redrive",
             CONTROL,
             Trace::Audit(&["redrive"]),
@@ -379,16 +396,6 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             operator::discard::<D>,
         )
         .answers::<ActView>(),
-        Route::post(
-            "/v1/messages/{id}/cancel",
-            CONTROL,
-            Trace::Audit(&["cancel"]),
-            "Stop a message",
-            operator::cancel::<D>,
-        )
-        .answers::<ActView>()
-        .with_statuses(&[200, 202])
-        .for_members(Scope::Send),
         Route::get(
             "/v1/dead",
             READ,
@@ -397,6 +404,24 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<PageQuery>()
         .answers::<DeadList>(),
+        Route::post(
+            "/v1/dead/retry",
+            CONTROL,
+            Trace::Audit(&["redrive"]),
+            "Send failed messages again, one a second, or say what would be",
+            dead::retry::<D>,
+        )
+        .takes::<DeadRequest>()
+        .answers::<DeadActs>(),
+        Route::post(
+            "/v1/dead/discard",
+            CONTROL,
+            Trace::Audit(&["discard"]),
+            "Give up failed messages, or say what would be",
+            dead::discard::<D>,
+        )
+        .takes::<DeadRequest>()
+        .answers::<DeadActs>(),
     ]
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
     changes
 }
 
-fn over(id: &str, at: Timestamp) -> Vec<Change> {
+pub(crate) fn over(id: &str, at: Timestamp) -> Vec<Change> {
     let reason = "broken".to_owned();
     vec![becomes(id, MessageState::Dead { reason }, at)]
 }
@@ -135,6 +135,7 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
         "/v1/messages/{id}/redrive" | "/v1/messages/{id}/drop" => {
             (over(OTHER, at), OTHER, Value::Null)
         }
+        "/v1/dead/retry" | "/v1/dead/discard" => (over(OTHER, at), "", json!({"all": true})),
         "/v1/messages/{id}/cancel" => (vec![], OTHER, Value::Null),
         "/v1/messages/{id}/steer" | "/v1/tasks/{id}/steer" => {
             (running(OTHER, at), OTHER, instruction)

@@ -8,6 +8,7 @@
 mod a2a;
 mod audit;
 mod control;
+mod dead;
 mod finding;
 mod lists;
 mod nodes;

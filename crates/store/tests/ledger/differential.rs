@@ -527,7 +527,14 @@ impl Pair {
                 let by = Actor::named(by);
                 self.both(Cancel { message_id, by }).await;
             }
-            1..3 => self.both(Redrive { message_id, by }).await,
+            1..3 => {
+                self.both(Redrive {
+                    message_id,
+                    by,
+                    not_before: None,
+                })
+                .await
+            }
             3 => self.both(Discard { message_id, by }).await,
             4 => self.both(Join { message_id }).await,
             5 => self.both(Leave { message_id }).await,

@@ -88,6 +88,7 @@ fn redrive(id: &str) -> Redrive {
     Redrive {
         message_id: message(id),
         by: "me".to_owned(),
+        not_before: None,
     }
 }
 
