@@ -60,6 +60,15 @@ pub const CANDIDATES_MAX: u32 = 20;
 /// Characters of a message's id that people are shown, from its random end.
 pub const SHORT_ID_CHARS: usize = 8;
 
+/// Newest messages that one search looks through.
+pub const SEARCH_LOOKED_AT: u32 = 2_000;
+/// Conversations that one page of a filtered list looks at.
+pub const CONVERSATIONS_LOOKED_AT: u32 = 500;
+/// Newest messages among which senders are looked for.
+pub const SENDERS_LOOKED_AT: u32 = 10_000;
+/// Messages of each end that figures are made of.
+pub const FIGURES_LOOKED_AT: u32 = 20_000;
+
 /// Acts that one filtered page of the audit looks at.
 pub const AUDIT_LOOKED_AT: u32 = 10_000;
 

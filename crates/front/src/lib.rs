@@ -24,6 +24,7 @@ pub use api::conversations::{
     ActiveConversation, ConversationList, ConversationStory, ConversationView,
 };
 pub use api::dead::{DeadActs, DeadRequest, RefusedAct};
+pub use api::figures::{EndsView, FailureFigures, FiguresView, HourView, SenderFigures};
 pub use api::find::{CandidateView, FoundView};
 pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{
@@ -31,6 +32,8 @@ pub use api::operator::{
 };
 pub use api::policy::{ExplainRequest, ExplainView, ReplayEntry, ReplayList, RuleView};
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
+pub use api::search::{FoundMessage, SearchList};
+pub use api::senders::{BudgetView, ChannelEntry, ChannelList, SenderList, SenderView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{

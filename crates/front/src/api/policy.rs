@@ -54,7 +54,6 @@ pub struct ExplainRequest {
 
 /// What would happen.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "PolicyExplanation")]
 pub struct ExplainView {
     /// `allow`, `ask` or `deny`.
     pub ruling: String,

@@ -4,18 +4,18 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, audit, conversations, dead, feed, find, mcp, messages, metrics, nodes, openapi,
-    operator, platform, policy, requests, status, tasks, tokens,
+    all_events, audit, conversations, dead, feed, figures, find, mcp, messages, metrics, nodes,
+    openapi, operator, platform, policy, requests, search, senders, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
-    ActView, AuditList, BridgeService, ConversationList, ConversationStory, DeadList,
-    DecisionRequest, DecisionView, ExplainRequest, ExplainView, FoundView, MessageList,
-    MoveRequest, MoveView, NewToken, NodeActView, NodeList, ReloadView, ReplayList, RequestEntry,
-    RequestList, StatusView, StopSenderRequest, StopSenderView, StoryView, SubmitRequest,
-    SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    ActView, AuditList, BridgeService, ChannelList, ConversationList, ConversationStory, DeadActs,
+    DeadList, DeadRequest, DecisionRequest, DecisionView, ExplainRequest, ExplainView, FiguresView,
+    FoundView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList, ReloadView,
+    ReplayList, RequestEntry, RequestList, SearchList, SenderList, StatusView, StopSenderRequest,
+    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -37,6 +37,7 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.extend(of_messages());
     routes.extend(of_dead());
     routes.extend(of_conversations());
+    routes.extend(of_figures());
     routes.extend(of_nodes());
     routes.extend(of_tokens());
     routes.extend(of_requests());
@@ -123,7 +124,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "Conversations, where something happened last first",
             conversations::list::<D>,
         )
-        .asks::<PageQuery>()
+        .asks::<conversations::ConversationQuery>()
         .answers::<ConversationList>()
         .for_members(Scope::Read),
         Route::get(
@@ -135,6 +136,42 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         .asks::<PageQuery>()
         .answers::<ConversationStory>()
         .for_members(Scope::Read),
+    ]
+}
+
+/// What was said, by whom, and what it came to.
+fn of_figures<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/v1/search",
+            READ,
+            "Messages with a text in them or in their answer, among the newest",
+            search::list::<D>,
+        )
+        .asks::<search::SearchParams>()
+        .answers::<SearchList>(),
+        Route::get(
+            "/v1/channels",
+            READ,
+            "Channels, how each is and what came over it",
+            senders::channels::<D>,
+        )
+        .answers::<ChannelList>(),
+        Route::get(
+            "/v1/senders",
+            READ,
+            "Who wrote in the last 24 hours, with which rights, and what of their budgets they used",
+            senders::senders::<D>,
+        )
+        .answers::<SenderList>(),
+        Route::get(
+            "/v1/figures",
+            READ,
+            "Answers by the hour, how soon they came, tokens by sender and failures by class",
+            figures::show::<D>,
+        )
+        .asks::<figures::FigureParams>()
+        .answers::<FiguresView>(),
     ]
 }
 

@@ -246,6 +246,9 @@ contract! {
         lists {
             acts_come_in_pages_with_their_sums,
             acts_are_found_by_conditions,
+            texts_are_found_in_messages_and_answers,
+            senders_are_counted_with_what_they_used,
+            finished_messages_are_figures_by_end,
         }
         together {
             many_conversations_go_on_at_once,
