@@ -151,7 +151,7 @@ fn found(page: &SearchPage) -> Vec<(&str, FoundIn)> {
 
 pub(super) async fn texts_are_found_in_messages_and_answers<F: Fixture>() {
     let fixture = F::open();
-    let mut world = World::over(fixture.ledger());
+    let world = World::over(fixture.ledger());
     world.does(says("a", "m1", "Deploy 100% of it")).await;
     world.does(says("b", "m2", "what is a_b!")).await;
     world.does(says("c", "m3", "Grüße, DEPLOY later")).await;

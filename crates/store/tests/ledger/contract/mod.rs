@@ -174,6 +174,7 @@ contract! {
         acts {
             a_finished_row_shown_again_changes_nothing,
             what_waits_is_cancelled_at_once_and_what_runs_when_it_ended,
+            retries_wait_until_their_time,
             a_dead_letter_is_sent_again_at_the_end_of_its_conversation,
             an_answer_that_could_not_be_delivered_is_delivered_again_without_a_turn,
             a_parked_message_goes_on_or_is_given_up,
