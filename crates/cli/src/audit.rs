@@ -3,11 +3,11 @@
 use crate::cli::{Common, OutputArgs};
 use crate::client;
 use anyhow::{Context, bail};
-use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, Timestamp};
+use bridge_core::value::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink};
 use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::StateDir;
 use bridge_daemon::term::{escape_line, when};
-use bridge_front::Time;
+use bridge_front::{AuditEntryView, AuditPartView};
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{self, AuditRecord, AuditSigner};
 use bridge_store::{AuditPublicKey, PostgresUrl, postgres};
@@ -178,44 +178,9 @@ pub(crate) struct AuditView {
     broken: Option<String>,
     /// Whether the signature is one of a key that was given, or of the ledger's own.
     signature_verified: bool,
-    /// Whose signature it is.
-    public_key: Option<String>,
-    signature: Option<String>,
-    ends: Option<EndsView>,
-    /// The sum that the oldest entry here is summed with.
-    before: Option<String>,
-    /// Newest first; none with `--verify`.
-    entries: Vec<EntryView>,
-}
-
-/// The two ends of the record, which are signed.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-struct EndsView {
-    /// The sum of the newest entry that retention removed.
-    removed: Option<String>,
-    /// The sum of the newest entry.
-    newest: Option<String>,
-    /// Entries up to this number were there before the ledger's key signed for the first time.
-    base: i64,
-}
-
-/// One act of a person.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-struct EntryView {
-    /// Its number.
-    row: i64,
-    /// When.
-    at: Time,
-    /// Who.
-    actor: String,
-    /// What was done, one word.
-    what: String,
-    /// To what: an id.
-    subject: String,
-    /// The rest, one line.
-    detail: String,
-    /// Its sum; entries of older versions have none.
-    sum: Option<String>,
+    /// The record; without entries with `--verify`.
+    #[serde(flatten)]
+    part: AuditPartView,
 }
 
 impl AuditView {
@@ -235,11 +200,13 @@ impl AuditView {
         let entries = record.newest.iter().filter(|_| !verify);
         Self {
             signature_verified,
-            public_key,
-            signature: record.signature.clone(),
-            ends: Some((&record.ends).into()),
-            before: record.before.clone(),
-            entries: entries.map(EntryView::from).collect(),
+            part: AuditPartView {
+                public_key,
+                signature: record.signature.clone(),
+                ends: Some((&record.ends).into()),
+                before: record.before.clone(),
+                entries: entries.map(AuditEntryView::from).collect(),
+            },
             ..Self::judged(&record.chain)
         }
     }
@@ -248,7 +215,10 @@ impl AuditView {
     fn of_file(export: &Self, chain: &Result<AuditFound, String>, key: &AuditPublicKey) -> Self {
         Self {
             signature_verified: export.is_signed_by(key),
-            public_key: Some(key.to_string()),
+            part: AuditPartView {
+                public_key: Some(key.to_string()),
+                ..AuditPartView::default()
+            },
             ..Self::judged(chain)
         }
     }
@@ -265,64 +235,16 @@ impl AuditView {
     }
 
     fn ends(&self) -> AuditEnds {
-        self.ends.clone().map_or_else(AuditEnds::default, |ends| {
-            let EndsView {
-                removed,
-                newest,
-                base,
-            } = ends;
-            AuditEnds {
-                removed,
-                newest,
-                base,
-            }
-        })
+        self.part
+            .ends
+            .clone()
+            .map(AuditEnds::from)
+            .unwrap_or_default()
     }
 
     fn is_signed_by(&self, key: &AuditPublicKey) -> bool {
-        let signature = self.signature.as_deref().unwrap_or_default();
+        let signature = self.part.signature.as_deref().unwrap_or_default();
         key.verifies(&self.ends().statement(), signature)
-    }
-}
-
-impl From<&AuditEnds> for EndsView {
-    fn from(ends: &AuditEnds) -> Self {
-        Self {
-            removed: ends.removed.clone(),
-            newest: ends.newest.clone(),
-            base: ends.base,
-        }
-    }
-}
-
-impl From<&AuditLink> for EntryView {
-    fn from(link: &AuditLink) -> Self {
-        let entry = link.entry.clone();
-        Self {
-            row: link.row,
-            at: entry.at.into(),
-            actor: entry.actor,
-            what: entry.what,
-            subject: entry.subject,
-            detail: entry.detail,
-            sum: link.sum.clone(),
-        }
-    }
-}
-
-impl From<EntryView> for AuditLink {
-    fn from(view: EntryView) -> Self {
-        Self {
-            row: view.row,
-            entry: AuditEntry {
-                at: Timestamp(view.at.ms()),
-                actor: view.actor,
-                what: view.what,
-                subject: view.subject,
-                detail: view.detail,
-            },
-            sum: view.sum,
-        }
     }
 }
 
@@ -345,8 +267,8 @@ fn verify_export(export: &AuditView, key: &AuditPublicKey) -> Result<AuditFound,
     if !export.is_signed_by(key) {
         return Err(format!("it is not signed by the key {key}"));
     }
-    let mut check = AuditCheck::behind(export.before.clone(), export.ends());
-    for entry in export.entries.iter().rev() {
+    let mut check = AuditCheck::behind(export.part.before.clone(), export.ends());
+    for entry in export.part.entries.iter().rev() {
         check.next(&entry.clone().into())?;
     }
     check.end()

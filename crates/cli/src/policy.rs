@@ -3,21 +3,14 @@
 //! It reads the file as `run` would and needs no daemon.
 
 use crate::cli::{Common, OutputArgs};
-use bridge_channel::{local, task};
-use bridge_core::rules::{
-    Case, Effect, McpTool, RuleDecision, RuleEvaluation, accept_means, quote,
-};
+use bridge_core::rules::{RuleDecision, quote};
 use bridge_core::show;
-use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
-use bridge_daemon::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
+use bridge_core::value::{Deciders, Tier};
+use bridge_daemon::config::{Environment, KindKey, Loaded, load};
 use bridge_daemon::term;
+use bridge_front::{ExplainRequest, ExplainView};
 use clap::{Args, Subcommand, ValueEnum};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::process::ExitCode;
-
-/// The name for people at the canvas in `--sender`.
-const CANVAS: &str = "canvas";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -33,10 +26,10 @@ pub(crate) struct ExplainArgs {
     /// Whose turn asks
     #[arg(long, value_enum, required_unless_present = "channel", conflicts_with_all = ["channel", "sender"])]
     tier: Option<TierArg>,
-    /// The channel that the message came from: `local`, `task`, `molecule:ID`
+    /// The channel that the message came from: `local`, `task`, `a2a`, `molecule:ID`
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin` [default there: you]
+    /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin` [default there: you], on `a2a` a peer
     #[arg(long, value_name = "WHO", requires = "channel")]
     sender: Option<String>,
     /// What is asked [default: command, file-change where only paths are given, mcp-tool where a server is]
@@ -85,33 +78,6 @@ impl TierArg {
     }
 }
 
-/// What would happen, for programs.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Explained {
-    /// `allow`, `ask` or `deny`.
-    ruling: &'static str,
-    /// Who decides a request: `owner` or `sender`.
-    who: Option<&'static str>,
-    /// The rule that decided.
-    rule: Option<String>,
-    why: String,
-    tier: &'static str,
-    kind: String,
-    command: Option<String>,
-    cwd: Option<String>,
-    paths: Vec<String>,
-    server: Option<String>,
-    tool: Option<String>,
-    sandbox: &'static str,
-    approval_policy: &'static str,
-    /// When Codex asks such a thing at all.
-    asked: &'static str,
-    /// What an accept would mean.
-    accept_means: &'static str,
-    /// After how many seconds silence is a decline.
-    deadline_secs: u64,
-}
-
 /// Explains, by the configuration as it is on disk.
 pub(crate) fn run(
     command: PolicyCommand,
@@ -126,25 +92,12 @@ pub(crate) fn run(
     output.show(&explained, ExitCode::SUCCESS, in_words)
 }
 
-fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
-    let tier = match (args.tier, &args.channel) {
-        (Some(tier), _) => tier.tier(),
-        (None, Some(channel)) => tier_of(loaded, channel, args.sender.as_deref())?,
-        (None, None) => return Err("name a tier or a channel".to_owned()),
-    };
-    let kind = match (args.kind, args.command.is_empty(), args.path.is_empty()) {
-        (Some(kind), ..) => kind.kind(),
-        (None, ..) if args.server.is_some() => RequestKind::McpTool,
-        (None, true, false) => RequestKind::FileChange,
-        (None, ..) => RequestKind::Command,
-    };
-    if kind == RequestKind::Command && args.command.is_empty() {
-        return Err("name the command behind `--`, or another --kind".to_owned());
-    }
-    if (kind == RequestKind::McpTool) != args.server.is_some() {
-        return Err("--kind mcp-tool and --server go together".to_owned());
-    }
-    let effect = Effect {
+fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<ExplainView, String> {
+    let request = ExplainRequest {
+        tier: args.tier.map(|tier| tier.tier().as_str().to_owned()),
+        channel: args.channel,
+        sender: args.sender,
+        kind: args.kind.map(|kind| kind.kind().as_str().to_owned()),
         command: match args.command.as_slice() {
             [] => None,
             [line] => Some(line.clone()),
@@ -152,122 +105,23 @@ fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
         },
         cwd: args.cwd,
         paths: args.path,
+        server: args.server,
+        tool: args.tool,
         escalated: args.escalated,
-        mcp_tool: args.server.map(|server| {
-            Box::new(McpTool {
-                server,
-                tool: args.tool,
-            })
-        }),
-        beyond: None,
     };
-    let case = Case {
-        tier,
-        kind: &kind,
-        effect: &effect,
+    let of_workspace = |id: &str, sender: &str| {
+        let mut known = loaded.molecule.iter().map(|workspace| &workspace.settings);
+        let own = known.find(|settings| settings.workspace.starts_with(id))?;
+        Some(own.origins.tier_of_sender(sender))
     };
-    let judged = loaded.config.policy().judge(case);
-    Ok(explained(&loaded.config, tier, kind, effect, judged))
+    let config = &loaded.config;
+    request.explain(&config.policy_in_force(), |channel, sender| {
+        config.tier_of(channel, sender, of_workspace)
+    })
 }
 
-fn explained(
-    config: &Config,
-    tier: Tier,
-    kind: RequestKind,
-    effect: Effect,
-    judged: RuleEvaluation,
-) -> Explained {
-    let (sandbox, policy) = power(config, tier);
-    let (server, tool) = match effect.mcp_tool.map(|asked| *asked) {
-        Some(McpTool { server, tool }) => (Some(server), tool),
-        None => (None, None),
-    };
-    Explained {
-        ruling: judged.ruling.as_str(),
-        who: (judged.ruling == RuleDecision::Ask).then(|| judged.who.as_str()),
-        rule: judged.because,
-        why: judged.why,
-        tier: tier.as_str(),
-        sandbox: sandbox.as_str(),
-        approval_policy: policy.as_str(),
-        asked: asked(&kind, policy),
-        accept_means: accept_means(&kind, effect.escalated, sandbox, policy),
-        kind: kind.as_str().to_owned(),
-        command: effect.command,
-        cwd: effect.cwd,
-        paths: effect.paths,
-        server,
-        tool,
-        deadline_secs: config.approvals.deadline_secs,
-    }
-}
-
-fn power(config: &Config, tier: Tier) -> (Sandbox, ApprovalPolicy) {
-    fn of<T>(tier: &TierConfig<T>) -> (Sandbox, ApprovalPolicy) {
-        (tier.sandbox(), tier.approval_policy())
-    }
-    match tier {
-        Tier::Owner => of(&config.tiers.owner),
-        Tier::Peer => of(&config.tiers.peer),
-        Tier::Tool => of(&config.tiers.tool),
-    }
-}
-
-/// The tier of a sender, as the channel derives it.
-fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier, String> {
-    let workspaces = || loaded.molecule.iter().map(|workspace| &workspace.settings);
-    let of_workspace = |id: &str| workspaces().find(|settings| settings.workspace.starts_with(id));
-    if sender.is_some() && channel == task::CHANNEL {
-        return Err(format!(
-            "on the channel {channel} it does not matter who sends; leave --sender out"
-        ));
-    }
-    match channel.split_once(':') {
-        // A name is a token's; the socket's user has none.
-        None if channel == local::CHANNEL => Ok(match sender {
-            None => Tier::Owner,
-            Some(_) => Tier::Tool,
-        }),
-        None if channel == task::CHANNEL => Ok(Tier::Tool),
-        Some(("molecule", id)) if !id.is_empty() => match of_workspace(id) {
-            Some(settings) => Ok(settings.origins.tier_of_sender(sender.unwrap_or(CANVAS))),
-            None => Err(format!("no Molecule workspace `{id}` is configured")),
-        },
-        None | Some(_) => Err(format!(
-            "there is no channel `{channel}`; channels are local, task and molecule:ID"
-        )),
-    }
-}
-
-fn asked(kind: &RequestKind, policy: ApprovalPolicy) -> &'static str {
-    match (kind, policy) {
-        (RequestKind::UserInput, _) => {
-            "whenever the model has a question, under every approval policy"
-        }
-        (RequestKind::ToolCall | RequestKind::Other(_), _) => "this is not asked",
-        (RequestKind::McpTool, ApprovalPolicy::Never) => {
-            "never under this approval policy: Codex refuses tools that are not marked as read-only"
-        }
-        (RequestKind::McpTool, _) => {
-            "for every tool that its server does not mark as read-only; isolated turns have no MCP servers at all"
-        }
-        (_, ApprovalPolicy::Never) => {
-            "never under this approval policy: what the sandbox forbids fails"
-        }
-        (RequestKind::Command, ApprovalPolicy::Untrusted) => "for nearly every command",
-        (RequestKind::Command, ApprovalPolicy::OnRequest) => {
-            "only where the model wants the command to leave the sandbox; everything else runs inside without asking"
-        }
-        (RequestKind::FileChange, _) => {
-            "where the sandbox would not let the files change, or under `untrusted`"
-        }
-        (RequestKind::Permissions, _) => "where the model wants more than its sandbox gives",
-        (RequestKind::Elicitation, _) => "whenever an MCP server has a form or a link",
-    }
-}
-
-fn in_words(said: &Explained) -> String {
-    let decides = match (said.ruling, said.who) {
+fn in_words(said: &ExplainView) -> String {
+    let decides = match (said.ruling.as_str(), said.who.as_deref()) {
         ("ask", Some(who)) if who == Deciders::Sender.as_str() => {
             "ask: whoever sent the message decides, or the owner of this machine"
         }
@@ -280,7 +134,7 @@ fn in_words(said: &Explained) -> String {
         format!("  because    {}", term::escape_line(&said.why)),
     ];
     let mut say = |name: &str, text: String| lines.push(format!("  {name:10} {text}"));
-    say("tier", said.tier.to_owned());
+    say("tier", said.tier.clone());
     say("kind", said.kind.replace('_', " "));
     if let Some(command) = &said.command {
         say("command", show::effect_line(command));
@@ -301,9 +155,9 @@ fn in_words(said: &Explained) -> String {
         "sandbox",
         format!("{}, approval policy {}", said.sandbox, said.approval_policy),
     );
-    say("asked", said.asked.to_owned());
+    say("asked", said.asked.clone());
     if said.ruling != RuleDecision::Deny.as_str() {
-        say("an accept", said.accept_means.to_owned());
+        say("an accept", said.accept_means.clone());
     }
     if said.ruling == RuleDecision::Ask.as_str() {
         say(

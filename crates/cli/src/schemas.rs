@@ -8,10 +8,9 @@ use crate::client::{
 };
 use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
-use crate::policy::Explained;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, LoginMade, MessageList, MessageView, MoveView,
+    ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView, MoveView,
     NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView,
     StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
 };
@@ -51,7 +50,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("peers add", schema::<TokenMade>),
     ("peers list", schema::<PeerList>),
     ("peers revoke", schema::<TokenRevoked>),
-    ("policy explain", schema::<Explained>),
+    ("policy explain", schema::<ExplainView>),
     ("recover", schema::<RecoverReport>),
     ("reload", schema::<ReloadView>),
     ("requests", schema::<RequestList>),

@@ -51,6 +51,7 @@ pub(crate) fn request(state: RequestState) -> Request {
         state,
         created_at: Timestamp(0),
         deadline: Timestamp(3_600_000),
+        effect: None,
         reminded: false,
         resends: 0,
     }

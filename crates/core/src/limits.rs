@@ -60,6 +60,18 @@ pub const CANDIDATES_MAX: u32 = 20;
 /// Characters of a message's id that people are shown, from its random end.
 pub const SHORT_ID_CHARS: usize = 8;
 
+/// Newest messages that one search looks through.
+pub const SEARCH_LOOKED_AT: u32 = 2_000;
+/// Conversations that one page of a filtered list looks at.
+pub const CONVERSATIONS_LOOKED_AT: u32 = 500;
+/// Newest messages among which senders are looked for.
+pub const SENDERS_LOOKED_AT: u32 = 10_000;
+/// Messages of each end that figures are made of.
+pub const FIGURES_LOOKED_AT: u32 = 20_000;
+
+/// Acts that one filtered page of the audit looks at.
+pub const AUDIT_LOOKED_AT: u32 = 10_000;
+
 /// How long what a sender used counts against its budget.
 pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;
 
@@ -93,6 +105,8 @@ pub const RECAP_TEXT_MAX_CHARS: usize = 2_000;
 
 /// Dead letters that one command sends again; each goes through the ordinary queue.
 pub const REDRIVE_MAX: u32 = 100;
+/// How long after the one before it the next of them may have its turn.
+pub const REDRIVE_PAUSE_MS: i64 = 1_000;
 
 /// The longest time after which a source may show a row again; a channel with a longer one must raise it.
 pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
@@ -162,6 +176,8 @@ pub const REASON_MAX_CHARS: usize = 2_000;
 
 /// Longest payload of an approval request that is kept; Codex's own limit on a text.
 pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
+/// Longest facts of an approval request that are kept for a later look at the rules.
+pub const EFFECT_MAX_BYTES: usize = 65_536;
 
 /// Claims that the scheduler asks for at the same time while it finds something each time.
 pub const CLAIMS_AT_ONCE_MAX: usize = 16;

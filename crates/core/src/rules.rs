@@ -10,9 +10,11 @@ mod tests;
 pub use shell::{Prefix, quote};
 
 use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier, words};
+use serde::{Deserialize, Serialize};
 
 /// What Codex wants to do, in facts that rules look at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Effect {
     /// The command line, its words quoted as for a shell.
     pub command: Option<String>,
@@ -29,8 +31,46 @@ pub struct Effect {
     pub beyond: Option<String>,
 }
 
+impl Effect {
+    /// How long its texts are together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let tool = self.mcp_tool.as_deref();
+        [
+            self.command.as_deref(),
+            self.cwd.as_deref(),
+            self.beyond.as_deref(),
+            tool.map(|asked| asked.server.as_str()),
+            tool.and_then(|asked| asked.tool.as_deref()),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(self.paths.iter().map(String::as_str))
+        .fold(0, |sum: usize, text| sum.saturating_add(text.len()))
+    }
+
+    /// The same with every text changed so.
+    #[must_use]
+    pub fn map_texts(self, change: impl Fn(&str) -> String) -> Self {
+        let each = |text: Option<String>| text.map(|text| change(&text));
+        Self {
+            command: each(self.command),
+            cwd: each(self.cwd),
+            paths: self.paths.iter().map(|path| change(path)).collect(),
+            escalated: self.escalated,
+            mcp_tool: self.mcp_tool.map(|asked| {
+                Box::new(McpTool {
+                    server: change(&asked.server),
+                    tool: each(asked.tool),
+                })
+            }),
+            beyond: each(self.beyond),
+        }
+    }
+}
+
 /// A tool of an MCP server, by the names that Codex gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpTool {
     /// The server's name in Codex's configuration.
     pub server: String,
@@ -150,6 +190,9 @@ pub struct Rule {
     pub even_peers: bool,
 }
 
+/// What the origin of a rule's own decision begins with; its name follows.
+pub const RULE: &str = "rule ";
+
 /// All rules, in the order in which they count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -210,9 +253,27 @@ impl Rule {
     /// Whether it says anything about this approval request.
     #[must_use]
     pub fn matches(&self, case: Case<'_>) -> bool {
+        self.mismatch(case).is_none()
+    }
+
+    /// Why it says nothing about this approval request.
+    #[must_use]
+    pub fn mismatch(&self, case: Case<'_>) -> Option<&'static str> {
         let tier = self.tiers.is_empty() || self.tiers.contains(&case.tier);
         let kind = self.kinds.is_empty() || self.kinds.contains(case.kind);
-        tier && kind && self.may_loosen(case) && self.fits(case)
+        if !tier {
+            Some("it is for other tiers")
+        } else if !kind {
+            Some("it is for other kinds of requests")
+        } else if !self.may_loosen(case) {
+            Some(
+                "its allow does not reach so far: not beyond commands and paths, not to unnamed servers, not to peers unless it says so",
+            )
+        } else if !self.fits(case) {
+            Some("it names something else")
+        } else {
+            None
+        }
     }
 
     /// What lets more through than a person would have seen is held to more.

@@ -12,6 +12,7 @@ mod control;
 mod live;
 pub mod mcp;
 mod message_view;
+mod policy;
 mod service;
 mod task_view;
 mod time;
@@ -19,15 +20,21 @@ mod time;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use api::all_events::{ItemChange, MarkView, RequestChange, StateChange};
+pub use api::audit::{AuditEndsView, AuditEntryView, AuditList, AuditPartView};
 pub use api::conversations::{
     ActiveConversation, ConversationList, ConversationStory, ConversationView,
 };
+pub use api::dead::{DeadActs, DeadRequest, RefusedAct};
+pub use api::figures::{EndsView, FailureFigures, FiguresView, HourView, SenderFigures};
 pub use api::find::{CandidateView, FoundView};
 pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };
+pub use api::policy::{ExplainRequest, ExplainView, ReplayEntry, ReplayList, RuleView};
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
+pub use api::search::{FoundMessage, SearchList};
+pub use api::senders::{BudgetView, ChannelEntry, ChannelList, SenderList, SenderView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use api::{LoginMade, NewLogin};
@@ -42,6 +49,7 @@ pub use message_view::{
     HoldView, LedgerView, MessageList, MessageView, Problem, ReplyView, StoryView, SubmitRequest,
     SubmitResponse, TextView, WhyView,
 };
+pub use policy::{PolicyInForce, TierTerms};
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, ConsolePlace, NewAnswer, NewFile, NewTask,
     NewTaskInput, Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError,

@@ -1,6 +1,6 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
-use crate::{Caller, HealthView, Hub, ReloadView, SubmitRequest};
+use crate::{Caller, HealthView, Hub, PolicyInForce, ReloadView, SubmitRequest};
 use bridge_core::port::{Ledger, LedgerError, Read, RowsError, Steering};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
@@ -8,7 +8,7 @@ use bridge_core::step::{
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
     Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, MessageId, RequestDecision,
-    RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId, TaskInput, Timestamp,
+    RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,12 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         &self,
         decide: Decide,
     ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
+
+    /// The rules in force.
+    fn policy(&self) -> PolicyInForce;
+
+    /// The tier of a sender, as its channel derives it; without one that of the channel's usual sender.
+    fn tier_of(&self, channel: &str, sender: Option<&str>) -> Result<Tier, String>;
 
     /// Reloads the configuration for `by`.
     fn reload(&self, by: &str) -> impl Future<Output = ReloadView> + Send;

@@ -196,7 +196,7 @@ CREATE TABLE reply_text (
 CREATE INDEX reply_files ON reply_text (row) WHERE files IS NOT NULL;
 
 -- A request of Codex. `kind` has no check: an unknown method is stored under its own name. `shown` is the whole text that
--- is decided about, `digest` what a grant is bound to. `redelivered` counts how often Codex asked a decided request again
+-- is decided about, `digest` what a grant is bound to, `effect` what the rules looked at, as JSON. `redelivered` counts how often Codex asked a decided request again
 -- and got the decision once more: a decision that was delivered since must not become a grant.
 CREATE TABLE request (
     row         INTEGER PRIMARY KEY,
@@ -228,6 +228,7 @@ CREATE TABLE request (
     deadline    INTEGER NOT NULL,
     reminded    INTEGER NOT NULL CHECK (reminded IN (0, 1)),
     redelivered INTEGER NOT NULL DEFAULT 0 CHECK (redelivered >= 0),
+    effect      TEXT,
     CHECK ((state = 'decided' OR state = 'granted') = (decision IS NOT NULL)),
     CHECK ((decision IS NULL) = (decided_by IS NULL)),
     CHECK ((decision IS NULL) = (via IS NULL)),

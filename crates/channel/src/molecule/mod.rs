@@ -32,7 +32,7 @@ use crate::files::FileStore;
 use crate::locked;
 use crate::secret::Secret;
 use bridge_core::port::OnUnknown;
-use bridge_core::value::ChannelId;
+use bridge_core::value::{ChannelId, Tier};
 use client::Client;
 use feed::cursor::Edition;
 use health::Health;
@@ -175,6 +175,18 @@ impl Molecule {
     #[must_use]
     pub fn channel(&self) -> &ChannelId {
         &self.0.channel
+    }
+
+    /// The id of its workspace.
+    #[must_use]
+    pub fn workspace(&self) -> &str {
+        &self.0.settings.workspace
+    }
+
+    /// What a sender's turns may do, by the name that the ledger has for it.
+    #[must_use]
+    pub fn tier_of_sender(&self, sender: &str) -> Tier {
+        self.0.settings.origins.tier_of_sender(sender)
     }
 
     /// Notes that another node of the fleet reads the feed. What keeps this one from it stays what is said of it.

@@ -7,6 +7,7 @@ mod agent;
 mod change;
 mod fleet;
 mod ledger;
+mod lists;
 mod rows;
 mod sink;
 
@@ -19,6 +20,10 @@ pub use agent::{
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Lease, Ledger, LedgerError};
+pub use lists::{
+    AuditFilter, AuditPage, AuditQuery, FinishedMessage, Found, FoundIn, ListRead, RecentSender,
+    SearchPage, SearchQuery, TurnsUsed,
+};
 pub use rows::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
     Standing, StateCount, TaskQuery, Workplace, readable,

@@ -5,6 +5,7 @@
 
 use super::change::Change;
 use super::fleet::{FleetRead, NodeFilter};
+use super::lists::ListRead;
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
@@ -316,7 +317,7 @@ pub struct Figures {
 }
 
 /// What a transition, and whoever explains rows to people, may read.
-pub trait Read: FleetRead {
+pub trait Read: FleetRead + ListRead {
     /// A message by its id.
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError>;
     /// A message by the platform's id: how a row shown twice is recognised.

@@ -5,6 +5,7 @@
 
 use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
 use crate::find::short_id;
+use crate::rules::Effect;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
@@ -41,6 +42,8 @@ pub struct Request {
     pub digest: EffectDigest,
     /// The whole payload as Codex sent it.
     pub payload: String,
+    /// What the rules looked at, without known secrets; absent when it is too long to be kept.
+    pub effect: Option<Effect>,
     /// What an accept must say beside yes.
     pub wants: Wants,
     /// Answers must not be shown, logged or kept.

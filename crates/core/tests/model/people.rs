@@ -62,7 +62,15 @@ fn redrive(nexts: &mut Nexts<'_>, message: u8) {
             return wait_again(world, message);
         }
         let by = "somebody".to_owned();
-        commit(world, Redrive { message_id, by }, NOW);
+        commit(
+            world,
+            Redrive {
+                message_id,
+                by,
+                not_before: None,
+            },
+            NOW,
+        );
     });
 }
 

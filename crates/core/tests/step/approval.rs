@@ -51,6 +51,32 @@ fn ask(request: Request, given: &mut Given) -> Applied<AskOutcome> {
     given.run(ask, 1).unwrap()
 }
 
+/// Threat 10: a decision says what it is about.
+#[test]
+fn threat_10_decision_is_bound_to_digest() {
+    let request = fixture::request(RequestState::Open);
+    let mut given = given(&[&request]);
+    let mut decide = |digest: EffectDigest| {
+        let decide = Decide {
+            request_id: request.request_id.clone(),
+            digest: Some(digest),
+            verdict: Verdict::own(RequestDecision::Accept, "console", Timestamp(2)),
+            authority: Authority::Owner,
+        };
+        given.run(decide, 2).unwrap()
+    };
+    let other = decide(EffectDigest::of(&request.kind, "something else"));
+    let not_shown = DecideOutcome::Refused(DecideRefusal::NotShown);
+    assert_eq!((other.outcome, other.changes), (not_shown, Vec::new()));
+    let shown = decide(request.digest.clone());
+    assert_eq!(shown.outcome, DecideOutcome::Applied);
+    let late = decide(EffectDigest::of(&request.kind, "something else"));
+    let late = late.outcome;
+    let DecideOutcome::Refused(DecideRefusal::Decided { .. }) = late else {
+        panic!("who was first comes first: {late:?}");
+    };
+}
+
 /// Threat 10: what was shown is withdrawn when the same name asks something else, so a decision about it is late.
 #[test]
 fn threat_10_replaced_request_rejects_old_decision() {
@@ -69,6 +95,7 @@ fn threat_10_replaced_request_rejects_old_decision() {
     assert!(withdrawn, "{asked:?}");
     let decide = Decide {
         request_id: shown.request_id,
+        digest: None,
         verdict: Verdict::own(RequestDecision::Accept, "cli", Timestamp(2)),
         authority: Authority::Owner,
     };
@@ -220,6 +247,7 @@ fn stopping_message_accepts_no_approval() {
         let given = stopping(&[&request]);
         let decide = |decision| Decide {
             request_id: request.request_id.clone(),
+            digest: None,
             verdict: Verdict::own(decision, "cli", Timestamp(2)),
             authority: Authority::Owner,
         };
@@ -329,6 +357,7 @@ fn f10_a_peers_notice_names_no_path() {
         };
         let decide = Decide {
             request_id: asked.request_id.clone(),
+            digest: None,
             verdict: Verdict {
                 by: DecidedBy::caller("ann"),
                 ..Verdict::own(RequestDecision::Decline, "cli", Timestamp(2))

@@ -16,12 +16,10 @@ use bridge_core::step::{
     TaskAnswered, Transition,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, MessageId, Subscription, Task, TaskId, TaskInput, Timestamp,
+    Actor, Attachment, ChannelId, MessageId, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
-    NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, ReloadView, StartError,
-    StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
@@ -145,6 +143,20 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
             Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
             None => self.commit(decide).await,
         }
+    }
+
+    fn policy(&self) -> PolicyInForce {
+        self.daemon.settings().config.policy_in_force()
+    }
+
+    fn tier_of(&self, channel: &str, sender: Option<&str>) -> Result<Tier, String> {
+        let of_workspace = |id: &str, sender: &str| {
+            let mut known = self.daemon.sink.molecule.iter();
+            let own = known.find(|molecule| molecule.workspace().starts_with(id))?;
+            Some(own.tier_of_sender(sender))
+        };
+        let settings = self.daemon.settings();
+        settings.config.tier_of(channel, sender, of_workspace)
     }
 
     async fn reload(&self, by: &str) -> ReloadView {

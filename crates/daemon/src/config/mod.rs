@@ -19,6 +19,7 @@ mod parse;
 mod protected_paths;
 mod rules;
 mod schema;
+mod senders;
 mod tasks;
 mod tiers;
 mod validate;

@@ -77,6 +77,7 @@ impl A2aConfig {
             idempotency_key: answer.key.map(|key| key_id(&sender, &key)),
             decide: Decide {
                 request_id: answer.request_id,
+                digest: None,
                 verdict: RequestVerdict {
                     decision: answer.decision,
                     answers: answer.answers,

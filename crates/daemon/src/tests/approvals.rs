@@ -79,6 +79,7 @@ impl Stage {
         };
         let decide = Decide {
             request_id,
+            digest: None,
             verdict,
             authority: Authority::Owner,
         };
@@ -228,6 +229,7 @@ async fn f5_a_secret_is_kept_until_confirmed() {
     };
     let decide = Decide {
         request_id: stage.open().pop_first().unwrap(),
+        digest: None,
         verdict,
         authority: Authority::Owner,
     };

@@ -4,11 +4,11 @@
 use crate::Daemon;
 use crate::process::ids::{now, request_id};
 use crate::turn::follow::Followed;
-use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
+use bridge_core::limits::{EFFECT_MAX_BYTES, REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, AgentError, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
 };
-use bridge_core::rules::{Case, RuleDecision, RuleEvaluation};
+use bridge_core::rules::{Case, RULE, RuleDecision, RuleEvaluation};
 use bridge_core::show;
 use bridge_core::step::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, ExpireOutcome, ExpireRequests, Resolve,
@@ -151,6 +151,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         } else {
             judgement.who
         };
+        let secrets = self.settings().start.secret_registry.secrets();
+        let effect = asked.effect.map_texts(|text| secrets.redact(text).text);
         let request = Request {
             request_id: request_id(),
             message_id: message.message_id.clone(),
@@ -164,6 +166,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             kind: asked.kind,
             shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
+            effect: (effect.bytes() <= EFFECT_MAX_BYTES).then_some(effect),
             wants: asked.wants,
             secret_answer: asked.secret_answer,
             deciders,
@@ -505,7 +508,7 @@ fn at_once(judgement: &RuleEvaluation, at: Timestamp) -> Option<RequestVerdict> 
         RuleDecision::Deny => RequestDecision::Decline,
     };
     let via = match &judgement.because {
-        Some(rule) => format!("rule {rule}"),
+        Some(rule) => format!("{RULE}{rule}"),
         None => judgement.why.clone(),
     };
     Some(RequestVerdict::own(decision, &via, at))

@@ -91,6 +91,7 @@ fn refused(
         // Somebody was faster, or the request is gone: the message goes to the next turn, unless it can only have been an
         // answer.
         DecideRefusal::Decided { .. }
+        | DecideRefusal::NotShown
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
         | DecideRefusal::Unknown => {
@@ -311,6 +312,7 @@ mod tests {
             state: RequestState::Open,
             created_at: Timestamp(0),
             deadline: Timestamp(1),
+            effect: None,
             reminded: false,
             resends: 0,
         }

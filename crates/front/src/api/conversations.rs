@@ -10,7 +10,7 @@ use crate::message_view::MessageRows;
 use crate::{BridgeService, Caller, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
-use bridge_core::limits::ACTIVE_MESSAGES;
+use bridge_core::limits::{ACTIVE_MESSAGES, CONVERSATIONS_LOOKED_AT, PAGE_MAX};
 use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 pub struct ConversationList {
     /// The conversations.
     pub conversations: Vec<ActiveConversation>,
-    /// What to give as `before` for the next page; absent on the last one.
+    /// What to give as `before` for the next page; absent on the last one. One page of a filtered list looks at 500
+    /// conversations, so it may have few, or none, and a next one all the same.
     pub next: Option<String>,
 }
 
@@ -92,13 +93,62 @@ impl ConversationView {
     }
 }
 
+/// Which conversations.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConversationQuery {
+    /// How many, at most; 50 when absent.
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
+    before: Option<String>,
+    /// Only those of this channel.
+    channel: Option<String>,
+    /// Only those that are so: `queued`, `working`, `waiting for you`, `done`, `failed` or `stopped`.
+    phase: Option<String>,
+    /// Only those whose key or newest line has this; ASCII letters are the same in both cases.
+    text: Option<String>,
+}
+
+impl ConversationQuery {
+    fn has_filter(&self) -> bool {
+        self.channel.is_some() || self.phase.is_some() || self.text.is_some()
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let phase = self.phase.as_deref()?;
+        let words = Phase::ALL.map(Phase::as_str);
+        (!words.contains(&phase)).then(|| format!("`phase` must be one of {}", words.join(", ")))
+    }
+
+    /// What can be said before its messages are read.
+    fn may_have(&self, conversation: &Conversation) -> bool {
+        let channel = self.channel.as_deref();
+        channel.is_none_or(|channel| conversation.channel.as_str() == channel)
+    }
+
+    fn has(&self, found: &ActiveConversation) -> bool {
+        let phase = self.phase.as_deref();
+        let text = self.text.as_deref().map(str::to_ascii_lowercase);
+        phase.is_none_or(|phase| found.phase.as_deref() == Some(phase))
+            && text.is_none_or(|text| {
+                let within = [&found.conversation.key, &found.line];
+                within
+                    .iter()
+                    .any(|whole| whole.to_ascii_lowercase().contains(&text))
+            })
+    }
+}
+
 pub(super) async fn list<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
-    Params(page): Params<PageQuery>,
+    Params(query): Params<ConversationQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
-    let limit = page.limit();
-    let before = match page.before.as_deref().map(place) {
+    if let Some(refusal) = query.refusal() {
+        return Err(ProblemResponse::bad_request(refusal));
+    }
+    let before = match query.before.as_deref().map(place) {
         None => None,
         Some(Some(before)) => Some(before),
         Some(None) => {
@@ -108,7 +158,7 @@ pub(super) async fn list<D: BridgeService>(
         }
     };
     let (conversations, next) = service
-        .read(move |rows| active(rows, &caller, before, limit))
+        .read(move |rows| active(rows, &caller, &query, before))
         .await?;
     Ok(Json(ConversationList {
         conversations,
@@ -124,23 +174,46 @@ fn place(before: &str) -> Option<(Timestamp, ConversationId)> {
 
 type ActivePage = (Vec<ActiveConversation>, Option<String>);
 
+/// A page, or of a filtered list what one look finds.
 fn active(
     rows: &dyn Read,
     caller: &Caller,
-    before: Option<(Timestamp, ConversationId)>,
-    limit: u32,
+    query: &ConversationQuery,
+    mut before: Option<(Timestamp, ConversationId)>,
 ) -> Result<ActivePage, RowsError> {
-    // What a page says of where it ends is about rows that the caller may know of.
-    let before = before.as_ref().map(|(at, id)| (*at, id));
-    let seen = caller.newest_conversations(rows, before, limit)?;
-    let next = PageQuery::next(&seen, limit, |(last, at)| {
-        format!("{}.{}", at.0, last.conversation_id)
-    });
-    let mut shown = Vec::with_capacity(seen.len());
-    for (one, at) in seen {
-        shown.extend(readable(in_detail(rows, one, at))?);
+    let limit = PageQuery::new(query.limit, None).limit();
+    let mut unseen = match query.has_filter() {
+        true => CONVERSATIONS_LOOKED_AT,
+        false => limit,
+    };
+    let mut shown = Vec::new();
+    while unseen > 0 {
+        let size = unseen.min(limit);
+        unseen = unseen.saturating_sub(size);
+        // What a page says of where it ends is about rows that the caller may know of.
+        let end = before.as_ref().map(|(at, id)| (*at, id));
+        let seen = caller.newest_conversations(rows, end, size)?;
+        let is_last = seen.len() < size as usize;
+        for (one, at) in seen {
+            before = Some((at, one.conversation_id.clone()));
+            if !query.may_have(&one) {
+                continue;
+            }
+            let found = readable(in_detail(rows, one, at))?;
+            shown.extend(found.filter(|found| query.has(found)));
+            if shown.len() >= limit as usize {
+                return Ok((shown, before.as_ref().map(place_of)));
+            }
+        }
+        if is_last {
+            return Ok((shown, None));
+        }
     }
-    Ok((shown, next))
+    Ok((shown, before.as_ref().map(place_of)))
+}
+
+fn place_of((at, id): &(Timestamp, ConversationId)) -> String {
+    format!("{}.{id}", at.0)
 }
 
 fn in_detail(

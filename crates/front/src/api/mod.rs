@@ -1,11 +1,14 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
 pub(crate) mod all_events;
+pub(crate) mod audit;
 mod bodies;
 mod connections;
 pub(crate) mod conversations;
+pub(crate) mod dead;
 mod extract;
 mod feed;
+pub(crate) mod figures;
 pub(crate) mod find;
 mod guard;
 mod limits;
@@ -18,9 +21,12 @@ mod openapi;
 pub(crate) mod operator;
 mod permits;
 mod platform;
+pub(crate) mod policy;
 mod problem;
 pub(crate) mod requests;
 mod route;
+pub(crate) mod search;
+pub(crate) mod senders;
 mod server;
 mod sessions;
 mod stall;

@@ -4,7 +4,7 @@ use super::extract::{Body, PageQuery, Params, Who};
 use super::messages::{find, find_seen, view};
 use super::{Context, ProblemResponse};
 use crate::Time;
-use crate::{BridgeService, MessageView, StopRequest};
+use crate::{BridgeService, Caller, MessageView, StopRequest};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -60,6 +60,10 @@ pub struct DeadView {
     pub age_ms: i64,
     /// When one that waits is given up.
     pub until: Option<Time>,
+    /// What sending it again would come to: `queued`, `delivering` or `continuing`; absent where only its sender can send
+    /// it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<String>,
 }
 
 /// What acting on a message came to.
@@ -71,6 +75,53 @@ pub struct ActView {
     pub outcome: String,
     /// The same, as a sentence.
     pub detail: String,
+    /// Its turn does not begin before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Time>,
+}
+
+impl ActView {
+    fn new(message_id: &MessageId, (outcome, detail): (&str, &str)) -> Self {
+        Self {
+            message_id: message_id.to_string(),
+            outcome: outcome.to_owned(),
+            detail: detail.to_owned(),
+            not_before: None,
+        }
+    }
+
+    /// What sending one again came to, if it was sent.
+    pub(super) fn redriven(
+        message_id: &MessageId,
+        outcome: RedriveOutcome,
+        not_before: Option<Timestamp>,
+    ) -> Option<Self> {
+        let done = match outcome {
+            RedriveOutcome::Queued => (
+                "queued",
+                "it waits for a turn, at the end of its conversation",
+            ),
+            RedriveOutcome::Delivering => (
+                "delivering",
+                "its answer is delivered again; Codex is not asked again",
+            ),
+            RedriveOutcome::Continuing => (
+                "continuing",
+                "it goes on where it was cut: Codex gets the instruction to look first",
+            ),
+            RedriveOutcome::Unfit | RedriveOutcome::NotDead => return None,
+        };
+        let waits = outcome != RedriveOutcome::Delivering;
+        Some(Self {
+            not_before: not_before.filter(|_| waits).map(Time::from),
+            ..Self::new(message_id, done)
+        })
+    }
+
+    pub(super) fn dropped(message_id: &MessageId) -> Self {
+        let detail = "it is given up; its text can be read until retention removes it";
+        Self::new(message_id, ("dropped", detail))
+    }
 }
 
 /// The first line of a text that says something.
@@ -88,6 +139,8 @@ impl DeadView {
         now: Timestamp,
     ) -> Option<Self> {
         let state = message.life.state.name().as_str().to_owned();
+        let retry = RedriveOutcome::of(&message, answered);
+        let retry = ActView::redriven(&message.message_id, retry, None);
         let (reason, until) = match message.life.state {
             MessageState::Dead { reason } => (reason, None),
             MessageState::Parked { until, reason } => (reason, Some(until.into())),
@@ -107,6 +160,7 @@ impl DeadView {
             since: message.life.updated_at.into(),
             age_ms: now.since_ms(message.life.updated_at).max(0),
             until,
+            retry: retry.map(|would| would.outcome),
         })
     }
 }
@@ -152,17 +206,8 @@ fn dead(
 
 type MessageActionResult = Result<(StatusCode, Json<ActView>), ProblemResponse>;
 
-fn done(
-    status: StatusCode,
-    message_id: &MessageId,
-    (outcome, detail): (&str, &str),
-) -> MessageActionResult {
-    let act = ActView {
-        message_id: message_id.to_string(),
-        outcome: outcome.to_owned(),
-        detail: detail.to_owned(),
-    };
-    Ok((status, Json(act)))
+fn done(status: StatusCode, message_id: &MessageId, act: (&str, &str)) -> MessageActionResult {
+    Ok((status, Json(ActView::new(message_id, act))))
 }
 
 /// A conflict response that says in people's words where the message is; programs get its state.
@@ -170,7 +215,7 @@ async fn conflict<D: BridgeService>(
     service: &D,
     message_id: MessageId,
     why: &str,
-) -> MessageActionResult {
+) -> ProblemResponse {
     let short = short_id(&message_id).to_owned();
     let MessageView {
         message_id,
@@ -178,14 +223,17 @@ async fn conflict<D: BridgeService>(
         phase,
         why: place,
         ..
-    } = view(service, message_id).await?;
+    } = match view(service, message_id).await {
+        Ok(view) => view,
+        Err(problem) => return problem,
+    };
     let is = if phase == Phase::Failed.as_str() {
         "has"
     } else {
         "is"
     };
     let detail = format!("message {short} {is} {phase}: {}; {why}", place.now);
-    Err(ProblemResponse::conflict(detail, message_id, state))
+    ProblemResponse::conflict(detail, message_id, state)
 }
 
 pub(super) async fn redrive<D: BridgeService>(
@@ -194,51 +242,59 @@ pub(super) async fn redrive<D: BridgeService>(
     Path(id): Path<String>,
 ) -> MessageActionResult {
     let message_id = find(&service, id).await?;
+    let act = send_again(&service, &caller, message_id, None).await?;
+    Ok((StatusCode::ACCEPTED, Json(act)))
+}
+
+/// Sends one again, now or later.
+pub(super) async fn send_again<D: BridgeService>(
+    service: &D,
+    caller: &Caller,
+    message_id: MessageId,
+    not_before: Option<Timestamp>,
+) -> Result<ActView, ProblemResponse> {
+    let not_before = not_before.filter(|at| *at > service.now());
     let redrive = Redrive {
         message_id: message_id.clone(),
         by: caller.actor().to_string(),
+        not_before,
     };
-    let outcome = match service.commit(redrive).await? {
-        RedriveOutcome::Queued => (
-            "queued",
-            "it waits for a turn, at the end of its conversation",
-        ),
-        RedriveOutcome::Delivering => (
-            "delivering",
-            "its answer is delivered again; Codex is not asked again",
-        ),
-        RedriveOutcome::Continuing => (
-            "continuing",
-            "it goes on where it was cut: Codex gets the instruction to look first",
-        ),
+    let outcome = service.commit(redrive).await?;
+    if let Some(act) = ActView::redriven(&message_id, outcome, not_before) {
+        return Ok(act);
+    }
+    let why = match outcome {
         RedriveOutcome::Unfit => {
-            let why = "it was refused at intake, and only a part of it was kept: its sender must send it again";
-            return conflict(&service, message_id, why).await;
+            "it was refused at intake, and only a part of it was kept: its sender must send it again"
         }
-        RedriveOutcome::NotDead => {
-            let why = "only a failed message, or one that waits for a person, is sent again";
-            return conflict(&service, message_id, why).await;
-        }
+        _ => "only a failed message, or one that waits for a person, is sent again",
     };
-    done(StatusCode::ACCEPTED, &message_id, outcome)
+    Err(conflict(service, message_id, why).await)
 }
 
 pub(super) async fn discard<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> MessageActionResult {
+) -> Result<Json<ActView>, ProblemResponse> {
     let message_id = find(&service, id).await?;
+    give_up(&service, &caller, message_id).await.map(Json)
+}
+
+pub(super) async fn give_up<D: BridgeService>(
+    service: &D,
+    caller: &Caller,
+    message_id: MessageId,
+) -> Result<ActView, ProblemResponse> {
     let discard = Discard {
         message_id: message_id.clone(),
         by: caller.actor().to_string(),
     };
     if !service.commit(discard).await? {
         let why = "only a failed message, or one that waits for a person, is discarded; `codex-bridge stop` stops another";
-        return conflict(&service, message_id, why).await;
+        return Err(conflict(service, message_id, why).await);
     }
-    let detail = "it is given up; its text can be read until retention removes it";
-    done(StatusCode::OK, &message_id, ("dropped", detail))
+    Ok(ActView::dropped(&message_id))
 }
 
 pub(super) async fn cancel<D: BridgeService>(
@@ -263,9 +319,11 @@ pub(super) async fn cancel<D: BridgeService>(
         CancelOutcome::Steered(leader) => {
             let leader = short_id(&leader);
             let why = format!("stop that one: `codex-bridge stop {leader}`");
-            conflict(&service, message_id, &why).await
+            Err(conflict(&service, message_id, &why).await)
         }
-        CancelOutcome::TooLate => conflict(&service, message_id, "there is nothing to stop").await,
+        CancelOutcome::TooLate => {
+            Err(conflict(&service, message_id, "there is nothing to stop").await)
+        }
     }
 }
 

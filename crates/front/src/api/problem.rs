@@ -45,6 +45,21 @@ impl ProblemResponse {
         &self.detail
     }
 
+    /// Whether it says that this one request can't be done, and not how the daemon is.
+    pub(crate) fn is_about_the_request(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::BAD_REQUEST
+                | StatusCode::NOT_FOUND
+                | StatusCode::CONFLICT
+                | StatusCode::UNPROCESSABLE_ENTITY
+        )
+    }
+
+    pub(crate) fn into_detail(self) -> String {
+        self.detail
+    }
+
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }

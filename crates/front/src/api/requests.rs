@@ -11,9 +11,9 @@ use axum::extract::{Path, State};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::requester::requester;
-use bridge_core::step::{Authority, DecideOutcome, DecideRefusal};
+use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{
-    Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
+    EffectDigest, Message, Request, RequestDecision, RequestId, RequestState, RequestVerdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,8 @@ pub struct RequestView {
     /// What Codex sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
-    /// Names what is decided about: the same effect has the same digest.
+    /// Names what is decided about: the same effect has the same digest, SHA-256 (hexadecimal) over `kind`, a zero byte
+    /// and `shown`.
     pub digest: String,
     /// What an accept must say: `approval` and `visit` a bare yes, `text` one text, `form` answers by name.
     pub wants: String,
@@ -115,6 +116,10 @@ pub struct DecisionRequest {
     /// What questions and forms are answered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Value>,
+    /// The `digest` of the question that was shown: SHA-256 (hexadecimal) over `kind`, a zero byte and `shown`. A
+    /// question with another digest is not decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// Omits the answers, which may be secret.
@@ -350,7 +355,10 @@ pub(super) async fn decide<D: BridgeService>(
     }
     let request_id = found?;
     let (answers, now) = (body.answers.as_ref(), service.now());
-    let decide = caller.decide(request_id.clone(), decision, answers, now);
+    let decide = Decide {
+        digest: body.digest.map(EffectDigest::stored),
+        ..caller.decide(request_id.clone(), decision, answers, now)
+    };
     let outcome = match service.decide(decide).await? {
         DecideOutcome::Applied => "applied",
         DecideOutcome::Granted => "granted",

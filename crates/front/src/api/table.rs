@@ -4,18 +4,18 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, conversations, feed, find, mcp, messages, metrics, nodes, openapi, operator,
-    platform, requests, sessions, status, tasks, tokens,
+    all_events, audit, conversations, dead, feed, figures, find, mcp, messages, metrics, nodes, openapi, operator, platform, policy, requests, search, senders, sessions, status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::console;
 use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
-    ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
-    DecisionView, FoundView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList,
-    ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest, StopSenderView,
-    StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    ActView, AuditList, BridgeService, ChannelList, ConversationList, ConversationStory, DeadActs,
+    DeadList, DeadRequest, DecisionRequest, DecisionView, ExplainRequest, ExplainView, FiguresView,
+    FoundView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList, ReloadView,
+    ReplayList, RequestEntry, RequestList, SearchList, SenderList, StatusView, StopSenderRequest,
+    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -37,10 +37,13 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.extend(of_operators());
     routes.push(mcp::row());
     routes.extend(of_messages());
+    routes.extend(of_dead());
     routes.extend(of_conversations());
+    routes.extend(of_figures());
     routes.extend(of_nodes());
     routes.extend(of_tokens());
     routes.extend(of_requests());
+    routes.extend(of_rules());
     routes.extend(of_tasks());
     routes.extend(of_a2a());
     routes.push(of_platforms());
@@ -123,7 +126,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "Conversations, where something happened last first",
             conversations::list::<D>,
         )
-        .asks::<PageQuery>()
+        .asks::<conversations::ConversationQuery>()
         .answers::<ConversationList>()
         .for_members(Scope::Read),
         Route::get(
@@ -135,6 +138,42 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
         .asks::<PageQuery>()
         .answers::<ConversationStory>()
         .for_members(Scope::Read),
+    ]
+}
+
+/// What was said, by whom, and what it came to.
+fn of_figures<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/v1/search",
+            READ,
+            "Messages with a text in them or in their answer, among the newest",
+            search::list::<D>,
+        )
+        .asks::<search::SearchParams>()
+        .answers::<SearchList>(),
+        Route::get(
+            "/v1/channels",
+            READ,
+            "Channels, how each is and what came over it",
+            senders::channels::<D>,
+        )
+        .answers::<ChannelList>(),
+        Route::get(
+            "/v1/senders",
+            READ,
+            "Who wrote in the last 24 hours, with which rights, and what of their budgets they used",
+            senders::senders::<D>,
+        )
+        .answers::<SenderList>(),
+        Route::get(
+            "/v1/figures",
+            READ,
+            "Answers by the hour, how soon they came, tokens by sender and failures by class",
+            figures::show::<D>,
+        )
+        .asks::<figures::FigureParams>()
+        .answers::<FiguresView>(),
     ]
 }
 
@@ -292,6 +331,14 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
 /// Operator actions.
 fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
     vec![
+        Route::get(
+            "/v1/audit",
+            READ,
+            "What people did by hand, newest first, with all that verifies it",
+            audit::list::<D>,
+        )
+        .asks::<audit::AuditParams>()
+        .answers::<AuditList>(),
         Route::post(
             "/v1/reload",
             ADMIN,
@@ -356,6 +403,22 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         .streams()
         .for_members(Scope::Read),
         Route::post(
+            "/v1/messages/{id}/cancel",
+            CONTROL,
+            Trace::Audit(&["cancel"]),
+            "Stop a message",
+            operator::cancel::<D>,
+        )
+        .answers::<ActView>()
+        .with_statuses(&[200, 202])
+        .for_members(Scope::Send),
+    ]
+}
+
+/// Messages that failed or wait for a person.
+fn of_dead<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
             "/v1/messages/{id}/redrive",
             CONTROL,
             Trace::Audit(&["redrive"]),
@@ -372,16 +435,6 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             operator::discard::<D>,
         )
         .answers::<ActView>(),
-        Route::post(
-            "/v1/messages/{id}/cancel",
-            CONTROL,
-            Trace::Audit(&["cancel"]),
-            "Stop a message",
-            operator::cancel::<D>,
-        )
-        .answers::<ActView>()
-        .with_statuses(&[200, 202])
-        .for_members(Scope::Send),
         Route::get(
             "/v1/dead",
             READ,
@@ -390,6 +443,24 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         )
         .asks::<PageQuery>()
         .answers::<DeadList>(),
+        Route::post(
+            "/v1/dead/retry",
+            CONTROL,
+            Trace::Audit(&["redrive"]),
+            "Send failed messages again, one a second, or say what would be",
+            dead::retry::<D>,
+        )
+        .takes::<DeadRequest>()
+        .answers::<DeadActs>(),
+        Route::post(
+            "/v1/dead/discard",
+            CONTROL,
+            Trace::Audit(&["discard"]),
+            "Give up failed messages, or say what would be",
+            dead::discard::<D>,
+        )
+        .takes::<DeadRequest>()
+        .answers::<DeadActs>(),
     ]
 }
 
@@ -420,6 +491,29 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
         )
         .takes::<DecisionRequest>()
         .answers::<DecisionView>(),
+    ]
+}
+
+/// What the rules say. They are the operator's configuration, and a map of what passes unseen.
+fn of_rules<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
+            "/v1/policy/explain",
+            ADMIN,
+            Trace::Nothing,
+            "What the rules say to a command, a change of files or a question; nothing is executed",
+            policy::explain::<D>,
+        )
+        .takes::<ExplainRequest>()
+        .answers::<ExplainView>(),
+        Route::get(
+            "/v1/policy/replay",
+            ADMIN,
+            "What the rules in force now would decide about what Codex asked lately",
+            policy::replay::<D>,
+        )
+        .asks::<policy::ReplayParams>()
+        .answers::<ReplayList>(),
     ]
 }
 

@@ -10,17 +10,16 @@ use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
-    PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted,
-    TaskBegun, TokenHash,
+    PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError, Steering};
+use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,
-    Timestamp, Token, TokenKind,
+    Actor, ApprovalPolicy, Attachment, ChannelId, Epoch, MessageId, Sandbox, Subscription, Task, TaskId, TaskInput, Tier, Timestamp, Token, TokenKind,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -128,6 +127,24 @@ impl BridgeService for EmptyService {
 
     async fn decide(&self, _: Decide) -> Result<DecideOutcome, LedgerError> {
         Err(away())
+    }
+
+    fn policy(&self) -> PolicyInForce {
+        let terms = TierTerms {
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+        };
+        PolicyInForce {
+            policy: Policy::default(),
+            owner: terms,
+            peer: terms,
+            tool: terms,
+            deadline_secs: 600,
+        }
+    }
+
+    fn tier_of(&self, _: &str, _: Option<&str>) -> Result<Tier, String> {
+        Ok(Tier::Tool)
     }
 
     async fn reload(&self, _: &str) -> ReloadView {

@@ -246,6 +246,7 @@ impl From<&DecideRefusal> for ControlErrorKind {
             DecideRefusal::Unfit { .. } => Self::Invalid,
             DecideRefusal::NotYours { .. } => Self::Forbidden,
             DecideRefusal::Decided { .. }
+            | DecideRefusal::NotShown
             | DecideRefusal::Expired
             | DecideRefusal::Withdrawn { .. } => Self::Refused,
         }

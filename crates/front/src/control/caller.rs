@@ -225,6 +225,7 @@ impl Caller {
     ) -> Decide {
         Decide {
             request_id,
+            digest: None,
             verdict: RequestVerdict {
                 decision,
                 answers: answers.map(ToString::to_string),

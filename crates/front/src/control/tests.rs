@@ -112,6 +112,7 @@ pub(super) fn asks(kind: RequestKind) -> Request {
         state: RequestState::Open,
         created_at: Timestamp(2_000),
         deadline: Timestamp(9_000),
+        effect: None,
         reminded: false,
         resends: 0,
     }

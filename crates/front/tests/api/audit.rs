@@ -75,13 +75,14 @@ pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
         state: RequestState::Open,
         created_at: at,
         deadline: at.plus_ms(600_000),
+        effect: None,
         reminded: false,
         resends: 0,
     }));
     changes
 }
 
-fn over(id: &str, at: Timestamp) -> Vec<Change> {
+pub(crate) fn over(id: &str, at: Timestamp) -> Vec<Change> {
     let reason = "broken".to_owned();
     vec![becomes(id, MessageState::Dead { reason }, at)]
 }
@@ -135,6 +136,7 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
         "/v1/messages/{id}/redrive" | "/v1/messages/{id}/drop" => {
             (over(OTHER, at), OTHER, Value::Null)
         }
+        "/v1/dead/retry" | "/v1/dead/discard" => (over(OTHER, at), "", json!({"all": true})),
         "/v1/messages/{id}/cancel" => (vec![], OTHER, Value::Null),
         "/v1/messages/{id}/steer" | "/v1/tasks/{id}/steer" => {
             (running(OTHER, at), OTHER, instruction)

@@ -8,8 +8,11 @@
 mod a2a;
 mod audit;
 mod control;
+mod dead;
 mod finding;
+mod lists;
 mod nodes;
+mod requests;
 mod service;
 mod sessions;
 mod slow_readers;

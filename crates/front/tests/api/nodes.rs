@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 const MESSAGE: &str = "m1-of-ann";
 const MOVE: &str = "/v1/conversations/m1-of-ann/move";
 
-async fn call<T: DeserializeOwned>(
+pub(crate) async fn call<T: DeserializeOwned>(
     service: &TestService,
     method: Method,
     path: &str,
@@ -47,7 +47,7 @@ async fn call<T: DeserializeOwned>(
     )
 }
 
-async fn get<T: DeserializeOwned>(service: &TestService, path: &str) -> T {
+pub(crate) async fn get<T: DeserializeOwned>(service: &TestService, path: &str) -> T {
     let (status, found) = call(service, Method::GET, path, Value::Null).await;
     assert_eq!(status, StatusCode::OK, "{path}");
     found

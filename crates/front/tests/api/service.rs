@@ -4,6 +4,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bridge_core::port::{Change, Ledger, LedgerError, Steering};
+use bridge_core::rules::Policy;
 use bridge_core::step::{
     AcceptInput, Action, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
     DecideOutcome, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive, Received,
@@ -12,14 +13,13 @@ use bridge_core::step::{
 };
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
-    Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, NodeId,
-    NodeInfo, RequestVerdict, SenderKind, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
+    Actor, ApprovalPolicy, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId,
+    MessageId, NodeId, NodeInfo, RequestVerdict, Sandbox, SenderKind, Subscription, Task, TaskId,
+    TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, LiveUpdate, NewAnswer,
-    NewTask, NewTaskInput, Notified, PushPut, ReloadView, StartError, StopRequest, Stopped,
-    SubmitError, SubmitRequest, Submitted, TaskBegun, TokenHash,
+    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, LiveUpdate, NewAnswer, NewTask, NewTaskInput, Notified, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
@@ -54,6 +54,7 @@ pub(crate) struct TestService {
     mute: Arc<AtomicBool>,
     /// How often files were brought for somebody who opens them.
     brought: Arc<AtomicU64>,
+    pub(crate) policy: Policy,
 }
 
 impl TestService {
@@ -66,6 +67,7 @@ impl TestService {
             randoms: Arc::default(),
             mute: Arc::default(),
             brought: Arc::default(),
+            policy: Policy::default(),
         }
     }
 
@@ -333,6 +335,27 @@ impl BridgeService for TestService {
         self.does(decide).await
     }
 
+    fn policy(&self) -> PolicyInForce {
+        let terms = TierTerms {
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+        };
+        PolicyInForce {
+            policy: self.policy.clone(),
+            owner: terms,
+            peer: terms,
+            tool: terms,
+            deadline_secs: 600,
+        }
+    }
+
+    fn tier_of(&self, channel: &str, _: Option<&str>) -> Result<Tier, String> {
+        match channel {
+            "a2a" => Ok(Tier::Peer),
+            other => Err(format!("there is no channel `{other}`")),
+        }
+    }
+
     async fn reload(&self, by: &str) -> ReloadView {
         let entry = AuditEntry {
             at: self.now(),
@@ -400,6 +423,7 @@ impl BridgeService for TestService {
             idempotency_key: answer.key.map(|key| key_id(&sender, &key)),
             decide: Decide {
                 request_id: answer.request_id,
+                digest: None,
                 verdict: RequestVerdict {
                     decision: answer.decision,
                     answers: answer.answers,

@@ -161,6 +161,7 @@ mod tests {
             state: RequestState::Open,
             created_at: Timestamp(0),
             deadline: Timestamp(1_000),
+            effect: None,
             reminded: false,
             resends: 0,
         };

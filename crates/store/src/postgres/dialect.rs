@@ -14,10 +14,12 @@ pub(super) struct Dialect {
 }
 
 /// Words for which PostgreSQL has others.
-const WORDS: [(&str, &str); 3] = [
+const WORDS: [(&str, &str); 4] = [
     // Without a hint in front of it, it is an inner join like any other.
     ("CROSS JOIN", "JOIN"),
     ("last_insert_rowid()", "lastval()"),
+    // SQLite's goes past the case of ASCII letters.
+    (" LIKE ", " ILIKE "),
     // The database's own time in ms, which leases are compared with.
     ("unixepoch() * 1000", clock!()),
 ];

@@ -8,7 +8,8 @@ use super::fields::Fields;
 use crate::key::{AuditPublicKey, KeyAge, LedgerKey};
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
-use bridge_core::port::RowsError;
+use bridge_core::limits::AUDIT_LOOKED_AT;
+use bridge_core::port::{AuditPage, AuditQuery, RowsError};
 use bridge_core::value::{
     AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, MessageId,
     RECORD_UNSIGNED, Timestamp,
@@ -260,6 +261,58 @@ fn signed_ends(conn: Conn<'_>) -> Result<SignedEnds, RowsError> {
 pub(crate) fn newest(conn: Conn<'_>, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
     let query = "SELECT subject, at, actor, what, detail FROM audit ORDER BY row DESC LIMIT ?1";
     sql::many(conn, query, [page(limit)], read)
+}
+
+pub(crate) const PAGE: &str = "SELECT row, sum, subject, at, actor, what, detail FROM audit WHERE row < ?1 \
+     ORDER BY row DESC LIMIT ?2";
+
+/// A page of the record. Conditions are met here: people do little by hand, and one page looks at a bounded part of it.
+pub(crate) fn page_of(conn: Conn<'_>, query: &AuditQuery) -> Result<AuditPage, RowsError> {
+    let wanted = page(query.limit);
+    let reach = match query.filter.is_empty() {
+        true => wanted,
+        false => AUDIT_LOOKED_AT,
+    };
+    let (mut links, mut seen, mut last) = (Vec::new(), 0_u32, None);
+    let before = query.before.unwrap_or(i64::MAX);
+    sql::find(conn, PAGE, (before, reach), |row| {
+        let link = link(row)?;
+        seen += 1;
+        last = Some(link.row);
+        if query.filter.matches(&link.entry) {
+            links.push(link);
+        }
+        Ok((u32::try_from(links.len()) == Ok(wanted)).then_some(()))
+    })?;
+    let found = signed_ends(conn)?;
+    let is_full = seen == reach || u32::try_from(links.len()) == Ok(wanted);
+    let before = match (links.last(), query.filter.is_empty()) {
+        (Some(oldest), true) => summed_with(conn, &found.ends, oldest.row)?,
+        _ => None,
+    };
+    Ok(AuditPage {
+        links,
+        before,
+        next: last.filter(|_| is_full),
+        ends: found.ends,
+        signature: found.signature,
+        public_key: found.signer.map(|signer| signer.to_string()),
+    })
+}
+
+/// What a row is summed with: the sum of the one before it. Those from before the key have none that counts, so that all
+/// of them are summed up.
+fn summed_with(conn: Conn<'_>, ends: &AuditEnds, row: i64) -> Result<Option<String>, RowsError> {
+    let query = "SELECT row, sum FROM audit WHERE row < ?1 ORDER BY row DESC LIMIT 1";
+    let before = sql::one(conn, query, [row], |row| {
+        let mut fields = Fields::of("audit row", row);
+        Ok((fields.next::<i64>()?, fields.next::<Option<String>>()?))
+    })?;
+    match before {
+        None => Ok(ends.removed.clone()),
+        Some((before, sum)) if before > ends.base => Ok(sum),
+        Some(_) => Ok(sum_of_older(conn, ends, row)?.flatten()),
+    }
 }
 
 /// People do little by hand, so that all of it may be walked through.

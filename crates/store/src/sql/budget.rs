@@ -7,7 +7,7 @@ use super::fields::Fields;
 use crate::sql::{self, Conn, Row, params};
 use bridge_core::budget::{DayBudget, Meter};
 use bridge_core::limits::STORED_HOURS_READ;
-use bridge_core::port::{RowsError, StoredBytes};
+use bridge_core::port::{RowsError, StoredBytes, TurnsUsed};
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{ChannelId, Timestamp};
 use rusqlite::ToSql;
@@ -72,6 +72,21 @@ pub(crate) fn reached(
     costs(conn, (channel, sender), since, |at, tokens| {
         meter.add(at, tokens)
     })
+}
+
+pub(crate) fn used(
+    conn: Conn<'_>,
+    channel: &ChannelId,
+    sender: &str,
+    since: Timestamp,
+) -> Result<TurnsUsed, RowsError> {
+    let mut used = TurnsUsed::default();
+    costs(conn, (channel, sender), since, |_, tokens| {
+        used.turns = used.turns.saturating_add(1);
+        used.tokens = used.tokens.saturating_add(tokens);
+        None::<()>
+    })?;
+    Ok(used)
 }
 
 pub(crate) const STORED_HOURS: &str = "SELECT hour, bytes FROM stored_bytes WHERE channel = ?1 AND sender = ?2 \

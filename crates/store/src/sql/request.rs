@@ -8,6 +8,7 @@ use super::task;
 use crate::key::{LedgerKey, Unreadable};
 use crate::sql::{self, Conn, Params, Row, params};
 use bridge_core::port::{RequestsOf, RowsError, Standing};
+use bridge_core::rules::Effect;
 use bridge_core::value::{
     Actor, DecidedBy, EffectDigest, IncarnationId, ItemId, MessageId, Request, RequestId,
     RequestState, RequestStateName, RequestVerdict,
@@ -25,7 +26,7 @@ macro_rules! select {
         concat!(
             "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
              shown, digest, payload, answer_kind, secret_answer, deciders, state, decision, answers, decided_by, via, \
-             decided_at, reason, created_at, deadline, reminded, redelivered FROM request ",
+             decided_at, reason, created_at, deadline, reminded, redelivered, effect FROM request ",
             $($tail)+
         )
     };
@@ -122,7 +123,18 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         deadline: fields.time()?,
         reminded: fields.next()?,
         resends: fields.next()?,
+        effect: read_effect(&mut fields)?,
     })
+}
+
+fn read_effect(fields: &mut Fields<'_>) -> Result<Option<Effect>, RowsError> {
+    let stored: Option<String> = fields.next()?;
+    let read = stored.map(|stored| serde_json::from_str(&stored));
+    read.transpose().map_err(|error| fields.unreadable(error))
+}
+
+fn stored_effect(effect: Option<&Effect>) -> Option<String> {
+    serde_json::to_string(effect?).ok()
 }
 
 fn read_state(fields: &mut Fields<'_>) -> Result<RequestState, RowsError> {
@@ -309,9 +321,9 @@ pub(crate) fn insert(conn: Conn<'_>, key: &LedgerKey, request: &Request) -> Resu
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
          kind, headline, shown, digest, payload, answer_kind, secret_answer, deciders, state, decision, answers, \
-         decided_by, via, decided_at, reason, created_at, deadline, reminded, redelivered) \
+         decided_by, via, decided_at, reason, created_at, deadline, reminded, redelivered, effect) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-         ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+         ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
         params![
             request.request_id.as_str(),
             request.message_id.as_str(),
@@ -339,6 +351,7 @@ pub(crate) fn insert(conn: Conn<'_>, key: &LedgerKey, request: &Request) -> Resu
             request.deadline.0,
             request.reminded,
             request.resends,
+            stored_effect(request.effect.as_ref()),
         ],
         || format!("new request {}", request.request_id),
     )?;

@@ -2,7 +2,9 @@
 
 use super::open::{Options, open};
 use crate::key::for_tests;
-use crate::sql::{budget, conversation, message, place, queue, reply, subscription, task, token};
+use crate::sql::{
+    budget, conversation, figures, message, place, queue, reply, subscription, task, token,
+};
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
@@ -81,7 +83,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 46] = [
+const HOT: [&str; 47] = [
     queue::OF_SENDER,
     queue::OF_SENDER_BEFORE,
     conversation::BY_ACTIVITY,
@@ -127,6 +129,7 @@ const HOT: [&str; 46] = [
     task::TOUCH,
     budget::TURNS,
     budget::STORED_HOURS,
+    figures::FINISHED,
     token::BY_NAME,
 ];
 

@@ -169,6 +169,7 @@ async fn replies_of_redriven_messages_keep_places() {
     let redrive = Redrive {
         message_id: message("m1"),
         by: "me".to_owned(),
+        not_before: None,
     };
     world.does(redrive).await;
     let copy = one_file(&place.path, "damaged.db");

@@ -237,6 +237,7 @@ impl Pair {
         self.both(AnswerTask {
             decide: Decide {
                 request_id: RequestId::new(format!("r-{name}")),
+                digest: None,
                 verdict,
                 authority: Authority::Owner,
             },
@@ -544,7 +545,14 @@ impl Pair {
                 let by = Actor::named(by);
                 self.both(Cancel { message_id, by }).await;
             }
-            1..3 => self.both(Redrive { message_id, by }).await,
+            1..3 => {
+                self.both(Redrive {
+                    message_id,
+                    by,
+                    not_before: None,
+                })
+                .await
+            }
             3 => self.both(Discard { message_id, by }).await,
             4 => self.both(Join { message_id }).await,
             5 => self.both(Leave { message_id }).await,
@@ -609,6 +617,7 @@ impl Pair {
                 verdict.answers = Some("{}".to_owned());
                 self.both(Decide {
                     request_id,
+                    digest: None,
                     verdict,
                     authority: Authority::Owner,
                 })

@@ -207,6 +207,7 @@ pub(crate) fn request(id: &str, request_id: &str) -> Request {
         state: RequestState::Open,
         created_at: Timestamp(5),
         deadline: Timestamp(500),
+        effect: None,
         reminded: false,
         resends: 0,
     }

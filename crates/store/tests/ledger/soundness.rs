@@ -54,6 +54,7 @@ async fn earlier_replies_keep_their_place() {
     let redrive = Redrive {
         message_id: message("m1"),
         by: "me".to_owned(),
+        not_before: None,
     };
     world.does(redrive).await;
     expect_sound(&disk, "a redriven message behind another one");

@@ -2,7 +2,7 @@
 
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{HeadFilter, Ledger, Read, RowsError, TaskQuery};
+use bridge_core::port::{AuditQuery, HeadFilter, Ledger, Read, RowsError, TaskQuery};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, Message, StateName, Tier, Timestamp};
 use std::fmt::Debug;
@@ -34,7 +34,18 @@ impl View {
         self.add("overdue", rows.overdue(now)?);
         self.add("round", rows.round()?);
         self.add("audit", rows.audit(PAGE_MAX)?);
+        let query = AuditQuery {
+            limit: PAGE_MAX,
+            ..AuditQuery::default()
+        };
+        let acts = rows.audit_page(&query)?;
+        self.add("acts", (acts.links, acts.before, acts.next, acts.ends));
         self.add("figures", rows.figures(Timestamp(0))?);
+        self.add("senders", rows.recent_senders(now.plus_ms(-30_000))?);
+        for state in [StateName::Done, StateName::Dead, StateName::Cancelled] {
+            let ended = rows.finished_since(state, now.plus_ms(-30_000))?;
+            self.add("finished", ended);
+        }
         self.add("newest time", rows.newest_time()?);
         for state in StateName::ALL {
             self.add(state.as_str(), rows.messages_in(state, None, 3)?);
@@ -99,6 +110,7 @@ impl View {
             };
             let reached = rows.budget_reached(&local, owner, since, budget)?;
             self.add("budget reached", reached);
+            self.add("used", rows.turns_used(&local, owner, since)?);
         }
         Ok(())
     }

@@ -98,6 +98,11 @@ impl MemoryRows {
             .take_while(|(_, entry)| entry.at < audit)
             .map(|(row, _)| *row)
             .collect();
+        let sums = self.audit_chain();
+        if let Some(last) = old.len().checked_sub(1).and_then(|last| sums.get(last)) {
+            let sum = last.sum.clone().unwrap_or_default();
+            self.audit_removed.put((), sum);
+        }
         for row in old {
             self.audits.remove(&row);
         }

@@ -7,6 +7,7 @@ mod apply;
 mod derived;
 mod fleet;
 mod forget;
+mod lists;
 mod read;
 mod request;
 mod rows;

@@ -46,6 +46,8 @@ pub struct MemoryRows {
     pub(super) rounds: Table<(), Round>,
     /// In the order they were written.
     pub(super) audits: Table<u64, AuditEntry>,
+    /// The sum of the newest one that was removed; one row at most.
+    pub(super) audit_removed: Table<(), String>,
     /// How far each source was read.
     pub(super) cursors: Table<ChannelId, String>,
     /// In the order they were written.
@@ -121,6 +123,7 @@ impl MemoryRows {
             incarnations,
             rounds,
             audits,
+            audit_removed,
             cursors,
             tasks,
             tokens,
@@ -137,7 +140,7 @@ impl MemoryRows {
             clock_ms: _,
             this_node: _,
         } = self;
-        let tables: [&mut dyn Transactional; 32] = [
+        let tables: [&mut dyn Transactional; 33] = [
             conversations,
             active,
             conversation_keys,
@@ -157,6 +160,7 @@ impl MemoryRows {
             incarnations,
             rounds,
             audits,
+            audit_removed,
             cursors,
             tasks,
             tokens,

@@ -226,7 +226,12 @@ impl MemoryRows {
     }
 
     /// What the turns of a sender cost, newest first; claimed messages count already.
-    fn costs(&self, channel: &ChannelId, sender: &str, since: Timestamp) -> Vec<(Timestamp, u64)> {
+    pub(super) fn costs(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+    ) -> Vec<(Timestamp, u64)> {
         let theirs = |id: &MessageId| {
             let known = self.messages.get(id);
             known.filter(|known| known.channel == *channel && known.sender == sender)

@@ -5,8 +5,9 @@ use super::{RequestCase, line, past, set_state};
 use crate::requester::sent_by;
 use crate::step::{Action, Cancel, RunError, Transition, Tx};
 use crate::value::{
-    ConversationId, Deciders, IncarnationId, Message, MessageId, Request, RequestDecision,
-    RequestId, RequestKind, RequestState, RequestVerdict as Verdict, Tier, Timestamp,
+    ConversationId, Deciders, EffectDigest, IncarnationId, Message, MessageId, Request,
+    RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict as Verdict, Tier,
+    Timestamp,
 };
 
 /// By what right somebody decides. Made from what a channel or a front has checked, never from a text.
@@ -71,6 +72,8 @@ impl Authority {
 #[derive(Clone, Debug)]
 pub struct Decide {
     pub request_id: RequestId,
+    /// What whoever decides was shown, if they say so.
+    pub digest: Option<EffectDigest>,
     pub verdict: Verdict,
     pub authority: Authority,
 }
@@ -108,6 +111,11 @@ pub enum DecideRefusal {
     /// Somebody else must decide.
     #[error("only {who} may decide that")]
     NotYours { who: &'static str },
+    /// They were shown something else.
+    #[error(
+        "what was shown is not what Codex asks here (another digest): look at the question again, then decide"
+    )]
+    NotShown,
     /// The answer does not fit the request.
     #[error("the answer does not fit: {why}")]
     Unfit { why: String },
@@ -133,7 +141,8 @@ impl Transition for Decide {
         let Some(case) = load(tx, &self.request_id)? else {
             return Ok(DecideOutcome::Refused(DecideRefusal::Unknown));
         };
-        case.decide(tx, self.verdict, &self.authority, now)
+        let shown = self.digest.as_ref();
+        case.decide(tx, self.verdict, &self.authority, shown, now)
     }
 }
 
@@ -151,6 +160,7 @@ impl RequestCase {
         tx: &mut Tx<'_>,
         verdict: Verdict,
         authority: &Authority,
+        shown: Option<&EffectDigest>,
         now: Timestamp,
     ) -> Result<DecideOutcome, RunError> {
         let task = match authority {
@@ -160,7 +170,12 @@ impl RequestCase {
         let starter = task.as_ref().map(|task| task.owner.as_str());
         let (request, message) = (&self.request, &self.message);
         let allowed = authority.check(verdict.decision, request, message, starter);
-        let (to, outcome) = match allowed.and_then(|()| self.next(&verdict, now)) {
+        let next = allowed.and_then(|()| self.next(&verdict, now));
+        let next = next.and_then(|next| match shown {
+            Some(shown) if *shown != request.digest => Err(DecideRefusal::NotShown),
+            Some(_) | None => Ok(next),
+        });
+        let (to, outcome) = match next {
             Ok(next) => next,
             Err(refusal) => return Ok(DecideOutcome::Refused(refusal)),
         };

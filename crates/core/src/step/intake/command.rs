@@ -145,7 +145,7 @@ fn decide(
     if allowed.is_ok() && case.request.state.waits() && !case.takes_here(&verdict) {
         return Ok(format!("That does not count. {}.", case.how()));
     }
-    let later = match case.decide(tx, verdict, &authority, now)? {
+    let later = match case.decide(tx, verdict, &authority, None, now)? {
         DecideOutcome::Refused(refusal) => return Ok(format!("That does not count: {refusal}.")),
         DecideOutcome::Granted => " Codex is told when it asks again.",
         DecideOutcome::Applied => "",

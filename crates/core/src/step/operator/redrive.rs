@@ -6,8 +6,8 @@
 use crate::port::{Change, RowsError};
 use crate::step::{Action, RunError, Transition, Tx, reply};
 use crate::value::{
-    Class, Life, Message, MessageId, MessageState, ReplyState, ReplyStateName, Seq, StateName,
-    Timestamp,
+    Class, Failure, Hold, Life, Message, MessageId, MessageState, ReplyState, ReplyStateName, Seq,
+    StateName, Timestamp,
 };
 
 /// Sends a dead letter again.
@@ -15,6 +15,8 @@ use crate::value::{
 pub struct Redrive {
     pub message_id: MessageId,
     pub by: String,
+    /// When its turn may begin, where many are sent again one after the other.
+    pub not_before: Option<Timestamp>,
 }
 
 /// What sending a message again came to.
@@ -32,20 +34,50 @@ pub enum RedriveOutcome {
     NotDead,
 }
 
+impl RedriveOutcome {
+    /// What sending a message again comes to.
+    #[must_use]
+    pub fn of(message: &Message, has_answer: bool) -> Self {
+        match &message.life.state {
+            MessageState::Dead { .. } if has_answer => Self::Delivering,
+            MessageState::Dead { .. } if was_unfit(message) => Self::Unfit,
+            MessageState::Dead { .. } => Self::Queued,
+            MessageState::Parked { .. } => Self::Continuing,
+            _ => Self::NotDead,
+        }
+    }
+}
+
+impl Redrive {
+    /// Waiting for a turn, now or later.
+    fn waits(&self, now: Timestamp) -> MessageState {
+        let later = self.not_before.filter(|until| *until > now);
+        let hold = later.map(|until| Hold {
+            until,
+            failure: Failure::new(
+                Class::Capacity { until: Some(until) },
+                "many failed messages are sent again, one a second",
+            ),
+        });
+        MessageState::Received { hold }
+    }
+}
+
 impl Transition for Redrive {
     type Outcome = RedriveOutcome;
     const NAME: &'static str = "redrive";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<RedriveOutcome, RunError> {
         let message = tx.existing(Self::NAME, &self.message_id)?;
-        let outcome = match &message.life.state {
-            MessageState::Dead { .. } if tx.answer(&self.message_id)?.is_some() => {
+        let has_answer = tx.answer(&self.message_id)?.is_some();
+        let outcome = RedriveOutcome::of(&message, has_answer);
+        match outcome {
+            RedriveOutcome::Unfit | RedriveOutcome::NotDead => return Ok(outcome),
+            RedriveOutcome::Delivering => {
                 queue_replies_again(tx, &message)?;
                 send_again(tx, &message, MessageState::Sending, now)?;
-                RedriveOutcome::Delivering
             }
-            MessageState::Dead { .. } if was_unfit(&message) => return Ok(RedriveOutcome::Unfit),
-            MessageState::Dead { .. } => {
+            RedriveOutcome::Queued => {
                 let last = tx.last_seq(&message.conversation_id)?;
                 let behind = last.filter(|last| *last > message.seq);
                 tx.change(Change::Tail {
@@ -53,15 +85,15 @@ impl Transition for Redrive {
                     seq: behind.map_or(message.seq, |last| Seq(last.0.saturating_add(1))),
                     at: now,
                 })?;
-                send_again(tx, &message, MessageState::Received { hold: None }, now)?;
-                RedriveOutcome::Queued
+                send_again(tx, &message, self.waits(now), now)?;
             }
-            MessageState::Parked { .. } => {
-                send_again(tx, &message, MessageState::Received { hold: None }, now)?;
-                RedriveOutcome::Continuing
+            RedriveOutcome::Continuing => {
+                send_again(tx, &message, self.waits(now), now)?;
             }
-            _ => return Ok(RedriveOutcome::NotDead),
-        };
+        }
+        if let Some(at) = self.not_before.filter(|at| *at > now) {
+            tx.act(Action::ScheduleAt { at });
+        }
         let detail = format!("was {}", message.life.state.name().as_str());
         tx.audit(&self.by, Self::NAME, &self.message_id, detail, now)?;
         tx.act(Action::Schedule);

@@ -70,6 +70,7 @@ async fn history_length(world: &World) -> usize {
 async fn decided(world: &World, request_id: &RequestId) {
     let decide = Decide {
         request_id: request_id.clone(),
+        digest: None,
         verdict: RequestVerdict {
             decision: RequestDecision::Decline,
             answers: None,

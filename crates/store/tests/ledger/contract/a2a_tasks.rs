@@ -322,6 +322,7 @@ fn tells(task_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerTask {
     AnswerTask {
         decide: Decide {
             request_id: RequestId::new("r1"),
+            digest: None,
             verdict,
             authority: Authority::Sender {
                 conversation_id: conversation(key),
@@ -446,6 +447,7 @@ pub(super) async fn task_owner_cannot_approve<F: Fixture>() {
     verdict.at = world.now;
     let decide = Decide {
         request_id: RequestId::new("r1"),
+        digest: None,
         verdict,
         authority: Authority::Owner,
     };

@@ -88,7 +88,27 @@ fn redrive(id: &str) -> Redrive {
     Redrive {
         message_id: message(id),
         by: "me".to_owned(),
+        not_before: None,
     }
+}
+
+pub(super) async fn retries_wait_until_their_time<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m1")]).await;
+    world.claims().await;
+    world.does(fail("m1", Class::Permanent)).await;
+    let later = world.now.plus_ms(5_000);
+    let retry = Redrive {
+        not_before: Some(later),
+        ..redrive("m1")
+    };
+    let again = world.does(retry).await;
+    assert_eq!(again.outcome, RedriveOutcome::Queued);
+    assert!(again.actions.contains(&Action::ScheduleAt { at: later }));
+    assert_eq!(world.idles().await, Some(later));
+    world.pass_ms(5_000);
+    assert_eq!(world.claims().await, "m1");
 }
 
 pub(super) async fn a_dead_letter_is_sent_again_at_the_end_of_its_conversation<F: Fixture>() {

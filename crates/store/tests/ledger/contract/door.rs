@@ -275,7 +275,13 @@ pub(super) async fn agents_that_answer_each_other_are_stopped<F: Fixture>() {
     // An operator may send it again all the same.
     let by = "the operator".to_owned();
     let message_id = message("h2");
-    let redriven = world.does(Redrive { message_id, by }).await;
+    let redriven = world
+        .does(Redrive {
+            message_id,
+            by,
+            not_before: None,
+        })
+        .await;
     assert_eq!(redriven.outcome, RedriveOutcome::Queued);
 }
 

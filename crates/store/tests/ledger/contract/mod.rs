@@ -9,6 +9,7 @@ mod fail;
 mod files;
 mod guards;
 mod life;
+mod lists;
 mod lost;
 mod old_tasks;
 mod people;
@@ -173,6 +174,7 @@ contract! {
         acts {
             a_finished_row_shown_again_changes_nothing,
             what_waits_is_cancelled_at_once_and_what_runs_when_it_ended,
+            retries_wait_until_their_time,
             a_dead_letter_is_sent_again_at_the_end_of_its_conversation,
             an_answer_that_could_not_be_delivered_is_delivered_again_without_a_turn,
             a_parked_message_goes_on_or_is_given_up,
@@ -244,6 +246,13 @@ contract! {
             a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day,
             an_owner_has_so_many_push_configurations_and_no_more,
             whoever_loses_its_token_is_told_nothing_more,
+        }
+        lists {
+            acts_come_in_pages_with_their_sums,
+            acts_are_found_by_conditions,
+            texts_are_found_in_messages_and_answers,
+            senders_are_counted_with_what_they_used,
+            finished_messages_are_figures_by_end,
         }
         together {
             many_conversations_go_on_at_once,

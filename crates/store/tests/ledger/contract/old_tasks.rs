@@ -171,6 +171,7 @@ pub(super) async fn old_failures_are_no_dead_letters<F: Fixture>() {
     let redrive = Redrive {
         message_id: message_of("codex-1"),
         by: "ann".to_owned(),
+        not_before: None,
     };
     let refused = world.does(redrive).await.outcome;
     assert_eq!(refused, RedriveOutcome::NotDead);

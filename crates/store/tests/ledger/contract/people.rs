@@ -61,7 +61,13 @@ pub(super) async fn what_people_did_to_a_message_is_kept_with_its_name<F: Fixtur
     }
     for id in ["m1", "m2"] {
         let (message_id, by) = (message(id), "ann".to_owned());
-        world.does(Redrive { message_id, by }).await;
+        world
+            .does(Redrive {
+                message_id,
+                by,
+                not_before: None,
+            })
+            .await;
     }
     world.claims().await;
     world.does(fail("m1", Class::Permanent)).await;

@@ -41,6 +41,7 @@ fn ask(request: Request) -> Ask {
 fn decide(name: &str, decision: RequestDecision, by: &str) -> Decide {
     Decide {
         request_id: id(name),
+        digest: None,
         verdict: verdict(decision, by),
         authority: Authority::Owner,
     }

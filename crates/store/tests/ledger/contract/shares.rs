@@ -91,6 +91,7 @@ async fn decides<L: Ledger>(world: &World<L>, name: &str) {
     world
         .does(Decide {
             request_id: RequestId::new(name),
+            digest: None,
             verdict: verdict(RequestDecision::Accept, "owner"),
             authority: Authority::Owner,
         })
