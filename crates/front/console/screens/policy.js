@@ -1,0 +1,78 @@
+// @ts-check
+/** The policy simulator: who asks for what, and which rule decides. Nothing is done. */
+
+import { post } from '../lib/api.js';
+import { html, useState } from '../lib/html.js';
+import { asApiError } from '../lib/load.js';
+import { line } from '../lib/text.js';
+import { span } from '../lib/time.js';
+import { Badge, Facts, Head, Line, Problem, Text } from '../parts/basics.js';
+
+/** @type {[string, string][]} */
+const TIERS = [['owner', 'owner: you'], ['tool', 'tool: holders of tokens'], ['peer', 'peer: other agents and strangers']];
+/** @type {[string, string][]} */
+const KINDS = [['command', 'a command'], ['file-change', 'a change of files'], ['mcp-tool', 'a tool of an MCP server']];
+const RULINGS = /** @type {Record<string, [string, string]>} */ ({
+  allow: ['good', 'Allowed: it is done without asking.'], ask: ['waits', 'Asked: somebody decides.'], deny: ['failed', 'Denied: it is declined without asking.'],
+});
+
+/** @param {{ found: any }} props */
+function Found({ found }) {
+  const [tone, words] = RULINGS[found.ruling] ?? ['waits', found.ruling];
+  return html`<section class="card answer-why" aria-live="polite">
+    <p class="now-big"><${Badge} tone=${tone}>${line(found.ruling, 20)}</${Badge}> ${words}</p>
+    <p><${Text} text=${found.why} /></p>
+    <${Facts} rows=${[
+      ['Rule', found.rule ? html`<strong><${Line} text=${found.rule} /></strong>` : 'none matches'],
+      ['Decides', found.who && (found.who === 'sender' ? 'the owner, or whoever sent the message' : 'the owner')],
+      ['Sandbox', html`<${Line} text=${found.sandbox} />`], ['Asked at all', html`<${Text} text=${found.asked} />`],
+      ['Accept means', html`<${Text} text=${found.accept_means} />`], ['Silence is a decline after', found.deadline_secs && span(found.deadline_secs * 1000)]]} /></section>`;
+}
+
+/** The rules over what was really asked in the last week. */
+function LastWeek() {
+  const [days, setDays] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {import('../lib/api.js').ApiError | null} */ (null));
+  const run = () => post('policy/replay', { days: 7 }).then(setDays, (failed) => setError(asApiError(failed)));
+  const requests = /** @type {any[]} */ (days?.requests ?? []);
+  return html`<section class="card wide"><h2>The last week</h2>
+    <p class="dim">What the rules of now would do with what Codex really asked.</p>
+    ${error?.status === 404 ? html`<p class="remark">This daemon can’t replay questions.</p>` : html`<${Problem} error=${error} what="the questions" />`}
+    ${!days && !error && html`<button onClick=${run}>Look</button>`}
+    ${days && (requests.length === 0 ? html`<p>Nothing was asked.</p>` : html`<div class="scroll" tabindex="0" role="region" aria-label="Questions of the last week"><table>
+      <thead><tr><th>Question</th><th>Was</th><th>Would be</th><th>Rule</th></tr></thead><tbody>${requests.map((one) => html`<tr key=${one.request_id} class=${one.changed ? 'changed' : ''}>
+        <td><a href="#/requests/${encodeURIComponent(one.request_id)}"><${Line} text=${one.headline} length=${120} /></a></td><td><${Line} text=${one.was ?? one.state} length=${30} /></td>
+        <td><${Badge} tone=${RULINGS[one.ruling]?.[0] ?? 'waits'}>${line(one.ruling, 20)}</${Badge}></td><td><${Line} text=${one.rule ?? ''} length=${60} /></td></tr>`)}</tbody></table></div>`)}</section>`;
+}
+
+export function Policy() {
+  const [asked, setAsked] = useState({ tier: 'tool', kind: 'command', command: '', paths: '', server: '', tool: '', cwd: '', escalated: false });
+  const [found, setFound] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {import('../lib/api.js').ApiError | null} */ (null));
+  const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setAsked({ ...asked, [name]: event.target.type === 'checkbox' ? event.target.checked : event.target.value });
+  const explain = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const paths = asked.paths.split('\n').map((path) => path.trim()).filter(Boolean);
+    const of = { command: { command: asked.command }, 'file-change': { paths }, 'mcp-tool': { server: asked.server, ...(asked.tool ? { tool: asked.tool } : {}) } }[asked.kind];
+    const body = { tier: asked.tier, kind: asked.kind, ...of, ...(asked.cwd ? { cwd: asked.cwd } : {}), ...(asked.escalated ? { escalated: true } : {}) };
+    await post('policy/explain', body).then((answer) => { setFound(answer); setError(null); }, (failed) => { setError(asApiError(failed)); setFound(null); });
+  };
+  const options = (/** @type {[string, string][]} */ some) => some.map(([value, words]) => html`<option value=${value}>${words}</option>`);
+  return html`
+    <${Head} title="Rules" sub="What would happen, by which rule. Nothing is done." />
+    <form class="card" onSubmit=${explain}>
+      <div class="fields">
+        <label class="field">Whose turn asks<select value=${asked.tier} onChange=${set('tier')}>${options(TIERS)}</select></label>
+        <label class="field">For what<select value=${asked.kind} onChange=${set('kind')}>${options(KINDS)}</select></label>
+        <label class="field">Directory<input value=${asked.cwd} placeholder="/home/you/project" autocomplete="off" spellcheck=${false} onInput=${set('cwd')} /></label>
+      </div>
+      ${asked.kind === 'command' && html`<label class="field">Command<input value=${asked.command} required placeholder="git push origin main" autocomplete="off" spellcheck=${false} onInput=${set('command')} /></label>`}
+      ${asked.kind === 'file-change' && html`<label class="field">Files, one on each line<textarea rows="3" required value=${asked.paths} placeholder="/srv/work/.git/config" spellcheck=${false} onInput=${set('paths')}></textarea></label>`}
+      ${asked.kind === 'mcp-tool' && html`<div class="fields"><label class="field">Server<input value=${asked.server} required autocomplete="off" onInput=${set('server')} /></label>
+        <label class="field">Tool<input value=${asked.tool} autocomplete="off" onInput=${set('tool')} /></label></div>`}
+      <label class="choice"><input type="checkbox" checked=${asked.escalated} onChange=${set('escalated')} /><span>Codex says that it wants out of the sandbox</span></label>
+      <div class="actions"><button class="primary" type="submit">Explain</button></div>
+    </form>
+    ${error && html`<${Problem} error=${error} what="policy simulator" />`}
+    ${found && html`<${Found} found=${found} />`}<${LastWeek} />`;
+}
