@@ -56,7 +56,10 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
     'DELETE tokens/:id': ({ id }) => { Object.assign(rows.tokens.find((one) => one.name === id), { revoked_at: ago(0) }); return { name: id, cancelled: 0, joined: [], running: [] }; },
     'GET audit': () => rows.audit,
     'GET figures': ({ query }) => figures(query.get('step'), text),
-    'POST policy/explain': ({ body }) => ({ ruling: 'deny', who: null, rule: text('no pushing'), why: text('the rule "no pushing" denies `git push` anywhere in the command line'), tier: body.tier, kind: body.kind, sandbox: 'read-only', approval_policy: 'on-request', asked: 'only what it wants to run outside of the sandbox', accept_means: text('it runs, once, possibly outside of its sandbox'), deadline_secs: 3600 }),
+    'POST policy/explain': ({ body }) => ({ ruling: 'deny', who: null, rule: text('no pushing'), why: text('the rule "no pushing" denies `git push` anywhere in the command line'), tier: body.tier, kind: body.kind, sandbox: 'read-only', approval_policy: 'on-request', asked: 'only what it wants to run outside of the sandbox', accept_means: text('it runs, once, possibly outside of its sandbox'), deadline_secs: 3600, rules: [{ name: text('status is fine'), then: 'allow', matches: false, why_not: text('another command') }, { name: text('no pushing'), then: 'deny', matches: true, why_not: null }] }),
+    'GET policy/replay': () => ({ since: ago(7 * 86400_000), next: null, requests: rows.requests.map((one, at) => ({ ...one, then: 'ask', decision: 'accept', now: at % 2 ? 'deny' : 'ask', rule: at % 2 ? text('no pushing') : null, why: text('a rule'), differs: at % 2 === 1 })) }),
+    'POST dead/retry': ({ body }) => bulk(rows, body),
+    'POST dead/discard': ({ body }) => bulk(rows, body),
   };
 
   async function handle(incoming, response, path) {
@@ -85,6 +88,11 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
   }
   const drop = () => streams.forEach((one) => one.destroy());
   return { handle, rows, state, tell, drop, streams };
+}
+
+function bulk(rows, { ids, dry_run }) {
+  if (!dry_run) rows.dead = rows.dead.filter((one) => !ids.includes(one.message_id));
+  return { done: ids.map((id) => ({ message_id: id, outcome: 'queued', detail: 'It is queued again.' })), refused: [], left: 0, dry_run };
 }
 
 const refuse = (status, detail) => ({ refused: status, detail });

@@ -106,7 +106,7 @@ function Frame({ session }) {
   return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
     <${Navigation} entries=${ENTRIES} counts=${counts} here=${here} showKeys=${() => setKeys(true)} />
     <main id="main" tabindex="-1">
-      <div role="status" aria-live="polite">${!connected && html`<p class="lost"><i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
+      <div role="status" aria-live="polite">${!connected && html`<p class="offline"><i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
       <${Screen} key=${`${path}/${id}/${sub}`}>${screen}</${Screen}></main>
     ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />`;
 }

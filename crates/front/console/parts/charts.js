@@ -1,14 +1,18 @@
 // @ts-check
-/** Drawings, as inline SVG; each has its numbers as a table for screen readers. */
+/** Drawings, as inline SVG as wide as there is room; each has its numbers as a table for screen readers. */
 
-import { html } from '../lib/html.js';
+import { html, useEffect, useRef, useState } from '../lib/html.js';
 import { line } from '../lib/text.js';
 
-const WIDTH = 640;
-const HEIGHT = 160;
-const LEFT = 48;
-const BOTTOM = 20;
-const PLOT = { width: WIDTH - LEFT - 4, height: HEIGHT - BOTTOM - 8 };
+/** @typedef {import('../../console-types/ui').Child} Child */
+
+const HEIGHT = 190;
+const LEFT = 46;
+const TOP = 10;
+const BOTTOM = 22;
+const PLOT = HEIGHT - TOP - BOTTOM;
+/** Room for one label of a step. */
+const LABEL_PX = 72;
 
 /** A round number that is at least the largest. @param {number} largest */
 function ceiling(largest) {
@@ -17,41 +21,58 @@ function ceiling(largest) {
   return [1, 2, 2.5, 5, 10].map((by) => by * step).find((round) => round >= largest) ?? largest;
 }
 
-/** @param {{ top: number, format: (value: number) => string, labels: string[] }} props */
-function Axes({ top, format, labels }) {
-  const every = Math.max(1, Math.ceil(labels.length / 8));
-  return html`<g class="axes">${[0, 0.5, 1].map((part) => html`
-      <line x1=${LEFT} x2=${WIDTH - 4} y1=${8 + PLOT.height * (1 - part)} y2=${8 + PLOT.height * (1 - part)} />
-      <text x=${LEFT - 6} y=${12 + PLOT.height * (1 - part)} text-anchor="end">${format(top * part)}</text>`)}
-    ${labels.map((label, at) => at % every === 0 && html`<text x=${LEFT + PLOT.width * ((at + 0.5) / labels.length)} y=${HEIGHT - 4} text-anchor="middle">${label}</text>`)}</g>`;
+function useWidth() {
+  const ref = useRef(/** @type {HTMLElement | null} */ (null));
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry?.contentRect.width ?? 0)));
+    if (ref.current) observer.observe(ref.current);
+    return () => observer.disconnect();
+  }, []);
+  return { ref, width };
 }
 
-/** @param {{ head: string[], rows: (string | number)[][], label: string }} props */
-const Numbers = ({ head, rows, label }) => html`<table class="spoken"><caption>${label}</caption><thead><tr>${head.map((one) => html`<th>${one}</th>`)}</tr></thead>
-  <tbody>${rows.map((row) => html`<tr>${row.map((one) => html`<td>${one}</td>`)}</tr>`)}</tbody></table>`;
+/**
+ * A plot with its axes and its numbers.
+ * @param {{ top: number, format: (value: number) => string, labels: string[], label: string, names: string[],
+ *   values: (number | null)[][], draw: (x: (at: number) => number, y: (value: number) => number, step: number) => Child }} props
+ */
+function Plot({ top, format, labels, label, names, values, draw }) {
+  const { ref, width } = useWidth();
+  const step = (width - LEFT) / Math.max(labels.length, 1);
+  const x = (/** @type {number} */ at) => LEFT + step * (at + 0.5);
+  const y = (/** @type {number} */ value) => TOP + PLOT * (1 - value / top);
+  const every = Math.max(1, Math.ceil(labels.length / Math.max(1, Math.floor(width / LABEL_PX))));
+  return html`<div class="chart" ref=${ref}>
+    ${width > 0 && html`<svg viewBox="0 0 ${width} ${HEIGHT}" height=${HEIGHT} aria-hidden="true">
+      <g class="axes">${[0, 0.5, 1].map((part) => html`
+        <line x1=${LEFT} x2=${width} y1=${y(top * part)} y2=${y(top * part)} />
+        <text x=${LEFT - 8} y=${y(top * part) + 4} text-anchor="end">${format(top * part)}</text>`)}
+        ${labels.map((name, at) => at % every === 0 && html`<text x=${x(at)} y=${HEIGHT - 4} text-anchor="middle">${name}</text>`)}</g>
+      ${draw(x, y, step)}</svg>`}
+    <div class="spoken"><table><caption>${label}</caption>
+      <thead><tr><th>when</th>${names.map((name) => html`<th>${name}</th>`)}</tr></thead>
+      <tbody>${labels.map((name, at) => html`<tr><td>${name}</td>${values.map((some) => html`<td>${some[at] == null ? '' : format(Number(some[at]))}</td>`)}</tr>`)}</tbody></table></div></div>`;
+}
 
 const whole = (/** @type {number} */ value) => (Number.isInteger(value) ? value.toLocaleString(undefined, { notation: value >= 10_000 ? 'compact' : 'standard' }) : '');
 
 /** @param {{ points: { label: string, value: number }[], label: string }} props */
 export function Columns({ points, label }) {
-  const top = ceiling(Math.max(...points.map((point) => point.value)));
-  const wide = PLOT.width / points.length;
-  return html`<div class="chart"><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" aria-hidden="true"><${Axes} top=${top} format=${whole} labels=${points.map((point) => point.label)} />
-    ${points.map((point, at) => {
-      const high = (PLOT.height * point.value) / top;
-      return html`<rect class="column" x=${LEFT + wide * at + wide * 0.12} y=${8 + PLOT.height - high} width=${wide * 0.76} height=${high} rx="2"><title>${point.label}: ${point.value}</title></rect>`;
-    })}</svg><${Numbers} label=${label} head=${['when', 'how many']} rows=${points.map((point) => [point.label, point.value])} /></div>`;
+  const values = points.map((point) => point.value);
+  return html`<${Plot} top=${ceiling(Math.max(...values))} format=${whole} labels=${points.map((point) => point.label)} label=${label} names=${['how many']} values=${[values]}
+    draw=${(/** @type {(at: number) => number} */ x, /** @type {(value: number) => number} */ y, /** @type {number} */ step) => points.map(({ label: name, value }, at) => html`
+      <rect class="column" x=${x(at) - step * 0.38} y=${y(value)} width=${step * 0.76} height=${TOP + PLOT - y(value)} rx="2"><title>${name}: ${value}</title></rect>`)} />`;
 }
 
 /** @param {{ series: { name: string, values: (number | null)[] }[], labels: string[], label: string, format: (value: number) => string }} props */
 export function Lines({ series, labels, label, format }) {
   const top = Math.max(1, ...series.flatMap((one) => one.values.map((value) => value ?? 0)));
-  const point = (/** @type {number} */ value, /** @type {number} */ at) => `${LEFT + PLOT.width * ((at + 0.5) / labels.length)},${8 + PLOT.height * (1 - value / top)}`;
-  return html`<div class="chart"><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" aria-hidden="true"><${Axes} top=${top} format=${format} labels=${labels} />
-    ${series.map((one, index) => html`<polyline class="line s${index}" points=${one.values.flatMap((value, at) => (value === null ? [] : [point(value, at)])).join(' ')} />
-      ${one.values.map((value, at) => { const [x, y] = value === null ? [] : point(value, at).split(','); return value !== null && html`<circle class="line s${index}" cx=${x} cy=${y} r="2.5"><title>${labels[at]}: ${format(value)}</title></circle>`; })}`)}</svg>
-    <p class="legend">${series.map((one, index) => html`<span class="s${index}"><i aria-hidden="true"></i>${one.name}</span>`)}</p>
-    <${Numbers} label=${label} head=${['when', ...series.map((one) => one.name)]} rows=${labels.map((name, at) => [name, ...series.map((one) => { const value = one.values[at]; return value == null ? '' : format(value); })])} /></div>`;
+  return html`<${Plot} top=${top} format=${format} labels=${labels} label=${label} names=${series.map((one) => one.name)} values=${series.map((one) => one.values)}
+      draw=${(/** @type {(at: number) => number} */ x, /** @type {(value: number) => number} */ y) => series.map(({ values }, index) => html`
+        <polyline class="line s${index}" points=${values.flatMap((value, at) => (value === null ? [] : [`${x(at)},${y(value)}`])).join(' ')} />
+        ${values.map((value, at) => value !== null && html`<circle class="line s${index}" cx=${x(at)} cy=${y(value)} r="2.5"><title>${labels[at]}: ${format(value)}</title></circle>`)}`)} />
+    <p class="legend">${series.map((one, index) => html`<span class="s${index}"><i aria-hidden="true"></i>${one.name}</span>`)}</p>`;
 }
 
 /** @param {{ rows: [string, number][], label: string, tone?: string }} props */

@@ -69,8 +69,9 @@ function coloured(lines) {
   for (let at = 1; at <= lines.length; at += 1) {
     const kind = diffClass(lines[from] ?? '');
     if (at < lines.length && diffClass(lines[at] ?? '') === kind) continue;
-    const text = `${lines.slice(from, at).join('\n')}\n`;
-    out.push(kind ? html`<span class=${kind}>${text}</span>` : text);
+    const text = lines.slice(from, at).join('\n');
+    // Coloured lines are blocks: a line end between two of them would be an empty line.
+    out.push(kind ? html`<span class=${kind}>${text}</span>` : html`<span class="same">${text}</span>`);
     from = at;
   }
   return out;
@@ -82,11 +83,11 @@ function coloured(lines) {
  */
 export function LongText({ text, label, diff, onEnd }) {
   const end = useInSight(() => onEnd?.(), { off: !onEnd });
-  const lines = text.split('\n');
+  const lines = text.trimEnd().split('\n');
   const parts = [];
   for (let from = 0; from < lines.length; from += LINES_PER_PART) {
     const part = lines.slice(from, from + LINES_PER_PART);
-    const drawn = () => html`<pre>${diff ? coloured(part) : `${part.join('\n')}\n`}</pre>`;
+    const drawn = () => html`<pre>${diff ? coloured(part) : part.join('\n')}</pre>`;
     parts.push(html`<${Part} key=${from} now=${from === 0} height=${part.length * LINE_PX} draw=${drawn} />`);
   }
   return html`<div class="long" role="region" aria-label=${label} tabindex="0">

@@ -111,7 +111,7 @@ const Now = ({ message }) => html`<p class="now"><${Text} text=${message.why.now
 
 /** @param {{ live: Live }} props */
 function Working({ live }) {
-  return html`<div class="working" aria-busy="true">
+  return html`<div class="live-work" aria-busy="true">
     ${live.items.length > 0 && html`<${Steps} items=${live.items.slice(-8)} />`}
     ${live.output && html`<${LongText} text=${output(live.output)} label="Output of the command" />`}
     ${live.diff && html`<details open><summary>What changed in files</summary><${LongText} text=${visible(live.diff)} diff label="What changed in files" /></details>`}

@@ -2,7 +2,7 @@
 /** What failed, or was cut and waits for a person: retried or given up, one or many. */
 
 import { everything, get, post } from '../lib/api.js';
-import { html, useState } from '../lib/html.js';
+import { html, useEffect, useState } from '../lib/html.js';
 import { useRows } from '../lib/load.js';
 import { notify } from '../lib/notices.js';
 import { counted, line, visible } from '../lib/text.js';
@@ -13,11 +13,24 @@ import { LongText } from '../parts/long.js';
 /** @typedef {import('../../console-types/api').DeadView} DeadView */
 /** @typedef {import('../../console-types/api').StoryView} StoryView */
 
-/** Each retried message is a turn of Codex: they are sent one after the other, slower than a token's limit. */
-const PER_SECOND = 10;
+/** @typedef {'retry' | 'discard'} Verb */
+/** @typedef {{ done: { message_id: string }[], refused: { message_id: string, reason: string }[] }} Acts */
 
-/** @param {'redrive' | 'drop'} verb @param {string} id */
-const act = (verb, id) => post(`messages/${encodeURIComponent(id)}/${verb}`);
+/** Ids in one call. */
+const CALL_MAX = 100;
+
+/** @param {Verb} verb @param {DeadView[]} some @param {boolean} dry only says what would happen @returns {Promise<Acts>} */
+async function act(verb, some, dry) {
+  /** @type {Acts} */
+  const all = { done: [], refused: [] };
+  for (let from = 0; from < some.length; from += CALL_MAX) {
+    const ids = some.slice(from, from + CALL_MAX).map((one) => one.message_id);
+    const acts = await post(`dead/${verb}`, { ids, dry_run: dry });
+    all.done.push(...acts.done);
+    all.refused.push(...acts.refused);
+  }
+  return all;
+}
 
 /** @param {DeadView} one */
 const willDo = (one) => (one.answered ? 'Its answer is there: only what was not sent is sent again. Codex does not run.'
@@ -37,7 +50,7 @@ function Would({ one }) {
   </details>`;
 }
 
-/** @param {{ one: DeadView, chosen: boolean, choose: (on: boolean) => void, ask: (verb: 'redrive' | 'drop', ids: DeadView[]) => void }} props */
+/** @param {{ one: DeadView, chosen: boolean, choose: (on: boolean) => void, ask: (verb: Verb, ids: DeadView[]) => void }} props */
 function Dead({ one, chosen, choose, ask }) {
   return html`<article class="card dead" aria-label=${line(one.line, 80)}>
     <header class="meta"><label class="pick"><input type="checkbox" checked=${chosen} aria-label="Choose: ${line(one.line, 80)}"
@@ -49,36 +62,31 @@ function Dead({ one, chosen, choose, ask }) {
     <p class="words"><${Line} text=${one.line} length=${300} /></p>
     <p class="reason"><${Text} text=${one.reason} /></p>
     <${Would} one=${one} />
-    <footer class="actions"><button class="primary" onClick=${() => ask('redrive', [one])}>${one.state === 'parked' ? 'Go on' : 'Retry'}</button>
-      <button onClick=${() => ask('drop', [one])}>Discard</button>
+    <footer class="actions"><button class="primary" onClick=${() => ask('retry', [one])}>${one.state === 'parked' ? 'Go on' : 'Retry'}</button>
+      <button onClick=${() => ask('discard', [one])}>Discard</button>
       ${one.until && html`<span class="dim">kept until <${When} at=${one.until} /></span>`}</footer>
   </article>`;
 }
 
-/** @param {{ verb: 'redrive' | 'drop', some: DeadView[], onClose: () => void, reload: () => void }} props */
+/** @param {{ verb: Verb, some: DeadView[], onClose: () => void, reload: () => void }} props */
 function Ask({ verb, some, onClose, reload }) {
-  const [done, setDone] = useState(0);
+  const [would, setWould] = useState(/** @type {Acts | null} */ (null));
+  useEffect(() => { act(verb, some, true).then(setWould, () => undefined); }, []);
+  const drop = verb === 'discard';
   const run = async () => {
-    /** @type {string[]} */
-    const failed = [];
-    for (const [at, one] of some.entries()) {
-      await act(verb, one.message_id).catch((error) => failed.push(`${line(one.line, 60)}: ${error.message}`));
-      setDone(at + 1);
-      if (at + 1 < some.length) await new Promise((resolve) => setTimeout(resolve, 1000 / PER_SECOND));
-    }
-    reload();
-    const words = verb === 'drop' ? 'discarded' : 'sent again';
-    if (failed.length > 0) throw new Error(`${counted(failed.length, 'message was', 'messages were')} not ${words}. ${failed[0]}`);
-    notify(`${counted(some.length, 'message')} ${words}.`);
+    const { done, refused } = await act(verb, some, false).finally(reload);
+    const words = drop ? 'given up' : 'sent again';
+    if (refused.length > 0) throw new Error(`${counted(refused.length, 'message was', 'messages were')} not ${words}: ${refused[0]?.reason}`);
+    notify(`${counted(done.length, 'message')} ${words}.`);
   };
   const turns = some.filter((one) => !one.answered).length;
-  const [title, yes] = verb === 'drop' ? ['Discard?', 'Discard'] : ['Send again?', 'Send again'];
-  return html`<${Confirm} title=${some.length > 1 ? `${title.slice(0, -1)} ${counted(some.length, 'message')}?` : title} yes=${yes}
-      tone=${verb === 'drop' ? 'danger' : 'primary'} act=${run} onClose=${onClose}>
-    ${some.length === 1 ? html`<p><${Line} text=${some[0]?.line} length=${300} /></p><p>${verb === 'drop' ? 'It is given up; its sender is told where the channel can.' : some[0] && willDo(some[0])}</p>`
-      : html`<p>${verb === 'drop' ? 'They are given up.' : `${counted(turns, 'turn')} of Codex, ${some.length - turns} answers sent again; ${PER_SECOND} a second, then as Codex has room.`}</p>
-        <ul class="short">${some.slice(0, 8).map((one) => html`<li><${Line} text=${one.line} length=${100} /></li>`)}${some.length > 8 && html`<li class="dim">and ${some.length - 8} more</li>`}</ul>`}
-    ${done > 0 && html`<p role="status">${done} of ${some.length}</p>`}
+  const one = some.length === 1 ? some[0] : null;
+  const title = `${drop ? 'Discard' : one?.state === 'parked' ? 'Go on with' : 'Retry'} ${one ? 'this message' : counted(some.length, 'message')}?`;
+  return html`<${Confirm} title=${title} yes=${drop ? 'Discard' : 'Send again'} tone=${drop ? 'danger' : 'primary'} act=${run} onClose=${onClose}>
+    ${one ? html`<p class="words"><${Line} text=${one.line} length=${300} /></p><p>${drop ? 'It is given up. That can’t be taken back.' : willDo(one)}</p>`
+      : html`<p>${drop ? 'They are given up. That can’t be taken back.' : `${counted(turns, 'turn')} of Codex${some.length > turns ? ` and ${counted(some.length - turns, 'answer')}` : ''}, one a second.`}</p>
+        <ul class="short">${some.slice(0, 8).map((some) => html`<li><${Line} text=${some.line} length=${100} /></li>`)}${some.length > 8 && html`<li class="dim">and ${some.length - 8} more</li>`}</ul>`}
+    ${would && would.refused.length > 0 && html`<div class="remark"><p>Not possible now for ${would.refused.length}:</p><ul class="short">${would.refused.slice(0, 4).map((refused) => html`<li><${Text} text=${refused.reason} /></li>`)}</ul></div>`}
   </${Confirm}>`;
 }
 
@@ -86,7 +94,7 @@ export function DeadLetters() {
   const { value: dead, error, reload } = useRows(() => /** @type {Promise<DeadView[]>} */ (everything('dead', 'dead')), [],
     (event) => event.name === 'state');
   const [chosen, setChosen] = useState(/** @type {Set<string>} */ (new Set()));
-  const [asked, setAsked] = useState(/** @type {{ verb: 'redrive' | 'drop', some: DeadView[] } | null} */ (null));
+  const [asked, setAsked] = useState(/** @type {{ verb: Verb, some: DeadView[] } | null} */ (null));
   const choose = (/** @type {string} */ id) => (/** @type {boolean} */ on) => {
     const next = new Set(chosen);
     if (on) next.add(id);
@@ -94,13 +102,13 @@ export function DeadLetters() {
     setChosen(next);
   };
   const some = (dead ?? []).filter((one) => chosen.has(one.message_id));
-  const ask = (/** @type {'redrive' | 'drop'} */ verb, /** @type {DeadView[]} */ which) => setAsked({ verb, some: which });
+  const ask = (/** @type {Verb} */ verb, /** @type {DeadView[]} */ which) => setAsked({ verb, some: which });
   return html`
     <${Head} title="Failed" sub="Dead letters, and what was cut after a change">
       ${(dead?.length ?? 0) > 1 && html`<label class="choice"><input type="checkbox" checked=${some.length === dead?.length}
         onChange=${(/** @type {any} */ event) => setChosen(new Set(event.target.checked ? dead?.map((one) => one.message_id) : []))} /><span>All ${dead?.length}</span></label>`}
-      ${some.length > 0 && html`<button class="primary" onClick=${() => ask('redrive', some)}>Retry ${some.length}</button>
-        <button onClick=${() => ask('drop', some)}>Discard ${some.length}</button>`}</${Head}>
+      ${some.length > 0 && html`<button class="primary" onClick=${() => ask('retry', some)}>Retry ${some.length}</button>
+        <button onClick=${() => ask('discard', some)}>Discard ${some.length}</button>`}</${Head}>
     ${error && html`<${Problem} error=${error} what="failed messages" again=${reload} />`}
     ${!dead && !error && html`<${Loading} />`}
     ${dead?.length === 0 && html`<${Empty} title="Nothing failed"><p>A message that can’t be answered ends here, with its text and the reason.</p></${Empty}>`}

@@ -35,7 +35,7 @@ const Database = ({ ledger, size }) => html`<section class="card"><h2>Database $
     ['Free', ledger.free_bytes != null && `${bytes(ledger.free_bytes)}; below ${bytes(ledger.low_bytes)} nothing more is taken in`],
     ['Log', bytes(ledger.log_bytes)],
     ['Newest commit took', ledger.last_commit_ms != null && `${ledger.last_commit_ms} ms`],
-    ['Remarks', ledger.warnings?.length && ledger.warnings.map((text) => html`<p><${Text} text=${text} /></p>`)]]} />` : html`<p class="dim">Not known.</p>`}
+    ['Remarks', (ledger.warnings?.length ?? 0) > 0 && ledger.warnings?.map((text) => html`<p><${Text} text=${text} /></p>`)]]} />` : html`<p class="dim">Not known.</p>`}
 </section>`;
 
 /** @param {{ nodes: NodeView[], reload: () => void }} props */
@@ -61,7 +61,7 @@ export function Health() {
     <${Head} title="Health" sub=${html`<${State} state=${health.ready ? 'ready' : 'not ready'} /> <${Text} text=${health.detail} />`}>
       <${Act} act=${() => post('reload').then((done) => notify(done.error ?? (done.changed.length > 0 ? `Read again. Changed: ${done.changed.join(', ')}` : 'Read again: nothing changed.')))}>Read the configuration again</${Act}></${Head}>
     ${error && html`<${Problem} error=${error} what="how the daemon is now" again=${reload} />`}
-    <ul class="tiles" aria-label="Messages">${SUMMARY.map(([name, words]) => html`<li key=${name} class=${summary[name] > 0 && ['dead', 'waiting_for_you', 'unclear'].includes(name) ? 'attention' : ''}>
+    <ul class="tiles" aria-label="Messages"><li class=${(status.requests_waiting ?? 0) > 0 ? 'attention' : ''}><b>${(status.requests_waiting ?? 0).toLocaleString()}</b><span>questions open</span></li>${SUMMARY.map(([name, words]) => html`<li key=${name} class=${summary[name] > 0 && ['dead', 'waiting_for_you', 'unclear'].includes(name) ? 'attention' : ''}>
       <b>${summary[name].toLocaleString()}</b><span>${words}</span></li>`)}</ul>
     <div class="grid">
       <section class="card"><h2>Codex</h2><p><${Text} text=${health.codex} /></p>

@@ -1,17 +1,17 @@
 // @ts-check
 /** The policy simulator: who asks for what, and which rule decides. Nothing is done. */
 
-import { post } from '../lib/api.js';
+import { everything, post } from '../lib/api.js';
 import { html, useState } from '../lib/html.js';
 import { asApiError } from '../lib/load.js';
-import { line } from '../lib/text.js';
-import { span } from '../lib/time.js';
-import { Badge, Facts, Head, Line, Problem, Text } from '../parts/basics.js';
+import { counted, line } from '../lib/text.js';
+import { When, span } from '../lib/time.js';
+import { Act, Badge, Facts, Head, Line, Problem, Text } from '../parts/basics.js';
 
 /** @type {[string, string][]} */
 const TIERS = [['owner', 'owner: you'], ['tool', 'tool: holders of tokens'], ['peer', 'peer: other agents and strangers']];
 /** @type {[string, string][]} */
-const KINDS = [['command', 'a command'], ['file-change', 'a change of files'], ['mcp-tool', 'a tool of an MCP server']];
+const KINDS = [['command', 'a command'], ['file_change', 'a change of files'], ['mcp_tool', 'a tool of an MCP server']];
 const RULINGS = /** @type {Record<string, [string, string]>} */ ({
   allow: ['good', 'Allowed: it is done without asking.'], ask: ['waits', 'Asked: somebody decides.'], deny: ['failed', 'Denied: it is declined without asking.'],
 });
@@ -26,23 +26,36 @@ function Found({ found }) {
       ['Rule', found.rule ? html`<strong><${Line} text=${found.rule} /></strong>` : 'none matches'],
       ['Decides', found.who && (found.who === 'sender' ? 'the owner, or whoever sent the message' : 'the owner')],
       ['Sandbox', html`<${Line} text=${found.sandbox} />`], ['Asked at all', html`<${Text} text=${found.asked} />`],
-      ['Accept means', html`<${Text} text=${found.accept_means} />`], ['Silence is a decline after', found.deadline_secs && span(found.deadline_secs * 1000)]]} /></section>`;
+      ['Accept means', html`<${Text} text=${found.accept_means} />`], ['Silence is a decline after', found.deadline_secs && span(found.deadline_secs * 1000)]]} />
+    ${found.rules?.length > 0 && html`<${Rules} rules=${found.rules} />`}</section>`;
 }
 
-/** The rules over what was really asked in the last week. */
+/** All rules, in the order in which they count. @param {{ rules: any[] }} props */
+const Rules = ({ rules }) => html`<details><summary>${counted(rules.length, 'rule')}, in order</summary><ol class="rules">${rules.map((rule) => html`<li>
+  <${Ruling} word=${rule.then} /> <strong><${Line} text=${rule.name} length=${80} /></strong> <span class="dim">${rule.matches ? 'matches' : html`<${Text} text=${rule.why_not ?? 'does not match'} />`}</span></li>`)}</ol></details>`;
+
+/** @param {{ word: string | null | undefined }} props */
+const Ruling = ({ word }) => (word ? html`<${Badge} tone=${RULINGS[word]?.[0] ?? 'waits'}>${line(word, 20)}</${Badge}>` : html`<span class="dim">not known</span>`);
+
+/** The rules of now over what was really asked. */
 function LastWeek() {
-  const [days, setDays] = useState(/** @type {any} */ (null));
+  const [asked, setAsked] = useState(/** @type {any[] | null} */ (null));
   const [error, setError] = useState(/** @type {import('../lib/api.js').ApiError | null} */ (null));
-  const run = () => post('policy/replay', { days: 7 }).then(setDays, (failed) => setError(asApiError(failed)));
-  const requests = /** @type {any[]} */ (days?.requests ?? []);
+  const [all, setAll] = useState(false);
+  const look = () => everything('policy/replay', 'requests', { days: 7 }).then(setAsked, (failed) => setError(asApiError(failed)));
+  const shown = (asked ?? []).filter((one) => all || one.differs);
+  const differ = (asked ?? []).filter((one) => one.differs).length;
   return html`<section class="card wide"><h2>The last week</h2>
     <p class="dim">What the rules of now would do with what Codex really asked.</p>
-    ${error?.status === 404 ? html`<p class="remark">This daemon can’t replay questions.</p>` : html`<${Problem} error=${error} what="the questions" />`}
-    ${!days && !error && html`<button onClick=${run}>Look</button>`}
-    ${days && (requests.length === 0 ? html`<p>Nothing was asked.</p>` : html`<div class="scroll" tabindex="0" role="region" aria-label="Questions of the last week"><table>
-      <thead><tr><th>Question</th><th>Was</th><th>Would be</th><th>Rule</th></tr></thead><tbody>${requests.map((one) => html`<tr key=${one.request_id} class=${one.changed ? 'changed' : ''}>
-        <td><a href="#/requests/${encodeURIComponent(one.request_id)}"><${Line} text=${one.headline} length=${120} /></a></td><td><${Line} text=${one.was ?? one.state} length=${30} /></td>
-        <td><${Badge} tone=${RULINGS[one.ruling]?.[0] ?? 'waits'}>${line(one.ruling, 20)}</${Badge}></td><td><${Line} text=${one.rule ?? ''} length=${60} /></td></tr>`)}</tbody></table></div>`)}</section>`;
+    ${error?.status === 404 ? html`<p class="remark">This daemon can’t look back.</p>` : html`<${Problem} error=${error} what="questions of the last week" again=${look} />`}
+    ${!asked && !error && html`<div class="actions"><${Act} act=${look}>Look</${Act}></div>`}
+    ${asked && html`<p role="status">${counted(asked.length, 'question')}, ${differ === 0 ? 'all ruled as they would be now' : `${differ} would be ruled otherwise now`}.
+      ${asked.length > differ && html` <button class="link" onClick=${() => setAll(!all)}>${all ? 'Only those' : 'Show all'}</button>`}</p>`}
+    ${shown.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Questions of the last week"><table>
+      <thead><tr><th>Question</th><th>From</th><th>Was</th><th>Would be</th><th>By</th></tr></thead><tbody>${shown.slice(0, 200).map((one) => html`<tr key=${one.request_id}>
+        <td><a href="#/requests/${encodeURIComponent(one.request_id)}"><${Line} text=${one.headline} length=${100} /></a> <span class="dim"><${When} at=${one.created_at} /></span></td>
+        <td><${Line} text=${one.sender} length=${40} /></td><td><${Ruling} word=${one.then} />${one.decision && html` <span class="dim">${line(one.decision, 20)}</span>`}</td>
+        <td><${Ruling} word=${one.now} /></td><td title=${line(one.why, 300)}><${Line} text=${one.rule ?? 'no rule'} length=${60} /></td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
 export function Policy() {
@@ -53,7 +66,7 @@ export function Policy() {
   const explain = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const paths = asked.paths.split('\n').map((path) => path.trim()).filter(Boolean);
-    const of = { command: { command: asked.command }, 'file-change': { paths }, 'mcp-tool': { server: asked.server, ...(asked.tool ? { tool: asked.tool } : {}) } }[asked.kind];
+    const of = { command: { command: asked.command }, file_change: { paths }, mcp_tool: { server: asked.server, ...(asked.tool ? { tool: asked.tool } : {}) } }[asked.kind];
     const body = { tier: asked.tier, kind: asked.kind, ...of, ...(asked.cwd ? { cwd: asked.cwd } : {}), ...(asked.escalated ? { escalated: true } : {}) };
     await post('policy/explain', body).then((answer) => { setFound(answer); setError(null); }, (failed) => { setError(asApiError(failed)); setFound(null); });
   };
@@ -67,8 +80,8 @@ export function Policy() {
         <label class="field">Directory<input value=${asked.cwd} placeholder="/home/you/project" autocomplete="off" spellcheck=${false} onInput=${set('cwd')} /></label>
       </div>
       ${asked.kind === 'command' && html`<label class="field">Command<input value=${asked.command} required placeholder="git push origin main" autocomplete="off" spellcheck=${false} onInput=${set('command')} /></label>`}
-      ${asked.kind === 'file-change' && html`<label class="field">Files, one on each line<textarea rows="3" required value=${asked.paths} placeholder="/srv/work/.git/config" spellcheck=${false} onInput=${set('paths')}></textarea></label>`}
-      ${asked.kind === 'mcp-tool' && html`<div class="fields"><label class="field">Server<input value=${asked.server} required autocomplete="off" onInput=${set('server')} /></label>
+      ${asked.kind === 'file_change' && html`<label class="field">Files, one on each line<textarea rows="3" required value=${asked.paths} placeholder="/srv/work/.git/config" spellcheck=${false} onInput=${set('paths')}></textarea></label>`}
+      ${asked.kind === 'mcp_tool' && html`<div class="fields"><label class="field">Server<input value=${asked.server} required autocomplete="off" onInput=${set('server')} /></label>
         <label class="field">Tool<input value=${asked.tool} autocomplete="off" onInput=${set('tool')} /></label></div>`}
       <label class="choice"><input type="checkbox" checked=${asked.escalated} onChange=${set('escalated')} /><span>Codex says that it wants out of the sandbox</span></label>
       <div class="actions"><button class="primary" type="submit">Explain</button></div>

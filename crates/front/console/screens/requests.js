@@ -6,7 +6,7 @@ import { html, useEffect, useRef, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { useRows } from '../lib/load.js';
 import { notify } from '../lib/notices.js';
-import { counted } from '../lib/text.js';
+import { counted, line } from '../lib/text.js';
 import { useNow } from '../lib/time.js';
 import { Empty, Head, Loading, Problem } from '../parts/basics.js';
 import { Question, isUndecided } from '../parts/question.js';
@@ -49,12 +49,13 @@ function useWarnings(requests) {
   const warned = useRef(new Set());
   const now = useNow();
   useEffect(() => {
-    for (const request of requests) {
+    const late = requests.filter((request) => {
       const left = new Date(request.deadline).getTime() - now;
-      if (!isUndecided(request) || left > URGENT_MS || left <= 0 || warned.current.has(request.request_id)) continue;
-      warned.current.add(request.request_id);
-      notify(`Less than a minute left: ${request.headline}`, 'urgent');
-    }
+      return isUndecided(request) && left < URGENT_MS && left > 0 && !warned.current.has(request.request_id);
+    });
+    late.forEach((request) => warned.current.add(request.request_id));
+    if (late.length === 1) notify(`Less than a minute left: ${line(late[0]?.headline, 100)}`, 'urgent');
+    else if (late.length > 1) notify(`Less than a minute left for ${late.length} questions.`, 'urgent');
   }, [now, requests]);
 }
 
