@@ -39,7 +39,7 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
       tell('request', { ...found, shown: undefined, payload: undefined });
       return { outcome: 'applied', ...found };
     },
-    'GET conversations': ({ query }) => page(rows.conversations.filter((one) => !query.get('q') || one.key.includes(query.get('q'))), 'conversations', query, (one) => one.conversation_id),
+    'GET conversations': ({ query }) => page(rows.conversations, 'conversations', query, (one) => one.conversation_id),
     'GET conversations/:id': ({ id }) => { const one = rows.conversations.find((other) => other.conversation_id === id); return one ? { ...one, messages: messages(one, text), next: null } : refuse(404, 'there is no such conversation'); },
     'GET messages/:id': ({ id }) => story(id, text, id.includes('dead') ? 'dead' : 'done'),
     'POST messages/:id/redrive': ({ id }) => { rows.dead = rows.dead.filter((one) => one.message_id !== id); return { message_id: id, outcome: 'queued', detail: 'It is queued again.' }; },
@@ -55,7 +55,10 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
     'POST tokens': ({ body }) => { rows.tokens.push(token(body.name, body.scopes)); return { name: body.name, scopes: body.scopes, token: 'cb_Zm9vYmFyYmF6cXV4' }; },
     'DELETE tokens/:id': ({ id }) => { Object.assign(rows.tokens.find((one) => one.name === id), { revoked_at: ago(0) }); return { name: id, cancelled: 0, joined: [], running: [] }; },
     'GET audit': () => rows.audit,
-    'GET figures': ({ query }) => figures(query.get('step'), text),
+    'GET figures': ({ query }) => figures(Number(query.get('hours')), text),
+    'GET search': () => ({ looked_at: 812, detail: 'searched all 812 messages', next: null, found: [{ message_id: 'm-3-1', conversation_id: 'c-3', channel: 'local', conversation: text('release notes'), sender: text('owner'), received_at: ago(9 * MINUTE), phase: 'done', place: 'answer', excerpt: text('… the server needs 8 s, and the test waits 5 s …') }] }),
+    'GET channels': () => ({ channels: [{ channel: 'local', state: null, detail: null, since: null, messages: 71, newest_at: ago(MINUTE) }, { ...status(rows, text).health.channels[0], messages: 12, newest_at: ago(3 * MINUTE) }] }),
+    'GET senders': () => ({ since: ago(86400_000), left: 0, senders: [{ channel: 'local', sender: text('owner'), tier: 'owner', messages: 71, newest_at: ago(MINUTE), budget: null, used: { turns: 71, tokens: 903_000, bytes: null }, waits_until: null }, { channel: 'a2a', sender: text('mallory'), tier: 'peer', messages: 12, newest_at: ago(3 * MINUTE), budget: { turns: 20, tokens: 50_000, bytes: 1e8 }, used: { turns: 12, tokens: 33_000, bytes: 4e6 }, waits_until: ago(-3600_000) }] }),
     'POST policy/explain': ({ body }) => ({ ruling: 'deny', who: null, rule: text('no pushing'), why: text('the rule "no pushing" denies `git push` anywhere in the command line'), tier: body.tier, kind: body.kind, sandbox: 'read-only', approval_policy: 'on-request', asked: 'only what it wants to run outside of the sandbox', accept_means: text('it runs, once, possibly outside of its sandbox'), deadline_secs: 3600, rules: [{ name: text('status is fine'), then: 'allow', matches: false, why_not: text('another command') }, { name: text('no pushing'), then: 'deny', matches: true, why_not: null }] }),
     'GET policy/replay': () => ({ since: ago(7 * 86400_000), next: null, requests: rows.requests.map((one, at) => ({ ...one, then: 'ask', decision: 'accept', now: at % 2 ? 'deny' : 'ask', rule: at % 2 ? text('no pushing') : null, why: text('a rule'), differs: at % 2 === 1 })) }),
     'POST dead/retry': ({ body }) => bulk(rows, body),
@@ -194,11 +197,9 @@ function status(rows, text) {
   };
 }
 
-function figures(step, text) {
-  const length = step === 'day' ? 7 : 24;
-  const width = step === 'day' ? 86400_000 : 3600_000;
-  const buckets = Array.from({ length }, (_, at) => ({ at: ago((length - at) * width), answered: Math.round(9 + 7 * Math.sin(at / 3)), p50_ms: 9000 + 4000 * Math.sin(at), p95_ms: 41_000 + 18_000 * Math.cos(at / 2) }));
-  return { buckets, tokens: [{ sender: text('owner'), input_tokens: 812_000, output_tokens: 91_000 }, { sender: 'token ci', input_tokens: 220_000, output_tokens: 18_000 }, { sender: 'mallory', input_tokens: 31_000, output_tokens: 2000 }], failures: { transient: 14, capacity: 9, permanent: 2 } };
+function figures(length, text) {
+  const hours = Array.from({ length }, (_, at) => ({ at: ago((length - at) * 3600_000), answered: Math.round(9 + 7 * Math.sin(at / 3)), failed: at % 7 === 0 ? 1 : 0, stopped: 0, p50_ms: Math.round(9000 + 4000 * Math.sin(at)), p95_ms: Math.round(41_000 + 18_000 * Math.cos(at / 2)) }));
+  return { since: ago(length * 3600_000), hours, total: { answered: hours.reduce((sum, one) => sum + one.answered, 0), failed: 25, stopped: 3, p50_ms: 9000, p95_ms: 41_000 }, cut: false, senders: [{ channel: 'local', sender: text('owner'), messages: 71, tokens: 903_000 }, { channel: 'local', sender: 'ci', messages: 40, tokens: 238_000 }, { channel: 'a2a', sender: 'mallory', messages: 12, tokens: 33_000 }], failures: [{ class: 'transient', messages: 14 }, { class: 'capacity', messages: 9 }, { class: 'permanent', messages: 2 }] };
 }
 
 /** A record with right sums and a right signature, as `docs/formats.md` has it. */

@@ -78,7 +78,7 @@ on('hostile texts stay texts', { rows: { evil: CORPUS } }, async ({ page, go }) 
 
 on('acceptable only when its end was seen', { rows: { questions: 2, diffLines: 600 } }, async ({ page, go, fake }) => {
   await go('requests/r0001');
-  const accept = page.getByRole('button', { name: /^Accept/ }).first();
+  const accept = page.getByRole('button', { name: 'Accept', exact: true });
   await accept.waitFor();
   assert.equal(await accept.isDisabled(), true);
   await page.keyboard.press('a');
@@ -146,7 +146,7 @@ on('200 questions on a phone', { size: 'phone', rows: { questions: 200, diffLine
   for (const id of ['r0000', 'r0099', 'r0198']) {
     const card = page.locator(`[data-request="${id}"]`);
     await card.scrollIntoViewIfNeeded();
-    await card.getByRole('button', { name: /^Decline/ }).first().click();
+    await card.getByRole('button', { name: 'Decline', exact: true }).click();
     await until(() => fake.rows.requests.find((one) => one.request_id === id).state === 'decline', `the decline of ${id}`);
   }
 });
@@ -254,4 +254,13 @@ on('a token is shown once', {}, async ({ page, go }) => {
   await page.getByRole('dialog').getByRole('button', { name: 'Revoke', exact: true }).click();
   await page.getByText('robot is revoked').waitFor();
   assert.equal(await page.getByText('cb_').count(), 0);
+});
+
+on('the inbox loads a part of it', {}, async ({ page, go }) => {
+  const loaded = [];
+  page.on('response', (response) => { if (new URL(response.url()).pathname.includes('/console/')) loaded.push(response); });
+  await go('requests');
+  await page.waitForSelector('.question');
+  const sizes = await Promise.all(loaded.map(async (response) => gzipSync(await response.body(), { level: 9 }).length));
+  console.log(`# the inbox: ${sizes.length} files, ${sizes.reduce((sum, size) => sum + size, 0)} bytes gz`);
 });

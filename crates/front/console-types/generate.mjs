@@ -9,9 +9,9 @@ const here = new URL('.', import.meta.url);
 const target = new URL('api.d.ts', here);
 const document = JSON.parse(readFileSync(new URL('../../../docs/openapi.json', here), 'utf8'));
 
-const HEAD = '// Generated from docs/openapi.json by generate.mjs. Do not edit.\n';
+const HEAD = '// Generated from docs/openapi.json by generate.mjs. Do not edit.\n\ndeclare namespace Api {';
 
-const written = HEAD + Object.entries(document.components.schemas).map(declaration).join('');
+const written = HEAD + Object.entries(document.components.schemas).map(declaration).join('') + '}\n';
 if (process.argv.includes('--check')) {
   if (readFileSync(target, 'utf8') !== written) {
     console.error('api.d.ts is older than docs/openapi.json: run `node crates/front/console-types/generate.mjs`');
@@ -22,7 +22,7 @@ if (process.argv.includes('--check')) {
 }
 
 function declaration([name, schema]) {
-  return `\n${comment(schema, '')}export type ${name} = ${type(schema, '')};\n`;
+  return `\n${comment(schema, '  ')}  type ${name} = ${type(schema, '  ')};\n`;
 }
 
 function type(schema, indent) {

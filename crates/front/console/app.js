@@ -1,44 +1,27 @@
 // @ts-check
 /** The page: session, routes, frame. */
 
-import { get, onSignedOut, signIn, whoAmI } from './lib/api.js';
+import { get, onSignedOut, signIn, takeLoginCode, whoAmI } from './lib/api.js';
 import { html, render, useEffect, useErrorBoundary, useState } from './lib/html.js';
-import { allBindings, startKeys, useKeys } from './lib/keys.js';
-import { startLive, stopLive, useConnected } from './lib/live.js';
-import { asApiError, useRows } from './lib/load.js';
-import { Notices } from './lib/notices.js';
-import { takeLoginCode } from './lib/session.js';
+import { Notices, allBindings, startKeys, useKeys } from './lib/keys.js';
+import { asApiError, startLive, stopLive, useConnected, useRows } from './lib/live.js';
 import { Dialog, Empty, Text } from './parts/basics.js';
 import { Navigation } from './parts/navigation.js';
-import { Access } from './screens/access.js';
-import { Audit } from './screens/audit.js';
-import { Conversation, ToConversation } from './screens/conversation.js';
-import { Conversations } from './screens/conversations.js';
-import { DeadLetters } from './screens/dead.js';
-import { Figures } from './screens/figures.js';
-import { Health } from './screens/health.js';
-import { Policy } from './screens/policy.js';
-import { OneRequest, Requests } from './screens/requests.js';
-import { Task, Tasks } from './screens/tasks.js';
-import { Why } from './screens/why.js';
 
-/** @typedef {import('../console-types/ui').Session} Session */
-/** @typedef {import('../console-types/ui').Child} Child */
-/** @typedef {{ session: Session | null, id: string }} ScreenProps */
-/** @typedef {import('./parts/navigation.js').Entry & { screen: (props: ScreenProps) => Child }} Entry */
-
-/** @type {Entry[]} */
+/** Screens are loaded when they are first opened. @type {Entry[]} */
 const ENTRIES = [
-  { path: 'requests', key: 'i', name: 'Inbox', count: 'requests', screen: ({ session, id }) => (id ? html`<${OneRequest} key=${id} id=${id} session=${session} />` : html`<${Requests} session=${session} />`) },
-  { path: 'conversations', key: 'c', name: 'Conversations', screen: ({ session, id }) => (id ? html`<${Conversation} key=${id} id=${id} session=${session} />` : html`<${Conversations} />`) },
-  { path: 'tasks', key: 't', name: 'Tasks', screen: ({ session, id }) => (id ? html`<${Task} key=${id} id=${id} session=${session} />` : html`<${Tasks} />`) },
-  { path: 'dead', key: 'f', name: 'Failed', count: 'failed', screen: () => html`<${DeadLetters} />` },
-  { path: 'health', key: 'h', name: 'Health', screen: () => html`<${Health} />` },
-  { path: 'figures', key: 'n', name: 'Figures', screen: () => html`<${Figures} />` },
-  { path: 'access', key: 'a', name: 'Access', screen: ({ session }) => html`<${Access} session=${session} />` },
-  { path: 'policy', key: 'r', name: 'Rules', screen: () => html`<${Policy} />` },
-  { path: 'audit', key: 'u', name: 'Audit', screen: () => html`<${Audit} />` },
+  { path: 'requests', key: 'i', name: 'Inbox', count: 'requests', load: () => import('./screens/requests.js') },
+  { path: 'conversations', key: 'c', name: 'Conversations', load: (id) => (id ? import('./screens/conversation.js') : import('./screens/conversations.js')) },
+  { path: 'tasks', key: 't', name: 'Tasks', load: () => import('./screens/tasks.js') },
+  { path: 'dead', key: 'f', name: 'Failed', count: 'failed', load: () => import('./screens/dead.js') },
+  { path: 'health', key: 'h', name: 'Health', load: () => import('./screens/health.js') },
+  { path: 'figures', key: 'n', name: 'Figures', load: () => import('./screens/figures.js') },
+  { path: 'access', key: 'a', name: 'Access', load: () => import('./screens/access.js') },
+  { path: 'policy', key: 'r', name: 'Rules', load: () => import('./screens/policy.js') },
+  { path: 'audit', key: 'u', name: 'Audit', load: () => import('./screens/audit.js') },
 ];
+/** A message has no entry: lists lead to it. @type {Entry} */
+const MESSAGE = { path: 'messages', key: '', name: 'Message', load: (_, sub) => (sub === 'conversation' ? import('./screens/conversation.js') : import('./screens/why.js')) };
 
 function readRoute() {
   const [path = ''] = location.hash.replace(/^#\/?/, '').split('?');
@@ -74,24 +57,28 @@ function useCounts() {
   return { requests, failed: value?.summary.dead ?? 0, ready: value?.health.ready ?? true };
 }
 
-/** @param {{ onClose: () => void }} props */
+/** @param {Props.Keys} _ */
 const Keys = ({ onClose }) => html`<${Dialog} title="Keys" wide onClose=${onClose}><div class="keys">${allBindings().map((group) => html`<section><h3>${group.title}</h3>
-  <dl>${group.bindings.map((binding) => html`<div><dt>${binding.key.split(' ').map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${binding.what}</dd></div>`)}</dl></section>`)}</div></${Dialog}>`;
+  <dl>${group.bindings.map((binding) => html`<div><dt>${binding.key.split(' ').map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${binding.what}</dd></div>`)}</dl></section>`)}</div><//>`;
 
-/** @param {{ reason: string }} props */
+/** @param {Props.SignedOut} _ */
 const SignedOut = ({ reason }) => html`<main class="signed-out"><${Empty} title="Not signed in">
   ${reason && html`<p><${Text} text=${reason} /></p>`}
   <p>In a terminal on the machine of the daemon:</p><pre class="code">codex-bridge console</pre>
-  <p class="dim">It opens this page with a code that works once. For a phone: <code>codex-bridge console --phone</code></p></${Empty}></main>`;
+  <p class="dim">It opens this page with a code that works once. For a phone: <code>codex-bridge console --phone</code></p><//></main>`;
 
-/** One screen that breaks does not take the others along. @param {{ children?: Child }} props */
-function Screen({ children }) {
+/** One screen that breaks, or can't be loaded, does not take the others along. @param {Props.Screen} _ */
+function Screen({ entry, id, sub, session }) {
+  const [shown, setShown] = useState(/** @type {{ screen: unknown } | null} */ (null));
+  const [missing, setMissing] = useState('');
   const [error, reset] = useErrorBoundary((problem) => console.error(problem));
-  if (!error) return children;
-  return html`<${Empty} title="This screen broke"><p><${Text} text=${String(error)} /></p><button onClick=${reset}>Show it again</button></${Empty}>`;
+  useEffect(() => { entry.load(id, sub).then((module) => setShown({ screen: module.Screen }), (failed) => setMissing(String(failed))); }, []);
+  if (missing) return html`<${Empty} title="This screen can’t be loaded"><p>The daemon is away, or another version than this page.</p><button onClick=${() => location.reload()}>Load the page again</button><//>`;
+  if (error) return html`<${Empty} title="This screen broke"><p><${Text} text=${String(error)} /></p><button onClick=${reset}>Show it again</button><//>`;
+  return shown && html`<${shown.screen} id=${id} sub=${sub} session=${session} />`;
 }
 
-/** @param {{ session: Session | null }} props */
+/** @param {Props.Frame} _ */
 function Frame({ session }) {
   const [path = '', id = '', sub = ''] = useRoute();
   const [keys, setKeys] = useState(false);
@@ -100,14 +87,12 @@ function Frame({ session }) {
   useEffect(() => { startLive(); return stopLive; }, []);
   useKeys('Everywhere', [{ key: '?', what: 'these keys', run: () => setKeys(true) },
     ...ENTRIES.map((entry) => ({ key: `g ${entry.key}`, what: `go to ${entry.name}`, run: () => { location.hash = `#/${entry.path}`; } }))]);
-  const entry = ENTRIES.find((one) => one.path === path);
-  const here = path === 'messages' ? 'conversations' : entry?.path ?? 'requests';
-  const screen = path === 'messages' ? (sub === 'conversation' ? html`<${ToConversation} id=${id} />` : html`<${Why} key=${id} id=${id} session=${session} />`) : (entry ?? ENTRIES[0])?.screen({ session, id });
-  return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
-    <${Navigation} entries=${ENTRIES} counts=${counts} here=${here} showKeys=${() => setKeys(true)} />
+  const entry = path === 'messages' ? MESSAGE : ENTRIES.find((one) => one.path === path) ?? ENTRIES[0] ?? MESSAGE;
+  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
+    <${Navigation} entries=${ENTRIES} counts=${counts} here=${entry === MESSAGE ? 'conversations' : entry.path} showKeys=${() => setKeys(true)} />
     <main id="main" tabindex="-1">
       <div role="status" aria-live="polite">${!connected && html`<p class="offline"><i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
-      <${Screen} key=${`${path}/${id}/${sub}`}>${screen}</${Screen}></main>
+      <${Screen} key=${`${path}/${id}/${sub}`} entry=${entry} id=${id} sub=${sub} session=${session} /></main>
     ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />`;
 }
 

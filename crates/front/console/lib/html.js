@@ -5,21 +5,16 @@ import * as preact from '../vendor/preact.mjs';
 import * as hooks from '../vendor/hooks.mjs';
 import htm from '../vendor/htm.mjs';
 
-/** @typedef {import('../../console-types/ui').Hooks} Hooks */
-/** @typedef {import('../../console-types/ui').VNode} VNode */
-/** @typedef {import('../../console-types/ui').Child} Child */
+export const { useState, useEffect, useRef, useMemo, useCallback, useErrorBoundary } = /** @type {Hooks} */ (/** @type {unknown} */ (hooks));
 
-const typed = /** @type {Hooks} */ (/** @type {unknown} */ (hooks));
-
-export const {
-  useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useId, useErrorBoundary,
-} = typed;
-
-/** @type {(strings: TemplateStringsArray, ...values: unknown[]) => VNode} */
+/** @type {(strings: TemplateStringsArray, ...values: Hole[]) => VNode} */
 export const html = /** @type {any} */ (htm).bind(/** @type {any} */ (preact).h);
 
 /** @type {(node: VNode, parent: Element) => void} */
 export const render = /** @type {any} */ (preact).render;
 
-/** @type {unknown} */
-export const Fragment = /** @type {any} */ (preact).Fragment;
+/** For `onInput`: hands on what is typed. @param {(value: any) => void} set */
+export const typed = (set) => (/** @type {any} */ event) => set(event.target.value);
+
+/** For `onChange` of a box to tick. @param {(on: boolean) => void} set */
+export const ticked = (set) => (/** @type {any} */ event) => set(event.target.checked);

@@ -1,15 +1,14 @@
 // @ts-check
 /**
- * `/v1/events`, once per browser: HTTP/1.1 allows six connections, so the pages choose one that holds the stream (a Web
- * Lock) and tells the others (a BroadcastChannel). Where the lock is missing (plain http from another machine) each page
- * has its own stream.
+ * `/v1/events`, once per browser, and the rows that it says may have changed. HTTP/1.1 allows six connections, so the pages
+ * choose one that holds the stream (a Web Lock) and tells the others (a BroadcastChannel). Where there is no lock (plain
+ * http from another machine) each page has its own stream.
  */
 
+import { ApiError } from './api.js';
+import { useCallback, useEffect, useRef, useState } from './html.js';
 import { follow } from './stream.js';
-import { useEffect, useState } from './html.js';
 
-/** @typedef {import('../../console-types/ui').StreamEvent} StreamEvent */
-/** @typedef {import('./api.js').ApiError} ApiError */
 /** @typedef {{ type: 'event', event: StreamEvent } | { type: 'connection', connected: boolean } | { type: 'asked' }} Told */
 
 /** Events that are remembered, to leave out what a resumed stream repeats. */
@@ -135,4 +134,60 @@ export function useEvents(listener, inputs) {
     listeners.add(listener);
     return () => void listeners.delete(listener);
   }, inputs);
+}
+
+/** Shortest time between two reads of the same rows: a busy daemon sends hundreds of events in a second. */
+const READ_EVERY_MS = 100;
+
+/**
+ * @template T
+ * @param {() => Promise<T>} read
+ * @param {readonly unknown[]} inputs read anew when one changes
+ * @param {(event: StreamEvent) => boolean} [concerns] which events ask for a new read
+ * @returns {{ value: T | null, error: Failed | null, reload: () => void }}
+ */
+export function useRows(read, inputs, concerns) {
+  const [state, setState] = useState(/** @type {{ value: T | null, error: Failed | null }} */ ({ value: null, error: null }));
+  const work = useRef({ round: 0, busy: false, again: false });
+
+  const reload = useCallback(async () => {
+    const mine = work.current;
+    if (mine.busy) {
+      mine.again = true;
+      return;
+    }
+    mine.busy = true;
+    const { round } = mine;
+    do {
+      mine.again = false;
+      const began = Date.now();
+      const next = await read().then((value) => ({ value, error: null }), (error) => ({ value: null, error: asApiError(error) }));
+      if (work.current !== mine || mine.round !== round) return;
+      // Old rows with a remark are better than an empty screen.
+      setState((old) => (next.error ? { value: next.error.status === 0 ? old.value : null, error: next.error } : next));
+      if (mine.again) await new Promise((resolve) => setTimeout(resolve, READ_EVERY_MS - (Date.now() - began)));
+    } while (mine.again && work.current === mine);
+    mine.busy = false;
+  }, inputs);
+
+  useEffect(() => {
+    setState({ value: null, error: null });
+    work.current = { round: 0, busy: false, again: false };
+    reload();
+    return () => {
+      work.current = { round: 1, busy: true, again: false };
+    };
+  }, [reload]);
+
+  useEvents((event) => {
+    const missed = event.name === 'ready' || event.name === 'reset';
+    if (missed || concerns?.(event)) reload();
+  }, [reload]);
+
+  return { ...state, reload };
+}
+
+/** @param {unknown} error */
+export function asApiError(error) {
+  return error instanceof ApiError ? error : new ApiError(-1, String(error));
 }

@@ -7,8 +7,6 @@
 import { html } from './html.js';
 import { visible } from './text.js';
 
-/** @typedef {import('../../console-types/ui').Child} Child */
-
 /** A longer answer is shown as plain text: it was hardly written to be read. */
 const MARKDOWN_MAX_CHARS = 200_000;
 const NESTED_MAX = 6;
@@ -20,7 +18,7 @@ const QUOTE = /^ {0,3}>\s?/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*(?=\S)([\s\S]{1,2000}?\S)\*\*|(?<![\w*])\*(?=\S)([^*\n]{1,1000}?\S)\*(?![\w*])|\[([^\]\n]{1,500})\]\(([^()\s]{1,2000})\)|(https?:\/\/[^\s<>()"'`\]]{1,2000})/g;
 
-/** @param {{ text: string }} props */
+/** @param {Props.Markdown} _ */
 export function Markdown({ text }) {
   const shown = visible(text);
   if (shown.length > MARKDOWN_MAX_CHARS) return html`<pre class="plain-text" tabindex="0">${shown}</pre>`;

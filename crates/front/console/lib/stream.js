@@ -3,8 +3,6 @@
 
 import { ApiError, address, failure, sessionHeaders } from './api.js';
 
-/** @typedef {import('../../console-types/ui').StreamEvent} StreamEvent */
-
 /** The daemon sends a comment every 15 s; without any byte for this long the connection is dead. */
 const SILENCE_MS = 40_000;
 /** First wait before it is tried again; each further one is longer, up to the last. */

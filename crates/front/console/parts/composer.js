@@ -2,14 +2,11 @@
 /** Where a message is written, for a new conversation or one that is there. It says what becomes of the message. */
 
 import { post } from '../lib/api.js';
-import { html, useRef, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { asApiError } from '../lib/load.js';
-import { notify } from '../lib/notices.js';
+import { html, typed, useRef, useState } from '../lib/html.js';
+import { notify, useKeys } from '../lib/keys.js';
+import { asApiError } from '../lib/live.js';
 import { bytes, line } from '../lib/text.js';
 import { Dialog, Text } from './basics.js';
-
-/** @typedef {{ name: string, data: string, size: number }} Upload */
 
 /** The daemon takes 8 MiB in one body, and base64 makes a third more of a file. */
 const FILES_MAX_BYTES = 5.5 * 1024 * 1024;
@@ -29,7 +26,7 @@ export function newKey() {
   return `console-${Array.from(random, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** @param {{ files: Upload[], onChange: (files: Upload[]) => void }} props */
+/** @param {Props.Files} _ */
 function Files({ files, onChange }) {
   const add = async (/** @type {any} */ event) => {
     const picked = await Promise.all(Array.from(event.target.files, (file) => upload(/** @type {File} */ (file))));
@@ -45,10 +42,7 @@ function Files({ files, onChange }) {
   </span>`;
 }
 
-/**
- * @param {{ label: string, hint: import('../../console-types/ui').Child, send: (text: string, files: Upload[], key: string) => Promise<void>,
- *   verb: string, withFiles?: boolean, rows?: number }} props
- */
+/** @param {Props.Write} _ */
 export function Write({ label, hint, send, verb, withFiles, rows = 2 }) {
   const [text, setText] = useState('');
   const [files, setFiles] = useState(/** @type {Upload[]} */ ([]));
@@ -77,7 +71,7 @@ export function Write({ label, hint, send, verb, withFiles, rows = 2 }) {
   };
   return html`<div class="write">
     <textarea aria-label=${label} placeholder=${label} rows=${rows} value=${text} onKeyDown=${onKeyDown}
-      onInput=${(/** @type {any} */ event) => { setText(event.target.value); key.current = newKey(); }}></textarea>
+      onInput=${(event) => { setText(event.target.value); key.current = newKey(); }}></textarea>
     <div class="write-foot"><p class="dim">${hint}</p>
       ${withFiles && html`<${Files} files=${files} onChange=${setFiles} />`}
       <button class="primary" disabled=${busy || !text.trim()} aria-busy=${busy} title="Ctrl+Enter" onClick=${go}>${verb}</button></div>
@@ -88,6 +82,26 @@ export function Write({ label, hint, send, verb, withFiles, rows = 2 }) {
 export const sendMessage = (conversation, text, files, key) => post('messages', {
   text, ...(conversation ? { conversation } : {}), ...(files.length > 0 ? { files: files.map(({ name, data }) => ({ name, data })) } : {}),
 }, { 'idempotency-key': key });
+
+/** What became of an instruction. @type {Record<string, string>} */
+const STEERED = {
+  steered: 'The running turn has it.',
+  queued: 'The next turn begins with it.',
+  unknown: 'Codex’s word is missing: look at what it does before you say it again.',
+  refused: 'It was refused',
+};
+
+/**
+ * @param {string} kind `messages` or `tasks`
+ * @param {string} id
+ * @param {string} instruction
+ */
+export async function steer(kind, id, instruction) {
+  const reply = await post(`${kind}/${encodeURIComponent(id)}/steer`, { instruction });
+  const words = STEERED[reply.steer] ?? 'It was taken.';
+  if (reply.steer === 'refused') throw new Error(`${words}: ${reply.why ?? 'no reason was given'}`);
+  notify(reply.why ? `${words} ${reply.why}` : words);
+}
 
 /** A button that opens a dialog for a new message. */
 export function Composer() {
@@ -102,8 +116,8 @@ export function Composer() {
   return html`<button class="primary" onClick=${() => setOpen(true)}>New message</button>
     ${open && html`<${Dialog} title="New message" wide onClose=${() => setOpen(false)}>
       <label class="field">Conversation
-        <input value=${name} placeholder="main" autocomplete="off" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+        <input value=${name} placeholder="main" autocomplete="off" onInput=${typed(setName)} /></label>
       <${Write} label="What is to be done?" verb="Send" rows=${5} withFiles send=${send}
         hint="A conversation remembers what was said. It works in a directory of its own." />
-    </${Dialog}>`}`;
+    <//>`}`;
 }

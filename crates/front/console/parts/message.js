@@ -3,24 +3,17 @@
 
 import { download, get, post } from '../lib/api.js';
 import { html, useEffect, useState } from '../lib/html.js';
+import { notify } from '../lib/keys.js';
+import { asApiError } from '../lib/live.js';
 import { Markdown } from '../lib/markdown.js';
-import { asApiError } from '../lib/load.js';
-import { notify } from '../lib/notices.js';
 import { follow } from '../lib/stream.js';
-import { bytes, counted, output, shortId, visible } from '../lib/text.js';
-import { When } from '../lib/time.js';
-import { Act, Badge, Line, Phase, Text } from './basics.js';
-import { LongText } from './long.js';
+import { When, bytes, counted, output, shortId, visible } from '../lib/text.js';
+import { Act, Badge, Line, LongText, Phase, Text } from './basics.js';
 import { Question, isUndecided } from './question.js';
-
-/** @typedef {import('../../console-types/api').MessageView} MessageView */
-/** @typedef {import('../../console-types/api').EventView} EventView */
-/** @typedef {import('../../console-types/api').FileView} FileView */
-/** @typedef {{ items: EventView[], text: string, diff: string, output: string, message: MessageView | null }} Live */
 
 const OVER = ['done', 'failed', 'stopped'];
 
-/** @param {MessageView} message */
+/** @param {Api.MessageView} message */
 export const isOver = (message) => OVER.includes(message.phase ?? '');
 
 /** Whether somebody looks at the page: hidden pages give their connection back. */
@@ -73,13 +66,13 @@ export function useLive(id, wanted) {
   return live;
 }
 
-/** @param {{ items: EventView[] }} props */
+/** @param {Props.Steps} _ */
 export const Steps = ({ items }) => html`<ol class="steps">${items.map((item) => html`
   <li key=${item.ordinal} class=${item.kind.replace(/[^a-z]/g, '-')}><${Line} text=${item.text} length=${400} /> <${When} at=${item.at} exactly /></li>`)}</ol>`;
 
-/** Steps of a message that is over: read when somebody wants to see them. @param {{ id: string }} props */
+/** Steps of a message that is over: read when somebody wants to see them. @param {Props.PastSteps} _ */
 function PastSteps({ id }) {
-  const [items, setItems] = useState(/** @type {EventView[] | null} */ (null));
+  const [items, setItems] = useState(/** @type {Api.EventView[] | null} */ (null));
   const open = (/** @type {any} */ event) => {
     if (!event.target.open || items) return;
     get(`messages/${encodeURIComponent(id)}`).then((story) => setItems(story.events), (error) => notify(asApiError(error).message, 'failed'));
@@ -88,10 +81,10 @@ function PastSteps({ id }) {
     ${items && (items.length > 0 ? html`<${Steps} items=${items} />` : html`<p class="dim">Nothing but answer.</p>`)}</details>`;
 }
 
-/** @param {{ files: FileView[], message: string, answer?: boolean }} props */
+/** @param {Props.MessageFiles} _ */
 function Files({ files, message, answer }) {
   if (files.length === 0) return null;
-  const save = async (/** @type {FileView} */ file, /** @type {number} */ at) => {
+  const save = async (/** @type {Api.FileView} */ file, /** @type {number} */ at) => {
     const which = answer ? 'answer/files' : 'files';
     const url = URL.createObjectURL(await download(`messages/${encodeURIComponent(message)}/${which}/${at}`));
     const link = document.createElement('a');
@@ -101,15 +94,15 @@ function Files({ files, message, answer }) {
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   };
   return html`<ul class="files">${files.map((file, at) => html`<li>
-    <${Act} tone="plain" act=${() => save(file, at)} title=${visible(file.path)}>↓ <${Text} text=${file.name} /></${Act}>
+    <${Act} tone="plain" act=${() => save(file, at)} title=${visible(file.path)}>↓ <${Text} text=${file.name} /><//>
     <span class="dim">${bytes(file.bytes)}, <${Line} text=${file.media_type} length=${40} /></span></li>`)}</ul>`;
 }
 
-/** What happens now, in the words of `why`. @param {{ message: MessageView }} props */
+/** What happens now, in the words of `why`. @param {Props.Now} _ */
 const Now = ({ message }) => html`<p class="now"><${Text} text=${message.why.now} />
   ${message.why.next && html` <span class="dim"><${Text} text=${message.why.next} /></span>`}</p>`;
 
-/** @param {{ live: Live }} props */
+/** @param {Props.Working} _ */
 function Working({ live }) {
   return html`<div class="live-work" aria-busy="true">
     ${live.items.length > 0 && html`<${Steps} items=${live.items.slice(-8)} />`}
@@ -119,7 +112,7 @@ function Working({ live }) {
   </div>`;
 }
 
-/** @param {{ message: MessageView, mayAccept: boolean, reload: () => void }} props */
+/** @param {Props.Message} _ */
 export function Message({ message: row, mayAccept, reload }) {
   const live = useLive(row.message_id, !isOver(row));
   const message = live.message && live.message.updated_at >= row.updated_at ? live.message : row;
@@ -128,10 +121,10 @@ export function Message({ message: row, mayAccept, reload }) {
   const id = encodeURIComponent(message.message_id);
   return html`<article class="message" aria-label="Message ${shortId(message.message_id)}">
     <header class="meta"><strong><${Line} text=${message.sender} length=${60} /></strong> <${When} at=${message.received_at} />
-      <${Phase} phase=${message.phase} />${message.suspect && html`<${Badge} title="Codex died once while it worked on this">suspect</${Badge}>`}
+      <${Phase} phase=${message.phase} />${message.suspect && html`<${Badge} title="Codex died once while it worked on this">suspect<//>`}
       ${message.attempt > 1 && html`<span class="dim">attempt ${message.attempt}</span>`}
       <a class="right" href="#/messages/${id}">why</a>
-      ${running && !message.stop && html`<${Act} tone="plain" act=${() => post(`messages/${id}/cancel`).then((done) => { notify(done.detail); reload(); })}>Stop</${Act}>`}
+      ${running && !message.stop && html`<${Act} tone="plain" act=${() => post(`messages/${id}/cancel`).then((done) => { notify(done.detail); reload(); })}>Stop<//>`}
     </header>
     <div class="said">${message.text.length > 4000 ? html`<${LongText} text=${visible(message.text)} label="The message" />` : html`<p class="words" dir="auto">${visible(message.text)}</p>`}
       <${Files} files=${message.files} message=${message.message_id} /></div>

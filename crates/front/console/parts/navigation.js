@@ -3,8 +3,6 @@
 
 import { html, useEffect, useState } from '../lib/html.js';
 
-/** @typedef {{ path: string, key: string, name: string, count?: 'requests' | 'failed' }} Entry */
-/** @typedef {{ requests: number, failed: number }} Counts */
 
 const PHONE = matchMedia('(max-width: 760px)');
 /** Screens that a phone shows without `More`. */
@@ -24,10 +22,10 @@ const ICONS = {
   more: 'M5 12h.5M12 12h.5M19 12h.5',
 };
 
-/** @param {{ name: string }} props */
+/** @param {Props.Icon} _ */
 const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
-/** @param {{ entries: Entry[], counts: Counts, here: string, showKeys: () => void }} props */
+/** @param {Props.Navigation} _ */
 export function Navigation({ entries, counts, here, showKeys }) {
   const [phone, setPhone] = useState(PHONE.matches);
   const [open, setOpen] = useState(false);

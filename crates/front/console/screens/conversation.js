@@ -1,43 +1,18 @@
 // @ts-check
 /** One conversation: what was said, what Codex does now, and where one goes on. */
 
-import { get, post } from '../lib/api.js';
+import { get } from '../lib/api.js';
 import { html, useEffect, useRef, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { asApiError, useRows } from '../lib/load.js';
-import { notify } from '../lib/notices.js';
+import { notify, useKeys } from '../lib/keys.js';
+import { asApiError, useRows } from '../lib/live.js';
 import { Badge, Facts, Head, Line, Loading, Problem, Text } from '../parts/basics.js';
-import { Write, sendMessage } from '../parts/composer.js';
+import { Write, sendMessage, steer } from '../parts/composer.js';
 import { Message, isOver } from '../parts/message.js';
-import { mayAccept } from './requests.js';
-
-/** @typedef {import('../../console-types/api').ConversationStory} ConversationStory */
-/** @typedef {import('../../console-types/api').MessageView} MessageView */
-/** @typedef {import('../../console-types/ui').Session} Session */
+import { mayAccept } from '../parts/question.js';
 
 const PAGE = 30;
 
-/** What became of an instruction. @type {Record<string, string>} */
-const STEERED = {
-  steered: 'The running turn has it.',
-  queued: 'The next turn begins with it.',
-  unknown: 'Codex’s word is missing: look at what it does before you say it again.',
-  refused: 'It was refused',
-};
-
-/**
- * @param {string} kind `messages` or `tasks`
- * @param {string} id
- * @param {string} instruction
- */
-export async function steer(kind, id, instruction) {
-  const reply = await post(`${kind}/${encodeURIComponent(id)}/steer`, { instruction });
-  const words = STEERED[reply.steer] ?? 'It was taken.';
-  if (reply.steer === 'refused') throw new Error(`${words}: ${reply.why ?? 'no reason was given'}`);
-  notify(reply.why ? `${words} ${reply.why}` : words);
-}
-
-/** @param {{ story: ConversationStory, reload: () => void }} props */
+/** @param {Props.GoOn} _ */
 function GoOn({ story, reload }) {
   const running = story.messages.find((message) => ['starting', 'running'].includes(message.state));
   const waiting = story.messages.some((message) => !isOver(message));
@@ -46,28 +21,28 @@ function GoOn({ story, reload }) {
   if (story.channel === 'task') {
     return html`<${Write} label="Tell the task more" verb=${running ? 'Steer' : 'Go on'}
       hint=${running ? 'Codex is told while it works, if its turn still takes it; else its next turn begins with it.' : 'A new turn of this task begins with it.'}
-      send=${(/** @type {string} */ text) => steer('tasks', story.key, text).then(reload)} />`;
+      send=${(text) => steer('tasks', story.key, text).then(reload)} />`;
   }
   if (running && (!asMessage || !mine)) {
     return html`<${Write} label="Tell Codex more" verb="Steer"
       hint=${html`Codex is told while it works, if its turn still takes it; else its next turn begins with it.
         ${mine && html` <button class="link" onClick=${() => setAsMessage(true)}>Send a message of its own instead</button>`}`}
-      send=${(/** @type {string} */ text) => steer('messages', running.message_id, text).then(reload)} />`;
+      send=${(text) => steer('messages', running.message_id, text).then(reload)} />`;
   }
   if (!mine) return html`<p class="dim go-on">Somebody else’s conversation: you can read it, and steer Codex while it works.</p>`;
   return html`<${Write} label=${`Message to ${story.key}`} verb="Send" withFiles
     hint=${waiting ? html`It waits behind what is there, and joins a running turn that takes it.
       ${running && html` <button class="link" onClick=${() => setAsMessage(false)}>Steer instead</button>`}` : 'Codex begins as soon as it can.'}
-    send=${async (/** @type {string} */ text, /** @type {any[]} */ files, /** @type {string} */ key) => {
+    send=${async (text, files, key) => {
       const sent = await sendMessage(story.key, text, files, key);
       notify(sent.duplicate ? 'It was sent before.' : 'It is on disk.');
       reload();
     }} />`;
 }
 
-/** Older pages, before what the screen reads again and again. @param {string} id @param {ConversationStory | null} story */
+/** Older pages, before what the screen reads again and again. @param {string} id @param {Api.ConversationStory | null} story */
 function useOlder(id, story) {
-  const [older, setOlder] = useState(/** @type {{ messages: MessageView[], next: string | null | undefined }} */ ({ messages: [], next: undefined }));
+  const [older, setOlder] = useState(/** @type {{ messages: Api.MessageView[], next: string | null | undefined }} */ ({ messages: [], next: undefined }));
   useEffect(() => setOlder({ messages: [], next: undefined }), [id]);
   const next = older.next === undefined ? story?.next : older.next;
   const more = async () => {
@@ -78,10 +53,10 @@ function useOlder(id, story) {
   return { older: older.messages.filter((message) => !newest.has(message.message_id)), next, more };
 }
 
-/** @param {{ id: string, session: Session | null }} props */
-export function Conversation({ id, session }) {
+/** @param {Props.Conversation} _ */
+function Conversation({ id, session }) {
   const { value: story, error, reload } = useRows(
-    () => /** @type {Promise<ConversationStory>} */ (get(`conversations/${encodeURIComponent(id)}`, { limit: PAGE })), [id],
+    () => /** @type {Promise<Api.ConversationStory>} */ (get(`conversations/${encodeURIComponent(id)}`, { limit: PAGE })), [id],
     ({ name, data }) => (name === 'state' ? data.conversation === known.current.key && data.channel === known.current.channel
       : name === 'request' && known.current.messages.has(data.message_id)),
   );
@@ -103,13 +78,13 @@ export function Conversation({ id, session }) {
   const messages = [...story.messages, ...older].reverse();
   return html`
     <${Head} title=${html`<${Line} text=${story.key} length=${80} />`}
-      sub=${html`<${Badge}><${Text} text=${story.channel} /></${Badge}> works in <code><${Text} text=${story.workdir} /></code>`}>
+      sub=${html`<${Badge}><${Text} text=${story.channel} /><//> works in <code><${Text} text=${story.workdir} /></code>`}>
       <details class="more"><summary>Details</summary><${Facts} rows=${[
         ['Conversation', html`<code>${story.conversation_id}</code>`],
         ['Codex thread', story.thread_id && html`<code><${Text} text=${story.thread_id} /></code>`],
         ['Node', story.node && html`<${Text} text=${story.node} />`],
         ['In a terminal', html`<code>codex-bridge log <${Text} text=${story.key} /></code>`]]} /></details>
-    </${Head}>
+    <//>
     ${error && html`<${Problem} error=${error} what="news of it" again=${reload} />`}
     ${next && html`<button class="older" onClick=${more}>Older messages</button>`}
     <div class="messages" role="log" aria-label="Messages">${messages.map((message) => html`
@@ -117,9 +92,9 @@ export function Conversation({ id, session }) {
     <div class="go-on"><${GoOn} story=${story} reload=${reload} /></div><i ref=${bottom}></i>`;
 }
 
-/** Leads from a message to its conversation. @param {{ id: string }} props */
-export function ToConversation({ id }) {
-  const [error, setError] = useState(/** @type {import('../lib/api.js').ApiError | null} */ (null));
+/** Leads from a message to its conversation. @param {Props.ToConversation} _ */
+function ToConversation({ id }) {
+  const [error, setError] = useState(/** @type {Failed | null} */ (null));
   useEffect(() => {
     const find = async () => {
       const message = await get(`messages/${encodeURIComponent(id)}`);
@@ -132,3 +107,6 @@ export function ToConversation({ id }) {
   }, [id]);
   return error ? html`<${Problem} error=${error} what="this message" />` : html`<${Loading} />`;
 }
+
+/** @param {Route} _ */
+export const Screen = ({ id, sub, session }) => (sub ? html`<${ToConversation} id=${id} />` : html`<${Conversation} id=${id} session=${session} />`);

@@ -3,9 +3,8 @@
 
 import { everything, post } from '../lib/api.js';
 import { html, useState } from '../lib/html.js';
-import { asApiError } from '../lib/load.js';
-import { counted, line } from '../lib/text.js';
-import { When, span } from '../lib/time.js';
+import { asApiError } from '../lib/live.js';
+import { When, counted, line, span } from '../lib/text.js';
 import { Act, Badge, Facts, Head, Line, Problem, Text } from '../parts/basics.js';
 
 /** @type {[string, string][]} */
@@ -16,11 +15,11 @@ const RULINGS = /** @type {Record<string, [string, string]>} */ ({
   allow: ['good', 'Allowed: it is done without asking.'], ask: ['waits', 'Asked: somebody decides.'], deny: ['failed', 'Denied: it is declined without asking.'],
 });
 
-/** @param {{ found: any }} props */
+/** @param {Props.Explained} _ */
 function Found({ found }) {
   const [tone, words] = RULINGS[found.ruling] ?? ['waits', found.ruling];
   return html`<section class="card answer-why" aria-live="polite">
-    <p class="now-big"><${Badge} tone=${tone}>${line(found.ruling, 20)}</${Badge}> ${words}</p>
+    <p class="now-big"><${Badge} tone=${tone}>${line(found.ruling, 20)}<//> ${words}</p>
     <p><${Text} text=${found.why} /></p>
     <${Facts} rows=${[
       ['Rule', found.rule ? html`<strong><${Line} text=${found.rule} /></strong>` : 'none matches'],
@@ -30,17 +29,17 @@ function Found({ found }) {
     ${found.rules?.length > 0 && html`<${Rules} rules=${found.rules} />`}</section>`;
 }
 
-/** All rules, in the order in which they count. @param {{ rules: any[] }} props */
+/** All rules, in the order in which they count. @param {Props.Rules} _ */
 const Rules = ({ rules }) => html`<details><summary>${counted(rules.length, 'rule')}, in order</summary><ol class="rules">${rules.map((rule) => html`<li>
   <${Ruling} word=${rule.then} /> <strong><${Line} text=${rule.name} length=${80} /></strong> <span class="dim">${rule.matches ? 'matches' : html`<${Text} text=${rule.why_not ?? 'does not match'} />`}</span></li>`)}</ol></details>`;
 
-/** @param {{ word: string | null | undefined }} props */
-const Ruling = ({ word }) => (word ? html`<${Badge} tone=${RULINGS[word]?.[0] ?? 'waits'}>${line(word, 20)}</${Badge}>` : html`<span class="dim">not known</span>`);
+/** @param {Props.Ruling} _ */
+const Ruling = ({ word }) => (word ? html`<${Badge} tone=${RULINGS[word]?.[0] ?? 'waits'}>${line(word, 20)}<//>` : html`<span class="dim">not known</span>`);
 
 /** The rules of now over what was really asked. */
 function LastWeek() {
-  const [asked, setAsked] = useState(/** @type {any[] | null} */ (null));
-  const [error, setError] = useState(/** @type {import('../lib/api.js').ApiError | null} */ (null));
+  const [asked, setAsked] = useState(/** @type {Api.ReplayEntry[] | null} */ (null));
+  const [error, setError] = useState(/** @type {Failed | null} */ (null));
   const [all, setAll] = useState(false);
   const look = () => everything('policy/replay', 'requests', { days: 7 }).then(setAsked, (failed) => setError(asApiError(failed)));
   const shown = (asked ?? []).filter((one) => all || one.differs);
@@ -48,7 +47,7 @@ function LastWeek() {
   return html`<section class="card wide"><h2>The last week</h2>
     <p class="dim">What the rules of now would do with what Codex really asked.</p>
     ${error?.status === 404 ? html`<p class="remark">This daemon can’t look back.</p>` : html`<${Problem} error=${error} what="questions of the last week" again=${look} />`}
-    ${!asked && !error && html`<div class="actions"><${Act} act=${look}>Look</${Act}></div>`}
+    ${!asked && !error && html`<div class="actions"><${Act} act=${look}>Look<//></div>`}
     ${asked && html`<p role="status">${counted(asked.length, 'question')}, ${differ === 0 ? 'all ruled as they would be now' : `${differ} would be ruled otherwise now`}.
       ${asked.length > differ && html` <button class="link" onClick=${() => setAll(!all)}>${all ? 'Only those' : 'Show all'}</button>`}</p>`}
     ${shown.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Questions of the last week"><table>
@@ -58,10 +57,10 @@ function LastWeek() {
         <td><${Ruling} word=${one.now} /></td><td title=${line(one.why, 300)}><${Line} text=${one.rule ?? 'no rule'} length=${60} /></td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
-export function Policy() {
+export function Screen() {
   const [asked, setAsked] = useState({ tier: 'tool', kind: 'command', command: '', paths: '', server: '', tool: '', cwd: '', escalated: false });
-  const [found, setFound] = useState(/** @type {any} */ (null));
-  const [error, setError] = useState(/** @type {import('../lib/api.js').ApiError | null} */ (null));
+  const [found, setFound] = useState(/** @type {Api.PolicyExplanation | null} */ (null));
+  const [error, setError] = useState(/** @type {Failed | null} */ (null));
   const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setAsked({ ...asked, [name]: event.target.type === 'checkbox' ? event.target.checked : event.target.value });
   const explain = async (/** @type {Event} */ event) => {
     event.preventDefault();

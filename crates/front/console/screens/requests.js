@@ -3,31 +3,23 @@
 
 import { everything, get } from '../lib/api.js';
 import { html, useEffect, useRef, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useRows } from '../lib/load.js';
-import { notify } from '../lib/notices.js';
-import { counted, line } from '../lib/text.js';
-import { useNow } from '../lib/time.js';
+import { notify, useKeys } from '../lib/keys.js';
+import { useRows } from '../lib/live.js';
+import { counted, line, useNow } from '../lib/text.js';
 import { Empty, Head, Loading, Problem } from '../parts/basics.js';
-import { Question, isUndecided } from '../parts/question.js';
-
-/** @typedef {import('../../console-types/api').RequestEntry} RequestEntry */
-/** @typedef {import('../../console-types/ui').Session} Session */
+import { Question, isUndecided, mayAccept } from '../parts/question.js';
 
 /** How long what somebody else decided stays to be read. */
 const SETTLED_MS = 15_000;
 const URGENT_MS = 60_000;
 
-/** @param {Session | null} session */
-export const mayAccept = (session) => !session || session.scopes.includes('approve');
-
-/** @param {RequestEntry[]} requests */
+/** @param {Api.RequestEntry[]} requests */
 const dueFirst = (requests) => requests.toSorted((a, b) => a.deadline.localeCompare(b.deadline) || a.request_id.localeCompare(b.request_id));
 
-/** Undecided ones, and for a while those that were just settled, each in its place. @param {RequestEntry[] | null} open */
+/** Undecided ones, and for a while those that were just settled, each in its place. @param {Api.RequestEntry[] | null} open */
 function useSettling(open) {
-  const known = useRef(/** @type {Map<string, RequestEntry>} */ (new Map()));
-  const [settled, setSettled] = useState(/** @type {Record<string, RequestEntry>} */ ({}));
+  const known = useRef(/** @type {Map<string, Api.RequestEntry>} */ (new Map()));
+  const [settled, setSettled] = useState(/** @type {Record<string, Api.RequestEntry>} */ ({}));
   useEffect(() => {
     if (!open) return;
     const ids = new Set(open.map((request) => request.request_id));
@@ -44,7 +36,7 @@ function useSettling(open) {
   return [...(open ?? []), ...Object.values(settled).filter((request) => !ids.has(request.request_id))];
 }
 
-/** Says once when a question has less than a minute left. @param {RequestEntry[]} requests */
+/** Says once when a question has less than a minute left. @param {Api.RequestEntry[]} requests */
 function useWarnings(requests) {
   const warned = useRef(new Set());
   const now = useNow();
@@ -59,10 +51,10 @@ function useWarnings(requests) {
   }, [now, requests]);
 }
 
-/** @param {{ session: Session | null }} props */
-export function Requests({ session }) {
+/** @param {Props.Requests} _ */
+function Requests({ session }) {
   const { value: open, error, reload } = useRows(
-    () => /** @type {Promise<RequestEntry[]>} */ (everything('requests', 'requests')), [],
+    () => /** @type {Promise<Api.RequestEntry[]>} */ (everything('requests', 'requests')), [],
     (event) => event.name === 'request' || (event.name === 'state' && ['done', 'dead', 'cancelled', 'answered', 'parked'].includes(event.data.state)),
   );
   const requests = dueFirst(useSettling(open));
@@ -95,16 +87,16 @@ export function Requests({ session }) {
     ${error && html`<${Problem} error=${error} what="questions" again=${reload} />`}
     ${requests.length === 0 && html`<${Empty} title="Nothing waits for you">
       <p>When Codex wants to leave its sandbox, change what it may not, or ask you something, it is here.</p>
-      <p><a href="#/tasks">Start a task</a> or look at the <a href="#/conversations">conversations</a>.</p></${Empty}>`}
+      <p><a href="#/tasks">Start a task</a> or look at the <a href="#/conversations">conversations</a>.</p><//>`}
     <div class="questions">${requests.map((request) => html`<${Question} key=${request.request_id} request=${request}
       current=${request === current} mayAccept=${mayAccept(session)} onDecided=${reload}
-      handle=${(/** @type {any} */ one) => acts.current.set(request.request_id, one)} />`)}</div>`;
+      handle=${(one) => acts.current.set(request.request_id, one)} />`)}</div>`;
 }
 
-/** One question by itself: where a link leads. @param {{ id: string, session: Session | null }} props */
-export function OneRequest({ id, session }) {
+/** One question by itself: where a link leads. @param {Props.OneRequest} _ */
+function OneRequest({ id, session }) {
   const { value, error, reload } = useRows(
-    () => /** @type {Promise<RequestEntry>} */ (get(`requests/${encodeURIComponent(id)}`)), [id],
+    () => /** @type {Promise<Api.RequestEntry>} */ (get(`requests/${encodeURIComponent(id)}`)), [id],
     (event) => event.name === 'request' && event.data.request_id === id,
   );
   const acts = useRef({ accept: () => {}, decline: () => {} });
@@ -115,5 +107,8 @@ export function OneRequest({ id, session }) {
   if (!value) return error ? html`<${Problem} error=${error} what="this question" again=${reload} />` : html`<${Loading} />`;
   return html`<${Head} title="A question" sub=${html`<a href="#/requests">All questions</a>`} />
     <div class="questions"><${Question} request=${value} current alone mayAccept=${mayAccept(session)} onDecided=${reload}
-      handle=${(/** @type {any} */ one) => { acts.current = one; }} /></div>`;
+      handle=${(one) => { acts.current = one; }} /></div>`;
 }
+
+/** @param {Route} _ */
+export const Screen = ({ id, session }) => (id ? html`<${OneRequest} id=${id} session=${session} />` : html`<${Requests} session=${session} />`);

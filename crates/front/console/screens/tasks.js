@@ -3,25 +3,17 @@
 
 import { get, post } from '../lib/api.js';
 import { html, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useRows } from '../lib/load.js';
-import { notify } from '../lib/notices.js';
-import { line } from '../lib/text.js';
-import { When } from '../lib/time.js';
-import { Act, Badge, Dialog, Empty, Facts, Head, Line, Loading, Phase, Problem, Text } from '../parts/basics.js';
-import { Write } from '../parts/composer.js';
-import { Rows } from '../parts/long.js';
+import { notify, useKeys } from '../lib/keys.js';
+import { useRows } from '../lib/live.js';
+import { When, line } from '../lib/text.js';
+import { Act, Badge, Dialog, Empty, Facts, Head, Line, Loading, Phase, Problem, Rows, Text } from '../parts/basics.js';
+import { Write, steer } from '../parts/composer.js';
 import { Message } from '../parts/message.js';
-import { steer } from './conversation.js';
-import { mayAccept } from './requests.js';
-
-/** @typedef {import('../../console-types/api').TaskShape} TaskShape */
-/** @typedef {import('../../console-types/api').TaskPageView} TaskPageView */
-/** @typedef {import('../../console-types/api').MessageView} MessageView */
+import { mayAccept } from '../parts/question.js';
 
 const PAGE = 100;
 
-/** @param {{ onClose: () => void }} props */
+/** @param {Props.Start} _ */
 function Start({ onClose }) {
   const [terms, setTerms] = useState({ cwd: '', model: '', sandbox: 'read-only', approval_policy: 'on-request' });
   const set = (/** @type {keyof typeof terms} */ name) => (/** @type {any} */ event) => setTerms({ ...terms, [name]: event.target.value });
@@ -45,51 +37,51 @@ function Start({ onClose }) {
       <label class="field">Model<input value=${terms.model} placeholder="as configured" autocomplete="off" onInput=${set('model')} /></label>
     </div>
     <${Write} label="What is to be done?" verb="Start" rows=${6} send=${start} hint="A task of its own with an id; it outlives the daemon." />
-  </${Dialog}>`;
+  <//>`;
 }
 
-/** @param {{ task: TaskShape }} props */
+/** @param {Props.TasksRow} _ */
 const Row = ({ task }) => html`<a class="row task" href="#/tasks/${encodeURIComponent(task.task_id)}">
   <span class="where"><${Phase} phase=${task.phase} quiet /></span>
   <span class="what"><strong><${Line} text=${task.prompt_summary} length=${160} /></strong>
     <span class="dim"><code>${line(task.task_id, 40)}</code> <${Line} text=${task.last_progress_summary ?? task.final_summary ?? task.error_summary} length=${160} /></span></span>
-  <span class="side">${(task.pending_requests?.length ?? 0) > 0 && html`<${Badge} tone="asks">asks</${Badge}>`}
-    ${task.sandbox && html`<${Badge}>${line(task.sandbox, 30)}</${Badge}>`}<${When} at=${task.updated_at ?? task.created_at} /></span>
+  <span class="side">${(task.pending_requests?.length ?? 0) > 0 && html`<${Badge} tone="asks">asks<//>`}
+    ${task.sandbox && html`<${Badge}>${line(task.sandbox, 30)}<//>`}<${When} at=${task.updated_at ?? task.created_at} /></span>
 </a>`;
 
-export function Tasks() {
+function Tasks() {
   const { value, error, reload } = useRows(
-    () => /** @type {Promise<TaskPageView>} */ (get('tasks', { limit: PAGE })), [],
+    () => /** @type {Promise<Api.TaskPageView>} */ (get('tasks', { limit: PAGE })), [],
     ({ name, data }) => name === 'request' || (name === 'state' && data.channel === 'task'),
   );
-  const [older, setOlder] = useState(/** @type {{ tasks: TaskShape[], next?: string | null }} */ ({ tasks: [] }));
+  const [older, setOlder] = useState(/** @type {{ tasks: Api.TaskShape[], next?: string | null }} */ ({ tasks: [] }));
   const [starting, setStarting] = useState(false);
   useKeys('Tasks', [{ key: 'n', what: 'start a task', run: () => setStarting(true) }]);
   const next = older.next === undefined ? value?.next : older.next;
   const more = async () => {
-    const page = /** @type {TaskPageView} */ (await get('tasks', { limit: PAGE, before: next }));
+    const page = /** @type {Api.TaskPageView} */ (await get('tasks', { limit: PAGE, before: next }));
     setOlder({ tasks: [...older.tasks, ...page.tasks], next: page.next ?? null });
   };
   const newest = new Set(value?.tasks.map((task) => task.task_id));
   const tasks = [...(value?.tasks ?? []), ...older.tasks.filter((task) => !newest.has(task.task_id))];
   return html`
-    <${Head} title="Tasks"><button class="primary" onClick=${() => setStarting(true)}>Start a task</button></${Head}>
+    <${Head} title="Tasks"><button class="primary" onClick=${() => setStarting(true)}>Start a task</button><//>
     ${starting && html`<${Start} onClose=${() => setStarting(false)} />`}
     ${error && html`<${Problem} error=${error} what="tasks" again=${reload} />`}
     ${!value && !error && html`<${Loading} />`}
     ${value && tasks.length === 0 && html`<${Empty} title="No tasks yet"><p>A task works in a directory of yours. Start one here, or there:</p>
-      <pre class="code">codex-bridge start --sandbox workspace-write 'Make the slow test fast'</pre></${Empty}>`}
-    ${tasks.length > 0 && html`<${Rows} rows=${tasks} height=${57} label="Tasks" id=${(/** @type {TaskShape} */ task) => task.task_id}
-      draw=${(/** @type {TaskShape} */ task) => html`<${Row} task=${task} />`} />`}
-    ${next && html`<${Act} tone="older" act=${more}>Older tasks</${Act}>`}`;
+      <pre class="code">codex-bridge start --sandbox workspace-write 'Make the slow test fast'</pre><//>`}
+    ${tasks.length > 0 && html`<${Rows} rows=${tasks} height=${57} label="Tasks" id=${(task) => task.task_id}
+      draw=${(task) => html`<${Row} task=${task} />`} />`}
+    ${next && html`<${Act} tone="older" act=${more}>Older tasks<//>`}`;
 }
 
-/** @param {{ id: string, session: import('../../console-types/ui').Session | null }} props */
-export function Task({ id, session }) {
+/** @param {Props.Task} _ */
+function Task({ id, session }) {
   const path = `tasks/${encodeURIComponent(id)}`;
   const { value, error, reload } = useRows(async () => {
-    const { task } = /** @type {{ task: TaskShape }} */ (await get(path));
-    const messages = await Promise.all(task.message_ids.slice(-20).map((message) => /** @type {Promise<MessageView>} */ (get(`messages/${message}`))));
+    const { task } = /** @type {{ task: Api.TaskShape }} */ (await get(path));
+    const messages = await Promise.all(task.message_ids.slice(-20).map((message) => /** @type {Promise<Api.MessageView>} */ (get(`messages/${message}`))));
     return { task, messages };
   }, [id], ({ name, data }) => (name === 'state' && data.conversation === id) || (name === 'request' && (data.task_id ?? id) === id));
   useKeys('Task', [{ key: 'u', what: 'back to all tasks', run: () => { location.hash = '#/tasks'; } }]);
@@ -99,7 +91,7 @@ export function Task({ id, session }) {
   const stop = () => post(`${path}/interrupt`).then((reply) => { notify(reply.message ?? reply.interrupt ?? 'It is asked to stop.'); reload(); });
   return html`
     <${Head} title=${html`<${Line} text=${task.prompt_summary} length=${120} />`} sub=${html`<${Phase} phase=${task.phase} /> <code>${line(task.task_id, 60)}</code>`}>
-      ${!over && html`<${Act} tone="danger" act=${stop}>Stop</${Act}>`}</${Head}>
+      ${!over && html`<${Act} tone="danger" act=${stop}>Stop<//>`}<//>
     ${error && html`<${Problem} error=${error} what="news of it" again=${reload} />`}
     <${Facts} rows=${[
       ['Directory', task.cwd && html`<code><${Text} text=${task.cwd} /></code>`],
@@ -111,7 +103,9 @@ export function Task({ id, session }) {
       ['Failed', task.error_summary && html`<${Text} text=${task.error_summary} />`]]} />
     <div class="messages" role="log" aria-label="Messages">${messages.map((message) => html`
       <${Message} key=${message.message_id} message=${message} mayAccept=${mayAccept(session)} reload=${reload} />`)}</div>
-    <div class="go-on"><${Write} label="Tell the task more" verb=${over ? 'Go on' : 'Steer'} send=${(/** @type {string} */ text) => steer('tasks', id, text).then(reload)}
+    <div class="go-on"><${Write} label="Tell the task more" verb=${over ? 'Go on' : 'Steer'} send=${(text) => steer('tasks', id, text).then(reload)}
       hint=${over ? 'A new turn of this task begins with it.' : 'Codex is told while it works, if its turn still takes it; else its next turn begins with it.'} /></div>`;
 }
 
+/** @param {Route} _ */
+export const Screen = ({ id, session }) => (id ? html`<${Task} id=${id} session=${session} />` : html`<${Tasks} />`);

@@ -3,20 +3,12 @@
 
 import { get, post } from '../lib/api.js';
 import { html } from '../lib/html.js';
-import { useRows } from '../lib/load.js';
-import { notify } from '../lib/notices.js';
-import { counted, line, visible } from '../lib/text.js';
-import { When, span } from '../lib/time.js';
-import { Act, Badge, Facts, Head, Line, Loading, Phase, Problem, Text } from '../parts/basics.js';
-import { LongText } from '../parts/long.js';
+import { notify } from '../lib/keys.js';
+import { useRows } from '../lib/live.js';
+import { When, counted, line, span, visible } from '../lib/text.js';
+import { Act, Badge, Facts, Head, Line, Loading, LongText, Phase, Problem, Text } from '../parts/basics.js';
 import { isOver } from '../parts/message.js';
-import { Question, Settled, isUndecided } from '../parts/question.js';
-import { mayAccept } from './requests.js';
-
-/** @typedef {import('../../console-types/api').StoryView} StoryView */
-/** @typedef {import('../../console-types/api').AttemptView} AttemptView */
-/** @typedef {import('../../console-types/ui').Child} Child */
-/** @typedef {{ at: string, tone: string, draw: Child }} Moment */
+import { mayAccept, Question, Settled, isUndecided } from '../parts/question.js';
 
 /** The trunk of a life, and where it can leave it (`docs/ARCHITECTURE.md`, the life of a message). */
 const TRUNK = ['received', 'claimed', 'starting', 'running', 'answered', 'sending', 'done'];
@@ -26,7 +18,7 @@ const SIDE = {
   dead: ['running', 'given up'], cancelled: ['received', 'stopped'],
 };
 
-/** Where it is among the states. @param {{ story: StoryView }} props */
+/** Where it is among the states. @param {Props.States} _ */
 function States({ story }) {
   const side = SIDE[story.state];
   const reached = story.replies.length > 0 || story.answer ? TRUNK.indexOf('answered') : story.attempts.length > 0 ? TRUNK.indexOf('running') : 0;
@@ -37,13 +29,13 @@ function States({ story }) {
       ${side && TRUNK[at >= 0 ? at : reached] === state && html`<span class="branch ${story.state}" aria-current="step">${story.state}<small>${side[1]}</small></span>`}</li>`)}</ol>`;
 }
 
-/** @param {{ attempt: AttemptView, story: StoryView }} props */
+/** @param {Props.Attempt} _ */
 function Attempt({ attempt, story }) {
   const events = story.events.filter((event) => event.attempt === attempt.attempt);
   const took = attempt.ended_at ? new Date(attempt.ended_at).getTime() - new Date(attempt.started_at).getTime() : null;
   const requests = story.requests.filter((request) => request.attempt === attempt.attempt && !isUndecided(request));
   return html`<details class="attempt ${attempt.state}" open=${story.attempts.length < 4 || attempt === story.attempts.at(-1)}>
-    <summary><strong>Attempt ${attempt.attempt}</strong> <${Badge} tone=${attempt.state === 'lost' ? 'failed' : ''}>${line(attempt.state, 20)}</${Badge}>
+    <summary><strong>Attempt ${attempt.attempt}</strong> <${Badge} tone=${attempt.state === 'lost' ? 'failed' : ''}>${line(attempt.state, 20)}<//>
       <span class="dim">${took !== null && `${span(took)}, `}${(attempt.input_tokens + attempt.output_tokens).toLocaleString()} tokens, <${Line} text=${attempt.sandbox} length=${30} />${attempt.touched && ', may have changed something'}</span></summary>
     ${attempt.failures.map((text) => html`<p class="reason"><${Text} text=${text} /></p>`)}
     <ol class="steps">${events.map((event) => html`<li key=${event.ordinal} class=${event.kind.replace(/[^a-z]/g, '-')}><${Line} text=${event.text} length=${300} /> <${When} at=${event.at} exactly /></li>`)}</ol>
@@ -54,7 +46,7 @@ function Attempt({ attempt, story }) {
   </details>`;
 }
 
-/** @param {StoryView} story @returns {Moment[]} */
+/** @param {Api.StoryView} story @returns {Moment[]} */
 function moments(story) {
   /** @type {Moment[]} */
   const all = [{ at: story.received_at, tone: 'begin', draw: html`<strong>Came</strong> from <${Line} text=${story.sender} length=${60} /> over <${Line} text=${story.channel} length=${60} />` }];
@@ -66,33 +58,33 @@ function moments(story) {
   return all.sort((a, b) => a.at.localeCompare(b.at));
 }
 
-/** @param {{ story: StoryView }} props */
+/** @param {Props.Replies} _ */
 const Replies = ({ story }) => html`${story.replies.map((reply) => html`<li key=${`reply ${reply.ordinal}`} class="moment ${reply.state === 'dead' ? 'failed' : reply.state === 'sent' ? 'answer' : 'note'}">
-  <strong>${reply.kind === 'notice' ? 'Notice' : 'Reply'} ${reply.ordinal + 1}</strong> <${Badge} tone=${reply.state === 'sent' ? 'good' : reply.state === 'dead' ? 'failed' : 'waits'}>${line(reply.state, 20)}</${Badge}>
+  <strong>${reply.kind === 'notice' ? 'Notice' : 'Reply'} ${reply.ordinal + 1}</strong> <${Badge} tone=${reply.state === 'sent' ? 'good' : reply.state === 'dead' ? 'failed' : 'waits'}>${line(reply.state, 20)}<//>
   <span class="dim">${counted(reply.tries, 'try', 'tries')}${reply.receipt && html`, receipt <code>${line(reply.receipt, 60)}</code>`}${reply.not_before && html`, sent again <${When} at=${reply.not_before} exactly />`}</span>
   ${reply.reason && html`<p class="reason"><${Text} text=${reply.reason} /></p>`}${reply.notice && html`<p><${Text} text=${reply.notice} /></p>`}</li>`)}`;
 
-/** @param {{ story: StoryView, reload: () => void }} props */
+/** @param {Props.Acts} _ */
 function Acts({ story, reload }) {
   const act = (/** @type {string} */ verb) => () => post(`messages/${encodeURIComponent(story.message_id)}/${verb}`).then((done) => { notify(done.detail); reload(); });
   const waits = ['dead', 'parked'].includes(story.state);
   return html`<a class="button" href="#/messages/${encodeURIComponent(story.message_id)}/conversation">Conversation</a>
-    ${!isOver(story) && !story.stop && story.state !== 'parked' && html`<${Act} tone="danger" act=${act('cancel')}>Stop</${Act}>`}
-    ${waits && html`<${Act} tone="primary" act=${act('redrive')}>${story.state === 'parked' ? 'Go on' : 'Retry'}</${Act}><${Act} act=${act('drop')}>Discard</${Act}>`}`;
+    ${!isOver(story) && !story.stop && story.state !== 'parked' && html`<${Act} tone="danger" act=${act('cancel')}>Stop<//>`}
+    ${waits && html`<${Act} tone="primary" act=${act('redrive')}>${story.state === 'parked' ? 'Go on' : 'Retry'}<//><${Act} act=${act('drop')}>Discard<//>`}`;
 }
 
-/** @param {{ id: string, session: import('../../console-types/ui').Session | null }} props */
-export function Why({ id, session }) {
-  const { value: story, error, reload } = useRows(() => /** @type {Promise<StoryView>} */ (get(`messages/${encodeURIComponent(id)}`)), [id],
+/** @param {Route} _ */
+export function Screen({ id, session }) {
+  const { value: story, error, reload } = useRows(() => /** @type {Promise<Api.StoryView>} */ (get(`messages/${encodeURIComponent(id)}`)), [id],
     ({ data }) => data.message_id === id);
   if (!story) return error ? html`<${Problem} error=${error} what="this message" again=${reload} />` : html`<${Loading} />`;
   const next = (/** @type {string} */ other) => html`<a href="#/messages/${encodeURIComponent(other)}">${other.slice(-8)}</a>`;
   return html`
-    <${Head} title="Why" sub=${html`<code>${line(id, 60)}</code> in <${Line} text=${story.conversation} length=${60} />`}><${Acts} story=${story} reload=${reload} /></${Head}>
+    <${Head} title="Why" sub=${html`<code>${line(id, 60)}</code> in <${Line} text=${story.conversation} length=${60} />`}><${Acts} story=${story} reload=${reload} /><//>
     <section class="card answer-why" aria-live="polite"><p class="now-big"><${Phase} phase=${story.phase} /> <${Text} text=${story.why.now} /></p>
       ${story.why.next && html`<p>Next: <${Text} text=${story.why.next} /></p>`}
       ${story.hold && html`<p class="reason">Until <${When} at=${story.hold.until} exactly />: <${Text} text=${story.hold.failure.reason} /></p>`}
-      ${story.failure && html`<p class="reason"><${Badge} tone="failed"><${Line} text=${story.failure.class} length=${20} /></${Badge}> <${Text} text=${story.failure.reason} /></p>`}
+      ${story.failure && html`<p class="reason"><${Badge} tone="failed"><${Line} text=${story.failure.class} length=${20} /><//> <${Text} text=${story.failure.reason} /></p>`}
       <${Facts} rows=${[['Behind', story.behind && next(story.behind)], ['Joined the turn of', story.leader && next(story.leader)],
         ['Took along', story.followers.length > 0 && story.followers.map((one) => html`${next(one)} `)], ['Stopped', story.stop && html`<${Text} text=${story.stop} />`],
         ['Suspect', story.suspect && 'Codex died once while it worked on this: suspects run one at a time'], ['Node', story.node && html`<${Text} text=${story.node} />`]]} /></section>
