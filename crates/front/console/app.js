@@ -34,6 +34,9 @@ function readRoute() {
   });
 }
 
+/** @param {string} path */
+const entryOf = (path) => (path === 'messages' ? MESSAGE : ENTRIES.find((one) => one.path === path) ?? ENTRIES[0] ?? MESSAGE);
+
 function useRoute() {
   const [route, setRoute] = useState(readRoute);
   useEffect(() => {
@@ -87,7 +90,7 @@ function Frame({ session }) {
   useEffect(() => { startLive(); return stopLive; }, []);
   useKeys('Everywhere', [{ key: '?', what: 'these keys', run: () => setKeys(true) },
     ...ENTRIES.map((entry) => ({ key: `g ${entry.key}`, what: `go to ${entry.name}`, run: () => { location.hash = `#/${entry.path}`; } }))]);
-  const entry = path === 'messages' ? MESSAGE : ENTRIES.find((one) => one.path === path) ?? ENTRIES[0] ?? MESSAGE;
+  const entry = entryOf(path);
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
     <${Navigation} entries=${ENTRIES} counts=${counts} here=${entry === MESSAGE ? 'conversations' : entry.path} showKeys=${() => setKeys(true)} />
     <main id="main" tabindex="-1">
@@ -100,6 +103,9 @@ function App() {
   const [state, setState] = useState(/** @type {{ session: Session | null, out: string | null } | null} */ (null));
   useEffect(() => {
     const code = takeLoginCode();
+    // The screen comes while the daemon says who this is.
+    const [path = '', id = '', sub = ''] = readRoute();
+    entryOf(path).load(id, sub).catch(() => undefined);
     const begin = code ? signIn(code) : whoAmI();
     begin.then((session) => setState({ session, out: null }), (problem) => {
       const error = asApiError(problem);
