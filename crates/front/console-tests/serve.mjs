@@ -37,6 +37,8 @@ function forward(daemon, token) {
     const passed = request(new URL(path, daemon), { method: incoming.method, headers: { ...headers, authorization: `Bearer ${token}` } }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(response);
+      // A daemon that dies in the middle of a stream must look like that.
+      answer.on('close', () => { if (!answer.complete) response.destroy(); });
     });
     passed.on('error', () => response.destroy());
     response.on('close', () => passed.destroy());

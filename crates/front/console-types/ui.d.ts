@@ -34,7 +34,7 @@ type TokenView = Api.TokenView & { kind?: string; label?: string | null; expires
 /** A place in a message's life, drawn. */
 type Moment = { at: string; tone: string; draw: Child };
 /** Of a chart: a name and its values, one for each step. */
-type Series = { name: string; values: (number | null)[] };
+type Series = { name: string; values: (number | null | undefined)[] };
 
 /** `GET /v1/audit`. */
 type AuditEntry = { row: number; at: string; at_ms: number; actor: string; what: string; subject: string; detail: string; sum: string | null };
@@ -74,7 +74,7 @@ declare namespace Props {
   /** rows without a value are left out */
   type Facts = { rows: [string, Child][] };
   type Head = { title: Child; sub?: Child; children?: Child };
-  type Plot = { top: number; format: (value: number) => string; labels: string[]; label: string; names: string[]; values: (number | null)[][]; draw: (x: (at: number) => number, y: (value: number) => number, step: number) => Child };
+  type Plot = { top: number; format: (value: number) => string; labels: string[]; label: string; names: string[]; values: (number | null | undefined)[][]; draw: (x: (at: number) => number, y: (value: number) => number, step: number) => Child };
   type Columns = { points: { label: string; value: number }[]; label: string };
   type Lines = { series: Series[]; labels: string[]; label: string; format: (value: number) => string };
   type Bars = { rows: [string, number][]; label: string; tone?: string };

@@ -109,7 +109,7 @@ function App() {
     const begin = code ? signIn(code) : whoAmI();
     begin.then((session) => setState({ session, out: null }), (problem) => {
       const error = asApiError(problem);
-      if (code) setState({ session: null, out: `${error.message}. A code works once, for five minutes.` });
+      if (code) setState({ session: null, out: error.message });
       else if (error.status === 401) setState({ session: null, out: '' });
       // A daemon that is away comes back: the frame says so, and tries again.
       else setState({ session: null, out: null });

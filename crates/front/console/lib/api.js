@@ -144,8 +144,8 @@ export async function post(path, body = {}, headers = {}) {
 
 /** @param {string} path @returns {Promise<any>} */
 export async function remove(path) {
-  const response = await send('DELETE', path);
-  return response.status === 204 ? null : response.json();
+  const answer = await (await send('DELETE', path)).text();
+  return answer ? JSON.parse(answer) : null;
 }
 
 /** A file's bytes. @param {string} path */

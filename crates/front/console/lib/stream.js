@@ -6,7 +6,7 @@ import { ApiError, address, failure, sessionHeaders } from './api.js';
 /** The daemon sends a comment every 15 s; without any byte for this long the connection is dead. */
 const SILENCE_MS = 40_000;
 /** First wait before it is tried again; each further one is longer, up to the last. */
-const WAITS_MS = [50, 150, 400, 800];
+const WAITS_MS = [50, 150, 300, 400];
 /** Longest event that is read. */
 const EVENT_MAX_CHARS = 32 * 1024 * 1024;
 
@@ -78,7 +78,7 @@ export async function follow(path, { signal, lastId = null, onEvent, onConnectio
       // Asking again would get the same answer.
       if ([401, 403, 404].includes(known.status)) return;
     }
-    if (!signal.aborted && !over) await pause(WAITS_MS[Math.min(failed, WAITS_MS.length - 1)] ?? 800, signal);
+    if (!signal.aborted && !over) await pause(WAITS_MS[Math.min(failed, WAITS_MS.length - 1)] ?? 400, signal);
     failed += 1;
   }
 }

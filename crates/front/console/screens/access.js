@@ -66,7 +66,7 @@ function Table({ tokens, title, revoke, own, children }) {
   return html`<section class="card wide"><h2>${title}</h2>${tokens.length === 0 ? children : html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
     <thead><tr><th>Name</th><th>May</th><th>Made</th><th>Last used</th><th>Ends</th><th><span class="spoken">Acts</span></th></tr></thead>
     <tbody>${tokens.map((token) => html`<tr key=${token.name} class=${token.revoked_at ? 'over' : ''}>
-      <td><${Line} text=${token.label ?? token.name} length=${64} />${token.name === own && html` <${Badge} tone="own">this one<//>`}</td>
+      <td><${Line} text=${token.label ?? token.name} length=${64} />${token.name === own && html` <${Badge} tone="own">this one<//>`}${token.kind === 'login' && html` <${Badge} tone="waits">code not used yet<//>`}</td>
       <td>${token.scopes.map((scope) => html`<${Badge} tone=${['admin', 'approve'].includes(scope) ? 'waits' : ''}>${line(scope, 20)}<//> `)}</td>
       <td><${When} at=${token.created_at} /></td><td>${token.last_used_at ? html`<${Ago} at=${token.last_used_at} />` : html`<span class="dim">never</span>`}</td>
       <td>${token.revoked_at ? html`revoked <${When} at=${token.revoked_at} />` : html`<${When} at=${token.expires_at} />`}</td>
@@ -102,7 +102,7 @@ export function Screen({ session }) {
     await signOut();
     location.reload();
   };
-  const isSession = (/** @type {TokenView} */ token) => token.kind === 'session';
+  const isSession = (/** @type {TokenView} */ token) => token.kind === 'session' || token.kind === 'login';
   const sessions = tokens?.filter(isSession) ?? [];
   const bearers = tokens?.filter((token) => !token.kind || token.kind === 'token') ?? [];
   return html`

@@ -67,8 +67,8 @@ export function Lines({ series, labels, label, format }) {
   const top = Math.max(1, ...series.flatMap((one) => one.values.map((value) => value ?? 0)));
   return html`<${Plot} top=${top} format=${format} labels=${labels} label=${label} names=${series.map((one) => one.name)} values=${series.map((one) => one.values)}
       draw=${(x, y) => series.map(({ values }, index) => html`
-        <polyline class="line s${index}" points=${values.flatMap((value, at) => (value === null ? [] : [`${x(at)},${y(value)}`])).join(' ')} />
-        ${values.map((value, at) => value !== null && html`<circle class="line s${index}" cx=${x(at)} cy=${y(value)} r="2.5"><title>${labels[at]}: ${format(value)}</title></circle>`)}`)} />
+        <polyline class="line s${index}" points=${values.flatMap((value, at) => (value == null ? [] : [`${x(at)},${y(value)}`])).join(' ')} />
+        ${values.map((value, at) => value != null && html`<circle class="line s${index}" cx=${x(at)} cy=${y(value)} r="2.5"><title>${labels[at]}: ${format(Number(value))}</title></circle>`)}`)} />
     <p class="legend">${series.map((one, index) => html`<span class="s${index}"><i aria-hidden="true"></i>${one.name}</span>`)}</p>`;
 }
 

@@ -13,7 +13,7 @@ const READ_EVERY_MS = 5000;
 /** @type {[keyof Api.StatusView['summary'], string][]} */
 const SUMMARY = [
   ['waiting_for_you', 'wait for you'], ['working', 'working'], ['waiting', 'queued'], ['sending', 'on their way'], ['unclear', 'unclear'],
-  ['dead', 'failed'], ['answered_24h', 'answered in 24 h'], ['answered', 'answered'], ['cancelled', 'stopped'],
+  ['dead', 'failed'], ['answered_24h', 'answered in 24 h'], ['answered', 'answered'],
 ];
 
 /** @param {Props.State} _ */
@@ -64,7 +64,7 @@ export function Screen() {
   if (!status) return error ? html`<${Problem} error=${error} what="how the daemon is" again=${reload} />` : html`<${Loading} />`;
   const { health, summary } = status;
   return html`
-    <${Head} title="Health" sub=${html`<${State} state=${health.ready ? 'ready' : 'not ready'} /> <${Text} text=${health.detail} />`}>
+    <${Head} title="Health" sub=${html`<${State} state=${health.ready ? 'ready' : 'not ready'} /> ${health.detail !== 'ready' && html`<${Text} text=${health.detail} />`}`}>
       <${Act} act=${() => post('reload').then((done) => notify(done.error ?? (done.changed.length > 0 ? `Read again. Changed: ${done.changed.join(', ')}` : 'Read again: nothing changed.')))}>Read the configuration again<//><//>
     ${error && html`<${Problem} error=${error} what="how the daemon is now" again=${reload} />`}
     <ul class="tiles" aria-label="Messages"><li class=${(status.requests_waiting ?? 0) > 0 ? 'attention' : ''}><b>${(status.requests_waiting ?? 0).toLocaleString()}</b><span>questions open</span></li>${SUMMARY.map(([name, words]) => html`<li key=${name} class=${summary[name] > 0 && ['dead', 'waiting_for_you', 'unclear'].includes(name) ? 'attention' : ''}>
