@@ -61,8 +61,10 @@ function useCounts() {
 }
 
 /** @param {Props.Keys} _ */
-const Keys = ({ onClose }) => html`<${Dialog} title="Keys" wide onClose=${onClose}><div class="keys">${allBindings().map((group) => html`<section><h3>${group.title}</h3>
-  <dl>${group.bindings.map((binding) => html`<div><dt>${binding.key.split(' ').map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${binding.what}</dd></div>`)}</dl></section>`)}</div><//>`;
+const Keys = ({ onClose }) => html`<${Dialog} title="Keys" wide onClose=${onClose}><div class="keys">${allBindings().map((group) => html`<section>
+  <h3>${group.title}</h3>
+  <dl>${group.bindings.map((binding) => html`<div><dt>${binding.key.split(' ').map((key) => html`<kbd>${key}</kbd>`)}</dt>
+    <dd>${binding.what}</dd></div>`)}</dl></section>`)}</div><//>`;
 
 /** @param {Props.SignedOut} _ */
 const SignedOut = ({ reason }) => html`<main class="signed-out"><${Empty} title="Not signed in">
@@ -76,7 +78,8 @@ function Screen({ entry, id, sub, session }) {
   const [missing, setMissing] = useState('');
   const [error, reset] = useErrorBoundary((problem) => console.error(problem));
   useEffect(() => { entry.load(id, sub).then((module) => setShown({ screen: module.Screen }), (failed) => setMissing(String(failed))); }, []);
-  if (missing) return html`<${Empty} title="This screen can’t be loaded"><p>The daemon is away, or another version than this page.</p><button onClick=${() => location.reload()}>Load the page again</button><//>`;
+  if (missing) return html`<${Empty} title="This screen can’t be loaded"><p>The daemon is away, or another version than this page.</p>
+    <button onClick=${() => location.reload()}>Load the page again</button><//>`;
   if (error) return html`<${Empty} title="This screen broke"><p><${Text} text=${String(error)} /></p><button onClick=${reset}>Show it again</button><//>`;
   return shown && html`<${shown.screen} id=${id} sub=${sub} session=${session} />`;
 }
@@ -94,7 +97,8 @@ function Frame({ session }) {
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
     <${Navigation} entries=${ENTRIES} counts=${counts} here=${entry === MESSAGE ? 'conversations' : entry.path} showKeys=${() => setKeys(true)} />
     <main id="main" tabindex="-1">
-      <div role="status" aria-live="polite">${!connected && html`<p class="offline"><i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
+      <div role="status" aria-live="polite">${!connected && html`<p class="offline">
+        <i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
       <${Screen} key=${`${path}/${id}/${sub}`} entry=${entry} id=${id} sub=${sub} session=${session} /></main>
     ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />`;
 }

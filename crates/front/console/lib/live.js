@@ -189,5 +189,5 @@ export function useRows(read, inputs, concerns) {
 
 /** @param {unknown} error */
 export function asApiError(error) {
-  return error instanceof ApiError ? error : new ApiError(-1, String(error));
+  return error instanceof ApiError ? error : new ApiError(-1, error instanceof Error ? error.message : String(error));
 }

@@ -109,8 +109,7 @@ export const Head = ({ title, sub, children }) => html`<header class="head">
   <div class="actions">${children}</div>
 </header>`;
 
-const LINES_PER_PART = 120;
-const LINE_PX = 20;
+const [LINES_PER_PART, LINE_PX] = [120, 20];
 const ROWS_PER_PART = 40;
 /** How near: about a screen and a half. */
 const NEAR = '1200px 0px';

@@ -68,7 +68,8 @@ export function useLive(id, wanted) {
 
 /** @param {Props.Steps} _ */
 export const Steps = ({ items }) => html`<ol class="steps">${items.map((item) => html`
-  <li key=${item.ordinal} class=${item.kind.replace(/[^a-z]/g, '-')}><${Line} text=${item.text} length=${400} /> <${When} at=${item.at} exactly /></li>`)}</ol>`;
+  <li key=${item.ordinal} class=${item.kind.replace(/[^a-z]/g, '-')}>
+    <${Line} text=${item.text} length=${400} /> <${When} at=${item.at} exactly /></li>`)}</ol>`;
 
 /** Steps of a message that is over: read when somebody wants to see them. @param {Props.PastSteps} _ */
 function PastSteps({ id }) {
@@ -86,7 +87,10 @@ function Files({ files, message, answer }) {
   if (files.length === 0) return null;
   const save = async (/** @type {Api.FileView} */ file, /** @type {number} */ at) => {
     const which = answer ? 'answer/files' : 'files';
-    const url = URL.createObjectURL(await download(`messages/${encodeURIComponent(message)}/${which}/${at}`));
+    const content = await download(`messages/${encodeURIComponent(message)}/${which}/${at}`).catch((error) => {
+      throw error.status === 404 ? new Error(`This daemon gives the page no files. It is on its machine: ${file.path}`) : error;
+    });
+    const url = URL.createObjectURL(content);
     const link = document.createElement('a');
     link.href = url;
     link.download = file.name;
@@ -107,7 +111,8 @@ function Working({ live }) {
   return html`<div class="live-work" aria-busy="true">
     ${live.items.length > 0 && html`<${Steps} items=${live.items.slice(-8)} />`}
     ${live.output && html`<${LongText} text=${output(live.output)} label="Output of the command" />`}
-    ${live.diff && html`<details open><summary>What changed in files</summary><${LongText} text=${visible(live.diff)} diff label="What changed in files" /></details>`}
+    ${live.diff && html`<details open><summary>What changed in files</summary>
+      <${LongText} text=${visible(live.diff)} diff label="What changed in files" /></details>`}
     ${live.text && html`<div class="answer streaming"><${Markdown} text=${live.text} /></div>`}
   </div>`;
 }
@@ -126,7 +131,8 @@ export function Message({ message: row, mayAccept, reload }) {
       <a class="right" href="#/messages/${id}">why</a>
       ${running && !message.stop && html`<${Act} tone="plain" act=${() => post(`messages/${id}/cancel`).then((done) => { notify(done.detail); reload(); })}>Stop<//>`}
     </header>
-    <div class="said">${message.text.length > 4000 ? html`<${LongText} text=${visible(message.text)} label="The message" />` : html`<p class="words" dir="auto">${visible(message.text)}</p>`}
+    <div class="said">${message.text.length > 4000 ? html`<${LongText} text=${visible(message.text)} label="The message" />`
+      : html`<p class="words" dir="auto">${visible(message.text)}</p>`}
       <${Files} files=${message.files} message=${message.message_id} /></div>
     ${!running && html`<${PastSteps} id=${message.message_id} />`}
     ${asked.map((request) => html`<${Question} key=${request.request_id} mayAccept=${mayAccept} onDecided=${reload}
@@ -134,7 +140,8 @@ export function Message({ message: row, mayAccept, reload }) {
     ${running && html`<${Working} live=${live} />`}
     ${message.answer && html`<div class="answer"><${Markdown} text=${message.answer.text} />
       <${Files} files=${message.answer.files} message=${message.message_id} answer />
-      ${message.answer.source !== 'live' && html`<p class="dim">${message.answer.source === 'harvested' ? 'Taken from Codex’s history after a crash.' : 'Shared with the message whose turn it joined.'}</p>`}</div>`}
+      ${message.answer.source !== 'live'
+        && html`<p class="dim">${message.answer.source === 'harvested' ? 'Taken from Codex’s history after a crash.' : 'Shared with the message whose turn it joined.'}</p>`}</div>`}
     ${(running || !message.answer) && html`<${Now} message=${message} />`}
     ${message.followers.length > 0 && html`<p class="dim">${counted(message.followers.length, 'message')} joined its turn.</p>`}
   </article>`;

@@ -206,7 +206,8 @@ export function Question({ request, current, onDecided, mayAccept = true, handle
     </header>
     ${(request.shown || alone) && html`<${LongText} text=${shown} diff=${request.kind === 'file_change'} label="All that is decided about"
       onEnd=${seen ? undefined : () => { seenToTheEnd.add(shownAs); setSeen(true); }} />`}
-    ${request.state === 'orphaned' && html`<p class="remark">Codex died while it asked. What you decide counts once, if it asks for exactly the same again.</p>`}
+    ${request.state === 'orphaned'
+      && html`<p class="remark">Codex died while it asked. What you decide counts once, if it asks for exactly the same again.</p>`}
     ${open && fields.length > 0 && html`<${Form} fields=${fields} filled=${filled} name=${id}
       onFill=${(field, value) => setFilled({ ...filled, [field]: value })} />`}
     ${open ? html`<footer class="actions">

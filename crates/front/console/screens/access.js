@@ -63,12 +63,14 @@ function Revoke({ token, onClose, reload }) {
 
 /** @param {Props.Table} _ */
 function Table({ tokens, title, revoke, own, children }) {
-  return html`<section class="card wide"><h2>${title}</h2>${tokens.length === 0 ? children : html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
+  return html`<section class="card wide"><h2>${title}</h2>${tokens.length === 0 ? children
+    : html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
     <thead><tr><th>Name</th><th>May</th><th>Made</th><th>Last used</th><th>Ends</th><th><span class="spoken">Acts</span></th></tr></thead>
     <tbody>${tokens.map((token) => html`<tr key=${token.name} class=${token.revoked_at ? 'over' : ''}>
       <td><${Line} text=${token.label ?? token.name} length=${64} />${token.name === own && html` <${Badge} tone="own">this one<//>`}${token.kind === 'login' && html` <${Badge} tone="waits">code not used yet<//>`}</td>
       <td>${token.scopes.map((scope) => html`<${Badge} tone=${['admin', 'approve'].includes(scope) ? 'waits' : ''}>${line(scope, 20)}<//> `)}</td>
-      <td><${When} at=${token.created_at} /></td><td>${token.last_used_at ? html`<${Ago} at=${token.last_used_at} />` : html`<span class="dim">never</span>`}</td>
+      <td><${When} at=${token.created_at} /></td><td>${token.last_used_at ? html`<${Ago} at=${token.last_used_at} />`
+        : html`<span class="dim">never</span>`}</td>
       <td>${token.revoked_at ? html`revoked <${When} at=${token.revoked_at} />` : html`<${When} at=${token.expires_at} />`}</td>
       <td>${!token.revoked_at && html`<button onClick=${() => revoke(token)} aria-label="Revoke ${line(token.label ?? token.name, 64)}">Revoke</button>`}</td></tr>`)}</tbody></table></div>`}</section>`;
 }
@@ -85,11 +87,16 @@ const Budget = ({ sender }) => html`${/** @type {const} */ (['turns', 'tokens', 
 function Senders() {
   const { value, error } = useRows(() => /** @type {Promise<Api.SenderList>} */ (get('senders')), []);
   if (!value) return error && error.status !== 404 && html`<${Problem} error=${error} what="who wrote" />`;
-  return html`<section class="card wide"><h2>Who wrote in the last 24 hours</h2>${value.senders.length === 0 ? html`<p class="dim">Nobody. Other agents get a token with <code>codex-bridge peers add NAME</code>.</p>`
-    : html`<div class="scroll" tabindex="0" role="region" aria-label="Who wrote"><table><thead><tr><th>Sender</th><th>Over</th><th>Tier</th><th>Messages</th><th>Newest</th><th>Used</th></tr></thead>
-      <tbody>${value.senders.map((sender) => html`<tr key=${`${sender.channel} ${sender.sender}`}><td><${Line} text=${sender.sender} length=${64} /></td><td><${Line} text=${sender.channel} length=${40} /></td>
-        <td><${Badge} tone=${sender.tier === 'owner' ? 'own' : 'foreign'}>${line(sender.tier, 20)}<//></td><td class="number">${sender.messages.toLocaleString()}</td><td><${Ago} at=${sender.newest_at} /></td>
-        <td><${Budget} sender=${sender} />${sender.waits_until && html`<span class="reason">waits until <${When} at=${sender.waits_until} /></span>`}</td></tr>`)}</tbody></table></div>`}
+  return html`<section class="card wide"><h2>Who wrote in the last 24 hours</h2>${value.senders.length === 0
+    ? html`<p class="dim">Nobody. Other agents get a token with <code>codex-bridge peers add NAME</code>.</p>`
+    : html`<div class="scroll" tabindex="0" role="region" aria-label="Who wrote"><table><thead><tr><th>Sender</th><th>Over</th><th>Tier</th>
+      <th>Messages</th><th>Newest</th><th>Used</th></tr></thead>
+      <tbody>${value.senders.map((sender) => html`<tr key=${`${sender.channel} ${sender.sender}`}><td>
+        <${Line} text=${sender.sender} length=${64} /></td><td><${Line} text=${sender.channel} length=${40} /></td>
+        <td><${Badge} tone=${sender.tier === 'owner' ? 'own' : 'foreign'}>${line(sender.tier, 20)}<//></td>
+          <td class="number">${sender.messages.toLocaleString()}</td><td><${Ago} at=${sender.newest_at} /></td>
+        <td><${Budget} sender=${sender} />${sender.waits_until
+          && html`<span class="reason">waits until <${When} at=${sender.waits_until} /></span>`}</td></tr>`)}</tbody></table></div>`}
     ${value.left > 0 && html`<p class="dim">and ${value.left.toLocaleString()} more</p>`}</section>`;
 }
 
@@ -108,11 +115,14 @@ export function Screen({ session }) {
   return html`
     <${Head} title="Access" sub="Who may do what">${tokens && html`<button class="primary" onClick=${() => setMaking(true)}>Make a token</button>`}<//>
     ${session && html`<section class="card"><h2>This page</h2><${Facts} rows=${[['Signed in as', html`<${Line} text=${session.name} />`],
-      ['May', session.scopes.map((scope) => html`<${Badge}>${line(scope, 20)}<//> `)], ['Until', session.expires_at && html`<${When} at=${session.expires_at} />`]]} />
+      ['May', session.scopes.map((scope) => html`<${Badge}>${line(scope, 20)}<//> `)],
+        ['Until', session.expires_at && html`<${When} at=${session.expires_at} />`]]} />
       <div class="actions"><${Act} act=${leave}>Sign out<//></div></section>`}
     ${!tokens && (error ? html`<${Problem} error=${error} what="tokens" again=${reload} />` : html`<${Loading} />`)}
-    ${tokens && html`<${Table} title="Sessions of the console" tokens=${sessions} revoke=${setRevoking} own=${session?.name}><p class="dim">None beside this. A phone gets one with <code>codex-bridge console --phone</code>.</p><//>
-      <${Table} title="Tokens" tokens=${bearers} revoke=${setRevoking} own=${session?.name}><${Empty} title="No tokens"><p>Programs and other machines need one.</p><//><//><${Senders} />`}
+    ${tokens && html`<${Table} title="Sessions of the console" tokens=${sessions} revoke=${setRevoking} own=${session?.name}>
+      <p class="dim">None beside this. A phone gets one with <code>codex-bridge console --phone</code>.</p><//>
+      <${Table} title="Tokens" tokens=${bearers} revoke=${setRevoking} own=${session?.name}><${Empty} title="No tokens">
+        <p>Programs and other machines need one.</p><//><//><${Senders} />`}
     ${making && html`<${Make} onClose=${() => setMaking(false)} reload=${reload} />`}
     ${revoking && html`<${Revoke} token=${revoking} reload=${reload} onClose=${() => setRevoking(null)} />`}`;
 }

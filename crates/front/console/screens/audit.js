@@ -148,7 +148,8 @@ function Verified({ part }) {
 /** @param {Props.Row} _ */
 const Row = ({ entry }) => html`<div class="row entry"><span class="dim number">${entry.row}</span><${When} at=${entry.at} />
   <strong><${Line} text=${entry.what} length=${30} /></strong>
-  <span class="what"><${Line} text=${entry.actor} length=${60} /> <code>${line(entry.subject, 60)}</code> <span class="dim"><${Line} text=${entry.detail} length=${200} /></span></span></div>`;
+  <span class="what"><${Line} text=${entry.actor} length=${60} /> <code>${line(entry.subject, 60)}</code> <span class="dim">
+    <${Line} text=${entry.detail} length=${200} /></span></span></div>`;
 
 export function Screen() {
   const { value: part, error, reload } = useRows(record, []);
@@ -163,7 +164,8 @@ export function Screen() {
   if (!part) return error ? html`<${Problem} error=${error} what="record of acts" again=${reload} />` : html`<${Loading} />`;
   const all = { ok: undefined, ...part, whole: undefined };
   return html`
-    <${Head} title="Audit" sub="What people did by hand"><button onClick=${() => save('audit.csv', 'text/csv', asCsv(shown))}>Export ${shown.length.toLocaleString()} as CSV</button>
+    <${Head} title="Audit" sub="What people did by hand">
+      <button onClick=${() => save('audit.csv', 'text/csv', asCsv(shown))}>Export ${shown.length.toLocaleString()} as CSV</button>
       <button title="Can be verified elsewhere: codex-bridge audit --file" onClick=${() => save('audit.json', 'application/json', JSON.stringify(all, null, 1))}>Export all as JSON</button><//>
     <${Verified} part=${part} />
     <div class="filters"><input type="search" placeholder="Who, what, which id" aria-label="Filter the record" value=${sought} onInput=${typed(setSought)} />

@@ -82,8 +82,10 @@ function useFound(wanted) {
 /** @param {Props.Found} _ */
 const Found = ({ list }) => html`<section class="found"><h2>In messages and answers</h2><p class="dim" role="status"><${Text} text=${list.detail} /></p>
   ${list.found.length > 0 && html`<div class="rows" role="list" aria-label="Found messages">${list.found.map((one) => html`<div key=${one.message_id} role="listitem">
-    <a class="row conversation" href="#/conversations/${encodeURIComponent(one.conversation_id)}"><span class="where"><${Phase} phase=${one.phase} quiet /></span>
-      <span class="what"><span><${Line} text=${one.excerpt} length=${240} /></span><span class="dim"><${Line} text=${one.sender} length=${40} />${one.place === 'answer' && ', in the answer'}, <${Line} text=${one.conversation} length=${60} /></span></span>
+    <a class="row conversation" href="#/conversations/${encodeURIComponent(one.conversation_id)}"><span class="where">
+      <${Phase} phase=${one.phase} quiet /></span>
+      <span class="what"><span><${Line} text=${one.excerpt} length=${240} /></span><span class="dim">
+        <${Line} text=${one.sender} length=${40} />${one.place === 'answer' && ', in the answer'}, <${Line} text=${one.conversation} length=${60} /></span></span>
       <span class="side"><${When} at=${one.received_at} /></span></a></div>`)}</div>`}</section>`;
 
 /** @param {Api.ActiveConversation} one @param {string} wanted */
@@ -129,7 +131,8 @@ export function Screen() {
     ${rows && shown.length === 0 && !found?.found.length && (rows.length === 0
       ? html`<${Empty} title="No conversations yet"><p>Send a message above, or from a terminal:</p>
           <pre class="code">codex-bridge send 'Write a limerick about fsync into poem.txt'</pre><//>`
-      : html`<${Empty} title="Nothing fits"><p>Look for less, or <button class="link" onClick=${() => { setSought(''); setPhase(''); }}>show all</button>.</p><//>`)}
+      : html`<${Empty} title="Nothing fits">
+        <p>Look for less, or <button class="link" onClick=${() => { setSought(''); setPhase(''); }}>show all</button>.</p><//>`)}
     ${shown.length > 0 && html`<${Rows} rows=${shown} height=${57} label="Conversations"
       id=${(one) => one.conversation_id} draw=${(one) => html`<${Row} one=${one} />`} />`}
     ${found && html`<${Found} list=${found} />`}`;

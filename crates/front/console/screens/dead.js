@@ -77,8 +77,10 @@ function Ask({ verb, some, onClose, reload }) {
   return html`<${Confirm} title=${title} yes=${drop ? 'Discard' : 'Send again'} tone=${drop ? 'danger' : 'primary'} act=${run} onClose=${onClose}>
     ${one ? html`<p class="words"><${Line} text=${one.line} length=${300} /></p><p>${drop ? 'It is given up. That can’t be taken back.' : willDo(one)}</p>`
       : html`<p>${drop ? 'They are given up. That can’t be taken back.' : `${counted(turns, 'turn')} of Codex${some.length > turns ? ` and ${counted(some.length - turns, 'answer')}` : ''}, one a second.`}</p>
-        <ul class="short">${some.slice(0, 8).map((some) => html`<li><${Line} text=${some.line} length=${100} /></li>`)}${some.length > 8 && html`<li class="dim">and ${some.length - 8} more</li>`}</ul>`}
-    ${would && would.refused.length > 0 && html`<div class="remark"><p>Not possible now for ${would.refused.length}:</p><ul class="short">${would.refused.slice(0, 4).map((refused) => html`<li><${Text} text=${refused.reason} /></li>`)}</ul></div>`}
+        <ul class="short">${some.slice(0, 8).map((some) => html`<li><${Line} text=${some.line} length=${100} /></li>`)}${some.length > 8
+          && html`<li class="dim">and ${some.length - 8} more</li>`}</ul>`}
+    ${would && would.refused.length > 0 && html`<div class="remark"><p>Not possible now for ${would.refused.length}:</p>
+      <ul class="short">${would.refused.slice(0, 4).map((refused) => html`<li><${Text} text=${refused.reason} /></li>`)}</ul></div>`}
   <//>`;
 }
 

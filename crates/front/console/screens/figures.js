@@ -49,7 +49,8 @@ function Plot({ top, format, labels, label, names, values, draw }) {
       ${draw(x, y, step)}</svg>`}
     <div class="spoken"><table><caption>${label}</caption>
       <thead><tr><th>when</th>${names.map((name) => html`<th>${name}</th>`)}</tr></thead>
-      <tbody>${labels.map((name, at) => html`<tr><td>${name}</td>${values.map((some) => html`<td>${some[at] == null ? '' : format(Number(some[at]))}</td>`)}</tr>`)}</tbody></table></div></div>`;
+      <tbody>${labels.map((name, at) => html`<tr>
+        <td>${name}</td>${values.map((some) => html`<td>${some[at] == null ? '' : format(Number(some[at]))}</td>`)}</tr>`)}</tbody></table></div></div>`;
 }
 
 const whole = (/** @type {number} */ value) => (Number.isInteger(value) ? value.toLocaleString(undefined, { notation: value >= 10_000 ? 'compact' : 'standard' }) : '');
@@ -59,7 +60,8 @@ export function Columns({ points, label }) {
   const values = points.map((point) => point.value);
   return html`<${Plot} top=${ceiling(Math.max(...values))} format=${whole} labels=${points.map((point) => point.label)} label=${label} names=${['how many']} values=${[values]}
     draw=${(x, y, step) => points.map(({ label: name, value }, at) => html`
-      <rect class="column" x=${x(at) - step * 0.38} y=${y(value)} width=${step * 0.76} height=${TOP + PLOT - y(value)} rx="2"><title>${name}: ${value}</title></rect>`)} />`;
+      <rect class="column" x=${x(at) - step * 0.38} y=${y(value)} width=${step * 0.76} height=${TOP + PLOT - y(value)} rx="2">
+        <title>${name}: ${value}</title></rect>`)} />`;
 }
 
 /** @param {Props.Lines} _ */
@@ -68,7 +70,8 @@ export function Lines({ series, labels, label, format }) {
   return html`<${Plot} top=${top} format=${format} labels=${labels} label=${label} names=${series.map((one) => one.name)} values=${series.map((one) => one.values)}
       draw=${(x, y) => series.map(({ values }, index) => html`
         <polyline class="line s${index}" points=${values.flatMap((value, at) => (value == null ? [] : [`${x(at)},${y(value)}`])).join(' ')} />
-        ${values.map((value, at) => value != null && html`<circle class="line s${index}" cx=${x(at)} cy=${y(value)} r="2.5"><title>${labels[at]}: ${format(Number(value))}</title></circle>`)}`)} />
+        ${values.map((value, at) => value != null && html`<circle class="line s${index}" cx=${x(at)} cy=${y(value)} r="2.5">
+          <title>${labels[at]}: ${format(Number(value))}</title></circle>`)}`)} />
     <p class="legend">${series.map((one, index) => html`<span class="s${index}"><i aria-hidden="true"></i>${one.name}</span>`)}</p>`;
 }
 
@@ -77,8 +80,11 @@ export function Bars({ rows, label, tone = '' }) {
   const shown = rows.filter(([, value]) => value > 0).toSorted((a, b) => b[1] - a[1]).slice(0, 12);
   if (shown.length === 0) return html`<p class="dim">None.</p>`;
   const top = shown[0]?.[1] ?? 1;
-  return html`<table class="bars"><caption class="spoken">${label}</caption><tbody>${shown.map(([name, value]) => html`<tr key=${name}><th scope="row"><bdi>${line(name, 40)}</bdi></th>
-    <td><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="column ${tone}" width=${Math.max(1, (100 * value) / top)} height="10" rx="1" /></svg></td><td class="number">${value.toLocaleString()}</td></tr>`)}</tbody></table>`;
+  return html`<table class="bars"><caption class="spoken">${label}</caption><tbody>${shown.map(([name, value]) => html`<tr key=${name}>
+    <th scope="row"><bdi>${line(name, 40)}</bdi></th>
+    <td><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="column ${tone}" width=${Math.max(1, (100 * value) / top)} height="10" rx="1" /></svg></td>
+      <td class="number">${value.toLocaleString()}</td></tr>`)}</tbody></table>`;
 }
 
 const DAY = 24;
@@ -101,11 +107,14 @@ export function Screen(_) {
         <button class="chip" aria-pressed=${hours === reach} onClick=${() => setHours(reach)}>${words}</button>`)}</div><//>
     ${error && html`<${Problem} error=${error} what="figures" again=${reload} />`}
     ${value.cut && html`<p class="remark">Only the newest 20,000 messages are counted, and there are more.</p>`}
-    ${ended === 0 ? html`<${Empty} title="Nothing to draw yet"><p>No message ended since <${When} at=${value.since} />. Send one first.</p><//>` : html`<div class="grid charts">
-      <section class="card wide"><h2>Answers by the hour</h2><${Columns} points=${value.hours.map((hour, at) => ({ label: labels[at] ?? '', value: hour.answered }))} label="Answers by the hour" /></section>
+    ${ended === 0 ? html`<${Empty} title="Nothing to draw yet"><p>No message ended since <${When} at=${value.since} />. Send one first.</p><//>`
+      : html`<div class="grid charts">
+      <section class="card wide"><h2>Answers by the hour</h2>
+        <${Columns} points=${value.hours.map((hour, at) => ({ label: labels[at] ?? '', value: hour.answered }))} label="Answers by the hour" /></section>
       <section class="card wide"><h2>Time to answer</h2><${Lines} label="Time to answer by the hour" format=${span} labels=${labels} series=${[
         { name: 'half are faster (p50)', values: value.hours.map((hour) => hour.p50_ms) }, { name: '95 of 100 are faster (p95)', values: value.hours.map((hour) => hour.p95_ms) }]} /></section>
       <section class="card"><h2>Tokens by sender</h2><${Bars} label="Tokens by sender" rows=${value.senders.map((one) => [one.sender, one.tokens])} /></section>
-      <section class="card"><h2>Failures by class</h2><${Bars} label="Failures by class" rows=${value.failures.map((one) => [one.class, one.messages])} tone="failed" /></section>
+      <section class="card"><h2>Failures by class</h2>
+        <${Bars} label="Failures by class" rows=${value.failures.map((one) => [one.class, one.messages])} tone="failed" /></section>
     </div>`}`;
 }

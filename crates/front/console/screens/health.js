@@ -31,28 +31,34 @@ const Database = ({ ledger, size }) => html`<section class="card"><h2>Database $
     ['Free', ledger.free_bytes != null && `${bytes(ledger.free_bytes)}; below ${bytes(ledger.low_bytes)} nothing more is taken in`],
     ['Log', bytes(ledger.log_bytes)],
     ['Newest commit took', ledger.last_commit_ms != null && `${ledger.last_commit_ms} ms`],
-    ['Remarks', (ledger.warnings?.length ?? 0) > 0 && ledger.warnings?.map((text) => html`<p><${Text} text=${text} /></p>`)]]} />` : html`<p class="dim">Not known.</p>`}
+    ['Remarks', (ledger.warnings?.length ?? 0) > 0 && ledger.warnings?.map((text) => html`<p><${Text} text=${text} /></p>`)]]} />`
+      : html`<p class="dim">Not known.</p>`}
 </section>`;
 
 /** How each channel is, and what came over it where the daemon counts. @param {Props.Channels} _ */
 function Channels({ known }) {
   const { value } = useRows(async () => /** @type {Api.ChannelEntry[]} */ ((await get('channels')).channels), []);
   const channels = (value ?? known).map((one) => ({ messages: null, ...one }));
-  return html`<section class="card"><h2>Channels</h2>${channels.length === 0 ? html`<p class="dim">None that could be away. Terminals, HTTP, MCP and A2A are always there.</p>`
+  return html`<section class="card"><h2>Channels</h2>${channels.length === 0
+    ? html`<p class="dim">None that could be away. Terminals, HTTP, MCP and A2A are always there.</p>`
     : html`<ul class="plain">${channels.map((channel) => html`<li key=${channel.channel}><strong><${Line} text=${channel.channel} length=${60} /></strong>
       ${channel.state && html` <${State} state=${channel.state} />`} ${channel.since && html`<span class="dim">since <${When} at=${channel.since} /></span>`}
-      ${channel.messages !== null && html` <span class="dim">${counted(channel.messages, 'message')} in 24 h</span>`}${channel.detail && html`<p class="dim"><${Text} text=${channel.detail} /></p>`}</li>`)}</ul>`}</section>`;
+      ${channel.messages !== null && html` <span class="dim">${counted(channel.messages, 'message')} in 24 h</span>`}${channel.detail
+        && html`<p class="dim"><${Text} text=${channel.detail} /></p>`}</li>`)}</ul>`}</section>`;
 }
 
 /** @param {Props.Nodes} _ */
 function Nodes({ nodes, reload }) {
   const act = (/** @type {string} */ id, /** @type {string} */ verb) => () => post(`nodes/${encodeURIComponent(id)}/${verb}`).then((done) => { notify(done.detail); reload(); });
   return html`<section class="card wide"><h2>Nodes</h2><div class="scroll" tabindex="0" role="region" aria-label="Nodes"><table>
-    <thead><tr><th>Node</th><th>State</th><th>Turns</th><th>Conversations</th><th>Lease</th><th>Version</th><th>Codex</th><th><span class="spoken">Acts</span></th></tr></thead>
-    <tbody>${nodes.map((node) => html`<tr key=${node.node_id}><td><${Line} text=${node.node_id} length=${40} /></td><td><${State} state=${node.state} />${!node.answers && html` <${Badge} tone="waits">answers nothing<//>`}</td>
+    <thead><tr><th>Node</th><th>State</th><th>Turns</th><th>Conversations</th><th>Lease</th><th>Version</th><th>Codex</th><th>
+      <span class="spoken">Acts</span></th></tr></thead>
+    <tbody>${nodes.map((node) => html`<tr key=${node.node_id}><td><${Line} text=${node.node_id} length=${40} /></td><td>
+      <${State} state=${node.state} />${!node.answers && html` <${Badge} tone="waits">answers nothing<//>`}</td>
       <td>${node.turns} of ${node.capacity}</td><td>${node.conversations}</td><td>${node.lease_ms == null ? '' : span(node.lease_ms)}</td>
       <td><${Line} text=${node.version} /></td><td><${Line} text=${node.codex_version} /></td>
-      <td>${!node.gone_at && (node.state === 'draining' ? html`<${Act} act=${act(node.node_id, 'activate')}>Activate<//>` : html`<${Act} act=${act(node.node_id, 'drain')}>Drain<//>`)}</td></tr>`)}</tbody></table></div></section>`;
+      <td>${!node.gone_at && (node.state === 'draining' ? html`<${Act} act=${act(node.node_id, 'activate')}>Activate<//>`
+        : html`<${Act} act=${act(node.node_id, 'drain')}>Drain<//>`)}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 export function Screen() {
@@ -64,10 +70,13 @@ export function Screen() {
   if (!status) return error ? html`<${Problem} error=${error} what="how the daemon is" again=${reload} />` : html`<${Loading} />`;
   const { health, summary } = status;
   return html`
-    <${Head} title="Health" sub=${html`<${State} state=${health.ready ? 'ready' : 'not ready'} /> ${health.detail !== 'ready' && html`<${Text} text=${health.detail} />`}`}>
+    <${Head} title="Health" sub=${html`<${State} state=${health.ready ? 'ready' : 'not ready'} /> ${health.detail !== 'ready'
+      && html`<${Text} text=${health.detail} />`}`}>
       <${Act} act=${() => post('reload').then((done) => notify(done.error ?? (done.changed.length > 0 ? `Read again. Changed: ${done.changed.join(', ')}` : 'Read again: nothing changed.')))}>Read the configuration again<//><//>
     ${error && html`<${Problem} error=${error} what="how the daemon is now" again=${reload} />`}
-    <ul class="tiles" aria-label="Messages"><li class=${(status.requests_waiting ?? 0) > 0 ? 'attention' : ''}><b>${(status.requests_waiting ?? 0).toLocaleString()}</b><span>questions open</span></li>${SUMMARY.map(([name, words]) => html`<li key=${name} class=${summary[name] > 0 && ['dead', 'waiting_for_you', 'unclear'].includes(name) ? 'attention' : ''}>
+    <ul class="tiles" aria-label="Messages"><li class=${(status.requests_waiting ?? 0) > 0 ? 'attention' : ''}>
+      <b>${(status.requests_waiting ?? 0).toLocaleString()}</b>
+      <span>questions open</span></li>${SUMMARY.map(([name, words]) => html`<li key=${name} class=${summary[name] > 0 && ['dead', 'waiting_for_you', 'unclear'].includes(name) ? 'attention' : ''}>
       <b>${summary[name].toLocaleString()}</b><span>${words}</span></li>`)}</ul>
     <div class="grid">
       <section class="card"><h2>Codex</h2><p><${Text} text=${health.codex} /></p>
@@ -79,7 +88,8 @@ export function Screen() {
           ['codex-bridge', `${health.version}, pid ${health.pid}`]]} /></section>
       <${Database} ledger=${health.ledger} size=${status.ledger_bytes} />
       <${Channels} known=${health.channels ?? []} />
-      ${health.reload && html`<section class="card"><h2>Configuration</h2><p>Read <${Ago} at=${health.reload.at} />. ${health.reload.error && html`<strong><${Text} text=${health.reload.error} /></strong>`}</p>
+      ${health.reload && html`<section class="card"><h2>Configuration</h2><p>Read <${Ago} at=${health.reload.at} />. ${health.reload.error
+        && html`<strong><${Text} text=${health.reload.error} /></strong>`}</p>
         ${health.reload.needs_restart.length > 0 && html`<p>After a restart: <${Text} text=${health.reload.needs_restart.join(', ')} /></p>`}
         ${health.reload.warnings.map((text) => html`<p><${Text} text=${text} /></p>`)}</section>`}
       ${(status.nodes?.length ?? 0) > 0 && html`<${Nodes} nodes=${status.nodes ?? []} reload=${reload} />`}

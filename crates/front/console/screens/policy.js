@@ -25,13 +25,15 @@ function Found({ found }) {
       ['Rule', found.rule ? html`<strong><${Line} text=${found.rule} /></strong>` : 'none matches'],
       ['Decides', found.who && (found.who === 'sender' ? 'the owner, or whoever sent the message' : 'the owner')],
       ['Sandbox', html`<${Line} text=${found.sandbox} />`], ['Asked at all', html`<${Text} text=${found.asked} />`],
-      ['Accept means', html`<${Text} text=${found.accept_means} />`], ['Silence is a decline after', found.deadline_secs && span(found.deadline_secs * 1000)]]} />
+      ['Accept means', html`<${Text} text=${found.accept_means} />`],
+        ['Silence is a decline after', found.deadline_secs && span(found.deadline_secs * 1000)]]} />
     ${found.rules?.length > 0 && html`<${Rules} rules=${found.rules} />`}</section>`;
 }
 
 /** All rules, in the order in which they count. @param {Props.Rules} _ */
 const Rules = ({ rules }) => html`<details><summary>${counted(rules.length, 'rule')}, in order</summary><ol class="rules">${rules.map((rule) => html`<li>
-  <${Ruling} word=${rule.then} /> <strong><${Line} text=${rule.name} length=${80} /></strong> <span class="dim">${rule.matches ? 'matches' : html`<${Text} text=${rule.why_not ?? 'does not match'} />`}</span></li>`)}</ol></details>`;
+  <${Ruling} word=${rule.then} /> <strong><${Line} text=${rule.name} length=${80} /></strong> <span class="dim">${rule.matches ? 'matches'
+    : html`<${Text} text=${rule.why_not ?? 'does not match'} />`}</span></li>`)}</ol></details>`;
 
 /** @param {Props.Ruling} _ */
 const Ruling = ({ word }) => (word ? html`<${Badge} tone=${RULINGS[word]?.[0] ?? 'waits'}>${line(word, 20)}<//>` : html`<span class="dim">not known</span>`);
@@ -46,15 +48,20 @@ function LastWeek() {
   const differ = (asked ?? []).filter((one) => one.differs).length;
   return html`<section class="card wide"><h2>The last week</h2>
     <p class="dim">What the rules of now would do with what Codex really asked.</p>
-    ${error?.status === 404 ? html`<p class="remark">This daemon can’t look back.</p>` : html`<${Problem} error=${error} what="questions of the last week" again=${look} />`}
+    ${error?.status === 404 ? html`<p class="remark">This daemon can’t look back.</p>`
+      : html`<${Problem} error=${error} what="questions of the last week" again=${look} />`}
     ${!asked && !error && html`<div class="actions"><${Act} act=${look}>Look<//></div>`}
     ${asked && html`<p role="status">${counted(asked.length, 'question')}, ${differ === 0 ? 'all ruled as they would be now' : `${differ} would be ruled otherwise now`}.
       ${asked.length > differ && html` <button class="link" onClick=${() => setAll(!all)}>${all ? 'Only those' : 'Show all'}</button>`}</p>`}
     ${shown.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Questions of the last week"><table>
-      <thead><tr><th>Question</th><th>From</th><th>Was</th><th>Would be</th><th>By</th></tr></thead><tbody>${shown.slice(0, 200).map((one) => html`<tr key=${one.request_id}>
-        <td><a href="#/requests/${encodeURIComponent(one.request_id)}"><${Line} text=${one.headline} length=${100} /></a> <span class="dim"><${When} at=${one.created_at} /></span></td>
-        <td><${Line} text=${one.sender} length=${40} /></td><td><${Ruling} word=${one.then} />${one.decision && html` <span class="dim">${line(one.decision, 20)}</span>`}</td>
-        <td><${Ruling} word=${one.now} /></td><td title=${line(one.why, 300)}><${Line} text=${one.rule ?? 'no rule'} length=${60} /></td></tr>`)}</tbody></table></div>`}</section>`;
+      <thead><tr><th>Question</th><th>From</th><th>Was</th><th>Would be</th><th>By</th></tr></thead>
+        <tbody>${shown.slice(0, 200).map((one) => html`<tr key=${one.request_id}>
+        <td><a href="#/requests/${encodeURIComponent(one.request_id)}"><${Line} text=${one.headline} length=${100} /></a> <span class="dim">
+          <${When} at=${one.created_at} /></span></td>
+        <td><${Line} text=${one.sender} length=${40} /></td><td>
+          <${Ruling} word=${one.then} />${one.decision && html` <span class="dim">${line(one.decision, 20)}</span>`}</td>
+        <td><${Ruling} word=${one.now} /></td><td title=${line(one.why, 300)}>
+          <${Line} text=${one.rule ?? 'no rule'} length=${60} /></td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
 export function Screen() {
@@ -79,10 +86,13 @@ export function Screen() {
         <label class="field">Directory<input value=${asked.cwd} placeholder="/home/you/project" autocomplete="off" spellcheck=${false} onInput=${set('cwd')} /></label>
       </div>
       ${asked.kind === 'command' && html`<label class="field">Command<input value=${asked.command} required placeholder="git push origin main" autocomplete="off" spellcheck=${false} onInput=${set('command')} /></label>`}
-      ${asked.kind === 'file_change' && html`<label class="field">Files, one on each line<textarea rows="3" required value=${asked.paths} placeholder="/srv/work/.git/config" spellcheck=${false} onInput=${set('paths')}></textarea></label>`}
-      ${asked.kind === 'mcp_tool' && html`<div class="fields"><label class="field">Server<input value=${asked.server} required autocomplete="off" onInput=${set('server')} /></label>
+      ${asked.kind === 'file_change'
+        && html`<label class="field">Files, one on each line<textarea rows="3" required value=${asked.paths} placeholder="/srv/work/.git/config" spellcheck=${false} onInput=${set('paths')}></textarea></label>`}
+      ${asked.kind === 'mcp_tool' && html`<div class="fields">
+        <label class="field">Server<input value=${asked.server} required autocomplete="off" onInput=${set('server')} /></label>
         <label class="field">Tool<input value=${asked.tool} autocomplete="off" onInput=${set('tool')} /></label></div>`}
-      <label class="choice"><input type="checkbox" checked=${asked.escalated} onChange=${set('escalated')} /><span>Codex says that it wants out of the sandbox</span></label>
+      <label class="choice"><input type="checkbox" checked=${asked.escalated} onChange=${set('escalated')} />
+        <span>Codex says that it wants out of the sandbox</span></label>
       <div class="actions"><button class="primary" type="submit">Explain</button></div>
     </form>
     ${error && html`<${Problem} error=${error} what="policy simulator" />`}
