@@ -5,7 +5,7 @@ import { get, onSignedOut, signIn, takeLoginCode, whoAmI } from './lib/api.js';
 import { html, render, useEffect, useErrorBoundary, useState } from './lib/html.js';
 import { Notices, allBindings, startKeys, useKeys } from './lib/keys.js';
 import { asApiError, startLive, stopLive, useConnected, useRows } from './lib/live.js';
-import { Dialog, Empty, Text } from './parts/basics.js';
+import { Dialog, Empty, Loading, Text } from './parts/basics.js';
 import { Navigation } from './parts/navigation.js';
 
 /** Screens are loaded when they are first opened. @type {Entry[]} */
@@ -81,7 +81,7 @@ function Screen({ entry, id, sub, session }) {
   if (missing) return html`<${Empty} title="This screen can’t be loaded"><p>The daemon is away, or another version than this page.</p>
     <button onClick=${() => location.reload()}>Load the page again</button><//>`;
   if (error) return html`<${Empty} title="This screen broke"><p><${Text} text=${String(error)} /></p><button onClick=${reset}>Show it again</button><//>`;
-  return shown && html`<${shown.screen} id=${id} sub=${sub} session=${session} />`;
+  return shown ? html`<${shown.screen} id=${id} sub=${sub} session=${session} />` : html`<${Loading} />`;
 }
 
 /** @param {Props.Frame} _ */
