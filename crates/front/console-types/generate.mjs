@@ -1,0 +1,64 @@
+// Writes `api.d.ts` from `docs/openapi.json`: one type per schema.
+//
+//     node generate.mjs           writes it
+//     node generate.mjs --check   fails when it would change
+
+import { readFileSync, writeFileSync } from 'node:fs';
+
+const here = new URL('.', import.meta.url);
+const target = new URL('api.d.ts', here);
+const document = JSON.parse(readFileSync(new URL('../../../docs/openapi.json', here), 'utf8'));
+
+const HEAD = '// Generated from docs/openapi.json by generate.mjs. Do not edit.\n\ndeclare namespace Api {';
+
+const written = HEAD + Object.entries(document.components.schemas).map(declaration).join('') + '}\n';
+if (process.argv.includes('--check')) {
+  if (readFileSync(target, 'utf8') !== written) {
+    console.error('api.d.ts is older than docs/openapi.json: run `node crates/front/console-types/generate.mjs`');
+    process.exit(1);
+  }
+} else {
+  writeFileSync(target, written);
+}
+
+function declaration([name, schema]) {
+  return `\n${comment(schema, '  ')}  type ${name} = ${type(schema, '  ')};\n`;
+}
+
+function type(schema, indent) {
+  if (schema === true || schema === undefined) return 'unknown';
+  if (schema.$ref) return schema.$ref.split('/').pop();
+  if ('const' in schema) return JSON.stringify(schema.const);
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  const choices = schema.anyOf ?? schema.oneOf;
+  if (choices) return choices.map((one) => type(one, indent)).join(' | ');
+  if (Array.isArray(schema.type)) {
+    return schema.type.map((one) => type({ ...schema, type: one }, indent)).join(' | ');
+  }
+  switch (schema.type) {
+    case 'array': return `Array<${type(schema.items, indent)}>`;
+    case 'object': return object(schema, indent);
+    case 'integer':
+    case 'number': return 'number';
+    case 'string':
+    case 'boolean':
+    case 'null': return schema.type;
+    default: return 'unknown';
+  }
+}
+
+function object(schema, indent) {
+  if (!schema.properties) return `Record<string, ${type(schema.additionalProperties, indent)}>`;
+  const inner = `${indent}  `;
+  const required = new Set(schema.required);
+  const fields = Object.entries(schema.properties).map(([name, field]) => {
+    const mark = required.has(name) ? '' : '?';
+    return `${comment(field, inner)}${inner}${name}${mark}: ${type(field, inner)};\n`;
+  });
+  return `{\n${fields.join('')}${indent}}`;
+}
+
+function comment(schema, indent) {
+  const text = schema?.description?.replaceAll('*/', '* /').replaceAll('\n', ' ');
+  return text ? `${indent}/** ${text} */\n` : '';
+}
