@@ -57,10 +57,12 @@ fn run_steps(root: &Path, plan: &Plan, report: &mut Report) -> anyhow::Result<()
                 report.step("set up packages", || tools::packages(tools::PACKAGES))?;
                 let codex = report.step("set up codex", || tools::codex(root))?;
                 let kit = report.step("set up MCP kit", || tools::mcp_kit(root))?;
+                let console = report.step("set up console kit", || tools::console_kit(root))?;
                 let python = report.step("set up A2A SDK", || tools::a2a_sdk(root))?;
                 let outside = [
                     (CODEX_BIN, codex),
                     (kits::MCP_KIT, kit),
+                    (kits::CONSOLE_KIT, console),
                     (a2a::A2A_SDK, python),
                 ];
                 report.step(name, || test(root, outside, &plan.test_args))?;

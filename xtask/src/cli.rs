@@ -17,6 +17,8 @@ Commands:
   tidy    Check the rules of the tree: directions, names, sizes, habits
   codex   Install the pinned Codex into target/tools and print its path
   mcp-kit Install the MCP Inspector and conformance suite into target/tools and print where
+  console-kit
+          Install what drives a browser over the console into target/tools and print where
   a2a-kit Run the official A2A conformance kits against the built daemon with the pinned Codex
   a2a-sdk Install the official A2A SDK for Python into target/tools and print its interpreter
   simulate
@@ -71,6 +73,7 @@ pub enum Command {
     Tidy,
     Codex,
     McpKit,
+    ConsoleKit,
     A2aKit(Kits),
     A2aSdk,
     Simulate(Schedules),
@@ -194,6 +197,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "tidy" => alone(args, Command::Tidy),
         "codex" => alone(args, Command::Codex),
         "mcp-kit" => alone(args, Command::McpKit),
+        "console-kit" => alone(args, Command::ConsoleKit),
         "a2a-kit" => parse_a2a_kit(args),
         "a2a-sdk" => alone(args, Command::A2aSdk),
         "simulate" => parse_simulate(args),

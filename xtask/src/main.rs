@@ -43,6 +43,10 @@ fn run(command: Command) -> anyhow::Result<()> {
             println!("{}", tools::mcp_kit(&root)?.display());
             Ok(())
         }
+        Command::ConsoleKit => {
+            println!("{}", tools::console_kit(&root)?.display());
+            Ok(())
+        }
         Command::A2aKit(kits) => a2a::run(&root, &kits),
         Command::A2aSdk => {
             println!("{}", tools::a2a_sdk(&root)?.display());

@@ -59,6 +59,13 @@ pub const PACKAGES: &[Package] = &[
         why: "the guides call the HTTP API with it, and the tests run their snippets",
     },
     POSTGRES,
+    Package {
+        program: "chromium",
+        versions: None,
+        setting: None,
+        package: "chromium",
+        why: "the tests of the console drive it",
+    },
 ];
 
 const POSTGRES: Package = Package {
@@ -99,6 +106,15 @@ pub fn codex(root: &Path) -> anyhow::Result<PathBuf> {
 /// See [`kits::mcp`].
 pub fn mcp_kit(root: &Path) -> anyhow::Result<PathBuf> {
     kits::mcp(&tools(root))
+}
+
+/// What drives a browser over the console and checks its types, installed if need be; its directory.
+///
+/// # Errors
+///
+/// See [`kits::console`].
+pub fn console_kit(root: &Path) -> anyhow::Result<PathBuf> {
+    kits::console(&tools(root))
 }
 
 /// A Python with the official A2A SDK, installed if need be.

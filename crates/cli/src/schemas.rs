@@ -10,9 +10,9 @@ use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView, MoveView,
-    NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView, StopSenderView,
-    StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView,
+    MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView,
+    StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;

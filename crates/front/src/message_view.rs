@@ -345,13 +345,21 @@ pub(crate) struct MessageRows {
 impl MessageRows {
     /// Its files, and those of its answer.
     pub(crate) fn files(&self) -> Vec<Attachment> {
-        let of_answer = self
-            .case
-            .replies
-            .iter()
-            .flat_map(|reply| &reply.attachments);
-        let files = self.case.message.attachments.iter().chain(of_answer);
-        files.cloned().collect()
+        self.own_files()
+            .chain(self.answer_files())
+            .cloned()
+            .collect()
+    }
+
+    /// Those that came with it.
+    pub(crate) fn own_files(&self) -> impl Iterator<Item = &Attachment> {
+        self.case.message.attachments.iter()
+    }
+
+    /// Those of its answer, as `AnswerView` lists them.
+    pub(crate) fn answer_files(&self) -> impl Iterator<Item = &Attachment> {
+        let replies = self.case.replies.iter();
+        replies.flat_map(|reply| &reply.attachments)
     }
 
     pub(crate) fn view(self, now: Timestamp, service: &impl BridgeService) -> MessageView {

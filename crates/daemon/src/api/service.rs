@@ -19,7 +19,9 @@ use bridge_core::value::{
     Actor, Attachment, ChannelId, MessageId, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
+    NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView,
+    StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;

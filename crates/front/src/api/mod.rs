@@ -9,6 +9,7 @@ pub(crate) mod dead;
 mod extract;
 mod feed;
 pub(crate) mod figures;
+mod files;
 pub(crate) mod find;
 mod guard;
 mod limits;

@@ -4,7 +4,9 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, audit, conversations, dead, feed, figures, find, mcp, messages, metrics, nodes, openapi, operator, platform, policy, requests, search, senders, sessions, status, tasks, tokens,
+    all_events, audit, conversations, dead, feed, figures, files, find, mcp, messages, metrics,
+    nodes, openapi, operator, platform, policy, requests, search, senders, sessions, status, tasks,
+    tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::console;
@@ -402,6 +404,20 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         )
         .streams()
         .for_members(Scope::Read),
+        Route::get(
+            "/v1/messages/{id}/files/{n}",
+            READ,
+            "A file of a message, counted from 0",
+            files::of_message::<D>,
+        )
+        .answers_media("application/octet-stream"),
+        Route::get(
+            "/v1/messages/{id}/answer/files/{n}",
+            READ,
+            "A file of its answer, counted from 0",
+            files::of_answer::<D>,
+        )
+        .answers_media("application/octet-stream"),
         Route::post(
             "/v1/messages/{id}/cancel",
             CONTROL,

@@ -10,7 +10,8 @@ use super::{Api, Hosts, Listener, route, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
-    PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
+    PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError,
+    SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -19,7 +20,8 @@ use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError, Steerin
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, Epoch, MessageId, Sandbox, Subscription, Task, TaskId, TaskInput, Tier, Timestamp, Token, TokenKind,
+    Actor, ApprovalPolicy, Attachment, ChannelId, Epoch, MessageId, Sandbox, Subscription, Task,
+    TaskId, TaskInput, Tier, Timestamp, Token, TokenKind,
 };
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -25,7 +25,39 @@ macro_rules! files {
 }
 
 #[cfg(feature = "console")]
-const FILES: &[(&str, &[u8])] = files!["app.js", "index.html"];
+const FILES: &[(&str, &[u8])] = files![
+    "app.css",
+    "app.js",
+    "icon.svg",
+    "index.html",
+    "lib/api.js",
+    "lib/html.js",
+    "lib/keys.js",
+    "lib/live.js",
+    "lib/markdown.js",
+    "lib/stream.js",
+    "lib/text.js",
+    "manifest.webmanifest",
+    "parts/basics.js",
+    "parts/composer.js",
+    "parts/message.js",
+    "parts/navigation.js",
+    "parts/question.js",
+    "screens/access.js",
+    "screens/audit.js",
+    "screens/conversation.js",
+    "screens/conversations.js",
+    "screens/dead.js",
+    "screens/figures.js",
+    "screens/health.js",
+    "screens/policy.js",
+    "screens/requests.js",
+    "screens/tasks.js",
+    "screens/why.js",
+    "vendor/hooks.mjs",
+    "vendor/htm.mjs",
+    "vendor/preact.mjs",
+];
 #[cfg(not(feature = "console"))]
 const FILES: &[(&str, &[u8])] = files![];
 

@@ -9,6 +9,7 @@ mod a2a;
 mod audit;
 mod control;
 mod dead;
+mod files;
 mod finding;
 mod lists;
 mod nodes;

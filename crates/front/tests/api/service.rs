@@ -19,7 +19,9 @@ use bridge_core::value::{
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, LiveUpdate, NewAnswer, NewTask, NewTaskInput, Notified, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
+    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, LiveUpdate, NewAnswer,
+    NewTask, NewTaskInput, Notified, PolicyInForce, PushPut, ReloadView, StartError, StopRequest,
+    Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
