@@ -43,7 +43,7 @@ const MCP: Kit = Kit {
 
 const CONSOLE: Kit = Kit {
     folder: "console-kit",
-    megabytes: 170,
+    megabytes: 230,
     packages: &[
         // Without browsers of its own: it drives Debian's.
         ("playwright-core", "1.65.1"),
