@@ -5,7 +5,7 @@
 use crate::cli::{Common, OutputArgs};
 use bridge_channel::{local, task};
 use bridge_core::rules::{
-    Case, Effect, McpTool, RuleDecision, RuleEvaluation, accept_means, quote,
+    Effect, McpTool, RuleDecision, RuleEvaluation, RuleQuery, accept_means, quote,
 };
 use bridge_core::show;
 use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
@@ -161,7 +161,7 @@ fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
         }),
         beyond: None,
     };
-    let case = Case {
+    let case = RuleQuery {
         tier,
         kind: &kind,
         effect: &effect,
