@@ -12,7 +12,7 @@ use reqwest::{Response, StatusCode, Url};
 
 /// What is delivered. The id is the same for every try, so that a receiver can drop what it has.
 #[derive(Clone, Copy, Debug)]
-pub struct Delivery<'a> {
+pub struct PostPayload<'a> {
     pub id: &'a str,
     pub body: &'a str,
 }

@@ -22,7 +22,7 @@ pub mod task;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use guarded_post::Delivery;
+pub use guarded_post::PostPayload;
 pub use inbox::{Activity, Arrival, Inbox, IntakeStatus, Page, PastReply, Refusal};
 pub use router::Channels;
 pub use secret::Secret;

@@ -80,7 +80,7 @@ pub struct McpTool {
 
 /// One approval request, as rules see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<'a> {
+pub struct RuleQuery<'a> {
     /// Whose turn asks; from the channel, never from a text.
     pub tier: Tier,
     /// What kind of answer it needs.
@@ -216,7 +216,7 @@ pub struct RuleEvaluation {
 impl Policy {
     /// What happens to an approval request.
     #[must_use]
-    pub fn judge(&self, case: Case<'_>) -> RuleEvaluation {
+    pub fn judge(&self, case: RuleQuery<'_>) -> RuleEvaluation {
         if let Some(why) = unanswerable(case.kind) {
             return RuleEvaluation {
                 ruling: RuleDecision::Deny,
@@ -252,13 +252,13 @@ impl Policy {
 impl Rule {
     /// Whether it says anything about this approval request.
     #[must_use]
-    pub fn matches(&self, case: Case<'_>) -> bool {
+    pub fn matches(&self, case: RuleQuery<'_>) -> bool {
         self.mismatch(case).is_none()
     }
 
     /// Why it says nothing about this approval request.
     #[must_use]
-    pub fn mismatch(&self, case: Case<'_>) -> Option<&'static str> {
+    pub fn mismatch(&self, case: RuleQuery<'_>) -> Option<&'static str> {
         let tier = self.tiers.is_empty() || self.tiers.contains(&case.tier);
         let kind = self.kinds.is_empty() || self.kinds.contains(case.kind);
         if !tier {
@@ -277,7 +277,7 @@ impl Rule {
     }
 
     /// What lets more through than a person would have seen is held to more.
-    fn may_loosen(&self, case: Case<'_>) -> bool {
+    fn may_loosen(&self, case: RuleQuery<'_>) -> bool {
         match self.then {
             RuleDecision::Ask | RuleDecision::Deny => true,
             RuleDecision::Allow => {
@@ -290,7 +290,7 @@ impl Rule {
         }
     }
 
-    fn fits(&self, case: Case<'_>) -> bool {
+    fn fits(&self, case: RuleQuery<'_>) -> bool {
         let names_tools = !(self.servers.is_empty() && self.tools.is_empty());
         let free = self.commands.is_empty() && self.places.is_empty() && !names_tools;
         match case.kind {
@@ -337,7 +337,7 @@ impl Rule {
         }
     }
 
-    fn fits_paths(&self, case: Case<'_>) -> bool {
+    fn fits_paths(&self, case: RuleQuery<'_>) -> bool {
         let effect = case.effect;
         let mut seen = effect
             .paths
@@ -386,7 +386,7 @@ pub fn is_approval(kind: &RequestKind) -> bool {
 }
 
 /// A peer decides no approval and fills in no form, whatever a rule says.
-fn peer_approval(case: Case<'_>) -> bool {
+fn peer_approval(case: RuleQuery<'_>) -> bool {
     case.tier == Tier::Peer && *case.kind != RequestKind::UserInput
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Every state has a sentence; a state without an owner and a next step would be a bug.
 
-mod case;
+mod rows;
 
-pub use case::Case;
+pub use rows::WhyRows;
 
 use crate::find::short_id;
 use crate::limits;
@@ -26,7 +26,7 @@ pub struct Why {
 
 /// Explains where a message is. True for every state, or it is a bug.
 #[must_use]
-pub fn explain(case: &Case, now: Timestamp) -> Why {
+pub fn explain(case: &WhyRows, now: Timestamp) -> Why {
     let message = &case.message;
     let (mut says, mut next) = place(case, now);
     if let Some(asked) = case.asked.first() {
@@ -102,7 +102,7 @@ fn asks(
 }
 
 /// It waits for its turn: for a time, behind another one, or for room.
-fn received(case: &Case, now: Timestamp) -> (String, String) {
+fn received(case: &WhyRows, now: Timestamp) -> (String, String) {
     let hold = case.message.life.state.hold();
     match (&case.behind, hold) {
         (Some(first), _) => behind(first),
@@ -174,7 +174,7 @@ fn room(kept: Option<Kept>) -> (String, String) {
 }
 
 /// Where it is, and what happens next by itself.
-fn place(case: &Case, now: Timestamp) -> (String, String) {
+fn place(case: &WhyRows, now: Timestamp) -> (String, String) {
     let message = &case.message;
     let (attempt, short) = (message.life.attempt, short_id(&message.message_id));
     match &message.life.state {
@@ -267,7 +267,7 @@ fn unclear(message: &Message, hold: Option<&Hold>, now: Timestamp) -> (String, S
     }
 }
 
-fn answered(case: &Case, now: Timestamp) -> (String, String) {
+fn answered(case: &WhyRows, now: Timestamp) -> (String, String) {
     match &case.lane {
         Some(first) => blocked("it is answered, and the answer is on disk", first, now),
         None => (
@@ -277,7 +277,7 @@ fn answered(case: &Case, now: Timestamp) -> (String, String) {
     }
 }
 
-fn sending(case: &Case, now: Timestamp) -> (String, String) {
+fn sending(case: &WhyRows, now: Timestamp) -> (String, String) {
     let replies = &case.replies;
     let sent = replies.iter().filter(|reply| reply.state.settled()).count();
     let says = format!(

@@ -10,7 +10,7 @@ use bridge_core::value::{
     Answer, Attachment, AuditEntry, Conversation, EventKind, Failure, Hold, ItemEvent, NodeId,
     Reply, ReplyKind, ReplyState, Request, Timestamp, Turn,
 };
-use bridge_core::why::{Case, Why, explain, worth_waiting};
+use bridge_core::why::{Why, WhyRows, explain, worth_waiting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -335,7 +335,7 @@ impl From<&ItemEvent> for EventView {
 
 /// The rows of one message view.
 pub(crate) struct MessageRows {
-    pub(crate) case: Case,
+    pub(crate) case: WhyRows,
     pub(crate) conversation: Option<Conversation>,
     pub(crate) answer: Option<Answer>,
     pub(crate) requests: Vec<Request>,
@@ -375,7 +375,7 @@ impl MessageRows {
         let requests = requests.iter();
         let requests = requests.map(|request| RequestView::new(request, Some(&case.message)));
         let requests = requests.collect();
-        let Case {
+        let WhyRows {
             message,
             behind,
             followers,

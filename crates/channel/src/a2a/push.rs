@@ -3,7 +3,7 @@
 //! What is sent, when, and how often it is tried is decided in the core and the daemon.
 
 use crate::guard::AddressGuard;
-use crate::guarded_post::{Delivery, GuardedPost};
+use crate::guarded_post::{GuardedPost, PostPayload};
 use bridge_core::value::{Class, Failure};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
@@ -58,7 +58,11 @@ impl Pusher {
     }
 
     /// Calls a receiver once.
-    pub async fn deliver(&self, to: Receiver<'_>, delivery: Delivery<'_>) -> Result<(), Failure> {
+    pub async fn deliver(
+        &self,
+        to: Receiver<'_>,
+        delivery: PostPayload<'_>,
+    ) -> Result<(), Failure> {
         let mut headers = proofs(to).map_err(|reason| Failure::new(Class::Permanent, reason))?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         let id = HeaderValue::from_str(delivery.id)

@@ -4,7 +4,7 @@
 //! known. The file of secrets is read here, and the secrets are never printed.
 
 use crate::guard::AddressGuard;
-use crate::guarded_post::{Delivery, GuardedPost};
+use crate::guarded_post::{GuardedPost, PostPayload};
 use crate::poll::now;
 use crate::secret::{Secret, SecretFile};
 use aws_lc_rs::hmac;
@@ -47,7 +47,7 @@ impl Webhook {
     }
 
     /// Calls an address once.
-    pub async fn deliver(&self, url: &str, delivery: Delivery<'_>) -> Result<(), Failure> {
+    pub async fn deliver(&self, url: &str, delivery: PostPayload<'_>) -> Result<(), Failure> {
         // A refused address goes before a missing secret: it stays refused.
         self.post
             .check(url)

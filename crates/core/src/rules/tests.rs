@@ -69,7 +69,7 @@ fn run(line: &str) -> Effect {
 }
 
 fn judge(policy: &Policy, tier: Tier, kind: &RequestKind, effect: &Effect) -> RuleEvaluation {
-    policy.judge(Case { tier, kind, effect })
+    policy.judge(RuleQuery { tier, kind, effect })
 }
 
 fn ruling(policy: &Policy, line: &str) -> RuleDecision {
@@ -517,7 +517,7 @@ fn tool_ruling(rule: Rule, tier: Tier, server: &str, tool: Option<&str>) -> Rule
         ..Effect::default()
     };
     let kind = &RequestKind::McpTool;
-    let case = Case {
+    let case = RuleQuery {
         tier,
         kind,
         effect: &effect,
@@ -581,7 +581,7 @@ fn mcp_tools_for_peers_need_even_peers() {
     let about_tools = Policy {
         rules: vec![rule(true)],
     };
-    let case = Case {
+    let case = RuleQuery {
         tier: Tier::Owner,
         kind: &RequestKind::Command,
         effect: &command,

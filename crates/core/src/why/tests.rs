@@ -6,8 +6,8 @@ use crate::value::{
 };
 use std::collections::BTreeSet;
 
-fn case(state: MessageState) -> Case {
-    Case {
+fn case(state: MessageState) -> WhyRows {
+    WhyRows {
         message: crate::fixture::message(state, |life| {
             life.attempt = 2;
             life.failure = Some(Failure::new(Class::Ambiguous, "the link broke"));

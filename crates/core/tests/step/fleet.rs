@@ -351,7 +351,7 @@ fn why_names_the_missing_node() {
     assert!(!is_claimed(&run(&fleet.b, claim(true)).unwrap()));
     let mut rows = fleet.ledger.snapshot().unwrap();
     rows.set_node(Some(b()));
-    let case = why::Case::load(&rows, &MessageId::new("m"), &claim(true)).unwrap();
+    let case = why::WhyRows::load(&rows, &MessageId::new("m"), &claim(true)).unwrap();
     assert_eq!(case.unwrap().kept, Some(Kept::NodeGone));
 }
 

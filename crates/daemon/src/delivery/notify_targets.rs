@@ -3,7 +3,7 @@
 
 use crate::Daemon;
 use crate::config::Config;
-use bridge_channel::Delivery;
+use bridge_channel::PostPayload;
 use bridge_channel::notify::{Target, Webhook};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
 use bridge_core::step::EventDelivery;
@@ -176,7 +176,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 webhook
                     .deliver(
                         &url,
-                        Delivery {
+                        PostPayload {
                             id: &id,
                             body: &body,
                         },

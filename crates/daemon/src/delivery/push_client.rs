@@ -1,7 +1,7 @@
 //! Posts A2A push notifications: the front makes their bodies, the channel posts them.
 
 use crate::config::Config;
-use bridge_channel::Delivery;
+use bridge_channel::PostPayload;
 use bridge_channel::a2a::push::{Pusher, Receiver};
 use bridge_channel::guard::{AddressGuard, check_origin};
 use bridge_core::step::EventDelivery;
@@ -57,7 +57,7 @@ impl PushClient for HttpPushClient {
             let body = push_payload(self.base.as_deref(), delivery).to_string();
             let (task_id, mark) = (&delivery.subscription.task_id, &delivery.task_event.mark);
             let id = format!("{task_id}/{mark}");
-            let news = Delivery {
+            let news = PostPayload {
                 id: &id,
                 body: &body,
             };

@@ -8,7 +8,7 @@ use bridge_core::limits::{EFFECT_MAX_BYTES, REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, AgentError, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
 };
-use bridge_core::rules::{Case, RULE, RuleDecision, RuleEvaluation};
+use bridge_core::rules::{RULE, RuleDecision, RuleEvaluation, RuleQuery};
 use bridge_core::show;
 use bridge_core::step::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, ExpireOutcome, ExpireRequests, Resolve,
@@ -135,7 +135,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// The request as a row, with what the rules say to it.
     fn request_row(&self, message: &Message, asked: ApprovalRequest) -> Ask {
-        let judgement = self.settings().policy.judge(Case {
+        let judgement = self.settings().policy.judge(RuleQuery {
             tier: message.tier,
             kind: &asked.kind,
             effect: &asked.effect,

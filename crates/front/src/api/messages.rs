@@ -16,7 +16,7 @@ use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, Message, MessageId, Seq};
-use bridge_core::why::Case;
+use bridge_core::why::WhyRows;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -284,7 +284,7 @@ pub(super) fn rows_of(
     message_id: &MessageId,
     claim: &Claim,
 ) -> Result<Option<MessageRows>, RowsError> {
-    let Some(case) = Case::load(rows, message_id, claim)? else {
+    let Some(case) = WhyRows::load(rows, message_id, claim)? else {
         return Ok(None);
     };
     Ok(Some(MessageRows {
@@ -299,7 +299,7 @@ pub(super) fn rows_of(
 /// Newest attempts that are shown: a message that is redriven again and again has many.
 const ATTEMPTS_SHOWN: u32 = 50;
 
-fn story_of(rows: &dyn Read, case: &Case) -> Result<HistoryRows, RowsError> {
+fn story_of(rows: &dyn Read, case: &WhyRows) -> Result<HistoryRows, RowsError> {
     let Message {
         message_id, life, ..
     } = &case.message;

@@ -11,7 +11,7 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, PolicyInForce};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::rules::{Case, Effect, McpTool, RuleDecision, accept_means};
+use bridge_core::rules::{Effect, McpTool, RuleDecision, RuleQuery, accept_means};
 use bridge_core::value::{ApprovalPolicy, RequestKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ fn explained(
     kind: &RequestKind,
     effect: Effect,
 ) -> ExplainView {
-    let case = Case {
+    let case = RuleQuery {
         tier,
         kind,
         effect: &effect,

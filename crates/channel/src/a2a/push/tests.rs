@@ -50,7 +50,7 @@ fn to(url: &str) -> Receiver<'_> {
     }
 }
 
-const NEWS: Delivery<'static> = Delivery {
+const NEWS: PostPayload<'static> = PostPayload {
     id: "task/m1/working",
     body: r#"{"statusUpdate":{}}"#,
 };

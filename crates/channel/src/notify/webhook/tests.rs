@@ -61,7 +61,7 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     Sha256::digest([padded(0x5c).as_slice(), &inner].concat()).to_vec()
 }
 
-const DELIVERY: Delivery<'static> = Delivery {
+const DELIVERY: PostPayload<'static> = PostPayload {
     id: "msg_1",
     body: r#"{"task":1}"#,
 };

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError, readable};
-use bridge_core::rules::{Case, RULE, RuleDecision};
+use bridge_core::rules::{RULE, RuleDecision, RuleQuery};
 use bridge_core::value::{
     Message, Request, RequestDecision, RequestId, RequestKind, RequestVerdict, Timestamp,
 };
@@ -100,7 +100,7 @@ fn ruled(request: &Request) -> RuleDecision {
 impl ReplayEntry {
     fn new(policy: &PolicyInForce, request: Request, message: Message) -> Self {
         let judged = request.effect.as_ref().map(|effect| {
-            policy.policy.judge(Case {
+            policy.policy.judge(RuleQuery {
                 tier: message.tier,
                 kind: &request.kind,
                 effect,

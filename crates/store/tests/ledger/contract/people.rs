@@ -5,7 +5,7 @@ use crate::given::{World, answered, begin, claim, fail, lose, message, reconcile
 use bridge_core::port::{Figures, Kept, Ledger, TurnHistory};
 use bridge_core::step::{Claim, ClaimOutcome, Discard, Redrive};
 use bridge_core::value::{AuditEntry, Class, Sandbox, StateName, Tier, Timestamp};
-use bridge_core::why::Case;
+use bridge_core::why::WhyRows;
 
 async fn figures<L: Ledger>(world: &World<L>, since: Timestamp) -> Figures {
     world.reads(move |rows| rows.figures(since)).await
@@ -147,7 +147,7 @@ async fn agree<L: Ledger>(world: &World<L>, id: &str, kept: Option<Kept>, asked:
     };
     let (message_id, question) = (message(id), asked.clone());
     let case = world
-        .reads(move |rows| Case::load(rows, &message_id, &question))
+        .reads(move |rows| WhyRows::load(rows, &message_id, &question))
         .await
         .unwrap();
     assert_eq!(case.kept, kept, "{asked:?}");

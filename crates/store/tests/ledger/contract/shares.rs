@@ -11,7 +11,7 @@ use bridge_core::value::{
     ChannelId, EffectDigest, RequestDecision, RequestId, RequestKind, Sandbox, SenderKind,
     StateName, Tier, Timestamp,
 };
-use bridge_core::why::Case;
+use bridge_core::why::WhyRows;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ async fn decides<L: Ledger>(world: &World<L>, name: &str) {
 async fn kept<L: Ledger>(world: &World<L>, id: &str) -> Option<Kept> {
     let (id, claim) = (message(id), shared(world.now));
     let case = world
-        .reads(move |rows| Case::load(rows, &id, &claim))
+        .reads(move |rows| WhyRows::load(rows, &id, &claim))
         .await
         .unwrap();
     assert_eq!(case.message.life.state.name(), StateName::Received);

@@ -13,7 +13,7 @@ use bridge_core::value::{
     StateName, Subscription, SubscriptionState, Task, TaskId, TaskStart, TaskTerms, Tier,
     Timestamp,
 };
-use bridge_core::why::Case;
+use bridge_core::why::WhyRows;
 
 pub(super) fn start(id: &str, target: Option<&str>) -> StartTask {
     let mut receive = text(id, id);
@@ -313,6 +313,6 @@ pub(super) async fn tasks_that_write_in_one_directory_take_turns<F: Fixture>() {
         readers: vec![Tier::Tool],
         ..claim(9, world.now)
     };
-    let why = world.reads(move |rows| Case::load(rows, &message("t2"), &one_writer));
+    let why = world.reads(move |rows| WhyRows::load(rows, &message("t2"), &one_writer));
     assert_eq!(why.await.unwrap().kept, Some(Kept::Writer));
 }

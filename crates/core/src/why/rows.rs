@@ -8,7 +8,7 @@ use crate::value::{
 
 /// Everything that `why` looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct WhyRows {
     pub message: Message,
     /// The turn of its newest attempt.
     pub turn: Option<Turn>,
@@ -28,7 +28,7 @@ pub struct Case {
     pub given_up: Vec<Subscription>,
 }
 
-impl Case {
+impl WhyRows {
     /// Reads the rows of one message. `claim` is the scheduler's question as it would be asked now, so that the
     /// reason people are shown is the one that holds.
     pub fn load(
