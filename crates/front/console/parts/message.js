@@ -86,10 +86,7 @@ function PastSteps({ id }) {
 function Files({ files, message, answer }) {
   if (files.length === 0) return null;
   const save = async (/** @type {Api.FileView} */ file, /** @type {number} */ at) => {
-    const which = answer ? 'answer/files' : 'files';
-    const content = await download(`messages/${encodeURIComponent(message)}/${which}/${at}`).catch((error) => {
-      throw error.status === 404 ? new Error(`This daemon gives the page no files. It is on its machine: ${file.path}`) : error;
-    });
+    const content = await download(`messages/${encodeURIComponent(message)}/${answer ? 'answer/' : ''}files/${at}`);
     const url = URL.createObjectURL(content);
     const link = document.createElement('a');
     link.href = url;
