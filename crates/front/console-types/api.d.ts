@@ -27,6 +27,8 @@ declare namespace Api {
     detail: string;
     /** Id of the message. */
     message_id: string;
+    /** Its turn does not begin before this. */
+    not_before?: string | null;
     /** `queued`, `delivering` or `continuing` for one that is sent again; `dropped`; `cancelled` or `stopping`. */
     outcome: string;
   };
@@ -101,6 +103,58 @@ declare namespace Api {
     turn_id?: string | null;
   };
 
+  /** The two ends of the record, which are signed. */
+  type AuditEndsView = {
+    /** Entries up to this number were there before the ledger's key signed for the first time. */
+    base: number;
+    /** The sum of the newest entry. */
+    newest?: string | null;
+    /** The sum of the newest entry that retention removed. */
+    removed?: string | null;
+  };
+
+  /** One act of a person. */
+  type AuditEntryView = {
+    /** Who. */
+    actor: string;
+    /** When. */
+    at: string;
+    /** The same in milliseconds since 1970, as the sum has it. */
+    at_ms?: number;
+    /** The rest, one line. */
+    detail: string;
+    /** Its number. */
+    row: number;
+    /** To what: an id. */
+    subject: string;
+    /** Its sum; entries of older versions have none. */
+    sum?: string | null;
+    /** What was done, one word. */
+    what: string;
+  };
+
+  /** Answer to `GET /v1/audit`. */
+  type AuditList = {
+    /** The sum that the oldest entry here is summed with. */
+    before?: string | null;
+    ends?: AuditEndsView | null;
+    /** Newest first. */
+    entries: Array<AuditEntryView>;
+    /** What to give as `before` for the next page; absent on the last one. With a filter a page may have few entries, or none, and a next one all the same. */
+    next?: number | null;
+    /** Whose signature it is. */
+    public_key?: string | null;
+    /** Ed25519 over the ends, base64. */
+    signature?: string | null;
+  };
+
+  /** Turns, tokens and stored bytes of a day. */
+  type BudgetView = {
+    bytes?: number | null;
+    tokens?: number | null;
+    turns?: number | null;
+  };
+
   /** Something that may be meant. */
   type CandidateView = {
     /** The conversation's key. */
@@ -115,6 +169,28 @@ declare namespace Api {
     short_id: string;
     /** The first line of its text. */
     text: string;
+  };
+
+  /** A channel, how it is and what came over it in the last 24 hours. */
+  type ChannelEntry = {
+    /** Its name. */
+    channel: string;
+    /** Why, as a sentence for people. */
+    detail?: string | null;
+    /** Messages of the last 24 hours, among the newest 10,000 of all channels. */
+    messages: number;
+    /** When the newest of them came. */
+    newest_at?: string | null;
+    /** Since when. */
+    since?: string | null;
+    /** `starting`, `receiving`, `retrying` (the platform is away) or `parked` (a person must do something, such as a new token); absent for those that the daemon serves itself. */
+    state?: string | null;
+  };
+
+  /** Answer to `GET /v1/channels`. */
+  type ChannelList = {
+    /** By name. */
+    channels: Array<ChannelEntry>;
   };
 
   /** How a channel is. */
@@ -133,7 +209,7 @@ declare namespace Api {
   type ConversationList = {
     /** The conversations. */
     conversations: Array<ActiveConversation>;
-    /** What to give as `before` for the next page; absent on the last one. */
+    /** What to give as `before` for the next page; absent on the last one. One page of a filtered list looks at 500 conversations, so it may have few, or none, and a next one all the same. */
     next?: string | null;
   };
 
@@ -159,12 +235,34 @@ declare namespace Api {
     workdir: string;
   };
 
+  /** What became of each. */
+  type DeadActs = {
+    /** Those that are sent again or given up, or would be. */
+    done: Array<ActView>;
+    /** Nothing was changed. */
+    dry_run: boolean;
+    /** With `all`: how many were not looked at; call again for them. */
+    left: number;
+    /** Those that are not, and why. */
+    refused: Array<RefusedAct>;
+  };
+
   /** Answer to `GET /v1/dead`: messages that only a person moves on, newest first. */
   type DeadList = {
     /** The messages. */
     dead: Array<DeadView>;
     /** What to give as `before` for the next page; absent on the last one. */
     next?: string | null;
+  };
+
+  /** Body of `POST /v1/dead/retry` and `POST /v1/dead/discard`: which of them. */
+  type DeadRequest = {
+    /** All of them, oldest first, 100 in one call. */
+    all?: boolean;
+    /** Only say what would happen. */
+    dry_run?: boolean;
+    /** Their ids, at most 100. */
+    ids?: Array<string>;
   };
 
   /** A message that failed or waits for a person. */
@@ -187,6 +285,8 @@ declare namespace Api {
     reason: string;
     /** When. */
     received_at: string;
+    /** What sending it again would come to: `queued`, `delivering` or `continuing`; absent where only its sender can send it again. */
+    retry?: string | null;
     /** Who sent it. */
     sender: string;
     /** Since when it is where it is. */
@@ -203,6 +303,8 @@ declare namespace Api {
     answers?: unknown;
     /** `accept`, `acceptForSession`, `decline` or `cancel`. */
     decision: string;
+    /** The `digest` of the question that was shown: SHA-256 (hexadecimal) over `kind`, a zero byte and `shown`. A question with another digest is not decided. */
+    digest?: string | null;
   };
 
   /** Answer to `POST /v1/requests/{id}/decision`: the decision counts. */
@@ -229,7 +331,7 @@ declare namespace Api {
     deciders: string;
     /** What was decided, also while it is only granted. */
     decision?: string | null;
-    /** Names what is decided about: the same effect has the same digest. */
+    /** Names what is decided about: the same effect has the same digest, SHA-256 (hexadecimal) over `kind`, a zero byte and `shown`. */
     digest: string;
     /** One line for people. */
     headline: string;
@@ -269,6 +371,20 @@ declare namespace Api {
     why?: string | null;
   };
 
+  /** How many messages ended how. */
+  type EndsView = {
+    /** Answered, and the answer delivered. */
+    answered: number;
+    /** Failed. */
+    failed: number;
+    /** From arrival to answer, in milliseconds: half of the answered ones took at most so long. */
+    p50_ms?: number | null;
+    /** The same of 95 in 100. */
+    p95_ms?: number | null;
+    /** Stopped or given up by a person. */
+    stopped: number;
+  };
+
   /** One item-level event. */
   type EventView = {
     /** When. */
@@ -283,12 +399,87 @@ declare namespace Api {
     text: string;
   };
 
+  /** Body of `POST /v1/policy/explain`: whose turn asks, and what for. */
+  type ExplainRequest = {
+    /** The channel that the message came from: `local`, `task`, `a2a`, `molecule:ID`. */
+    channel?: string | null;
+    /** The command, as a line for a shell. */
+    command?: string | null;
+    /** Where it runs and relative paths begin. */
+    cwd?: string | null;
+    /** Codex says that it wants out of the sandbox. */
+    escalated?: boolean;
+    /** `command`, `file_change`, `permissions`, `mcp_tool`, `user_input` or `elicitation`; by what else is given when absent. */
+    kind?: string | null;
+    /** Files that would be changed or opened. */
+    paths?: Array<string>;
+    /** Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin`, on `a2a` a peer. */
+    sender?: string | null;
+    /** An MCP server, by its name in Codex's configuration. */
+    server?: string | null;
+    /** `owner`, `peer` or `tool`; or `channel` is given. */
+    tier?: string | null;
+    /** The tool of that server that would run. */
+    tool?: string | null;
+  };
+
+  /** What would happen. */
+  type ExplainView = {
+    /** What an accept would mean. */
+    accept_means: string;
+    approval_policy: string;
+    /** When Codex asks such a thing at all. */
+    asked: string;
+    command?: string | null;
+    cwd?: string | null;
+    /** After how many seconds silence is a decline. */
+    deadline_secs: number;
+    kind: string;
+    paths: Array<string>;
+    /** The rule that decided. */
+    rule?: string | null;
+    /** All rules, in the order in which they count. */
+    rules: Array<RuleView>;
+    /** `allow`, `ask` or `deny`. */
+    ruling: string;
+    sandbox: string;
+    server?: string | null;
+    tier: string;
+    tool?: string | null;
+    /** Who decides a request: `owner` or `sender`. */
+    who?: string | null;
+    why: string;
+  };
+
+  /** A class of failures. */
+  type FailureFigures = {
+    /** `transient`, `capacity`, `config`, `permanent`, `ambiguous` or `bug`; `unknown` where it is not kept. */
+    class: string;
+    messages: number;
+  };
+
   /** A failure. */
   type FailureView = {
     /** `transient`, `capacity`, `config`, `permanent`, `ambiguous` or `bug`. */
     class: string;
     /** What happened and what to do. */
     reason: string;
+  };
+
+  /** Answer to `GET /v1/figures`. */
+  type FiguresView = {
+    /** Only the newest 20,000 messages of an end were looked at, and there are more. */
+    cut: boolean;
+    /** Failed messages by the class of what failed. */
+    failures: Array<FailureFigures>;
+    /** Every hour, the present one last. */
+    hours: Array<HourView>;
+    /** Senders whose messages ended, by tokens, at most 50. */
+    senders: Array<SenderFigures>;
+    /** When the first hour begins. */
+    since: string;
+    /** All of them together. */
+    total: EndsView;
   };
 
   /** A file that comes with a message. */
@@ -307,8 +498,26 @@ declare namespace Api {
     media_type: string;
     /** What it is called. */
     name: string;
-    /** Our own copy of it on this machine. Where several daemons share the database it is there once this one has shown the message by itself, or needed the file. */
+    /** Our own copy of it on this machine. Where several daemons share the database it is there once this one needed the file, or has shown the message by itself, or its end, to its owner on this machine. */
     path: string;
+  };
+
+  /** A message that has the text, or whose answer has it. */
+  type FoundMessage = {
+    channel: string;
+    /** The conversation's key. */
+    conversation: string;
+    conversation_id: string;
+    /** What stands around it, on one line. */
+    excerpt: string;
+    message_id: string;
+    /** Where it is, in the words of people. */
+    phase: string;
+    /** `text` or `answer`: where the text stands. */
+    place: string;
+    /** When it came. */
+    received_at: string;
+    sender: string;
   };
 
   /** Answer to `GET /v1/find`. */
@@ -345,6 +554,22 @@ declare namespace Api {
     until: string;
   };
 
+  /** An hour. */
+  type HourView = {
+    /** Answered, and the answer delivered. */
+    answered: number;
+    /** When it begins. */
+    at: string;
+    /** Failed. */
+    failed: number;
+    /** From arrival to answer, in milliseconds: half of the answered ones took at most so long. */
+    p50_ms?: number | null;
+    /** The same of 95 in 100. */
+    p95_ms?: number | null;
+    /** Stopped or given up by a person. */
+    stopped: number;
+  };
+
   /** How the database is. */
   type LedgerView = {
     /** Why nothing more is taken in now, if it is so. */
@@ -363,6 +588,29 @@ declare namespace Api {
     low_bytes: number;
     /** What can be lived with and should be changed, such as a server whose commits are not durable. */
     warnings?: Array<string>;
+  };
+
+  /** Body of `POST /v1/session`. */
+  type LoginCode = {
+    /** The code of a login. */
+    code: string;
+  };
+
+  /** Answer to `POST /v1/logins`: the only place where the code is shown. */
+  type LoginMade = {
+    /** Opens one session. It belongs behind `#login=` of an address below. */
+    code: string;
+    /** Until when it is good. */
+    expires_at: string;
+    /** What the session will be called. */
+    name: string;
+    /** Where it is for others, if `http.public_url` says so. */
+    public_url?: string | null;
+    /** What is not as it should be. */
+    remark?: string | null;
+    scopes: Array<string>;
+    /** Where the console is on this machine; `null` where it is served only elsewhere. */
+    url?: string | null;
   };
 
   /** A page of messages, newest first. */
@@ -449,6 +697,16 @@ declare namespace Api {
     node: string;
     /** `moved`, or `there` when it was there before. */
     outcome: string;
+  };
+
+  /** Body of `POST /v1/logins`. */
+  type NewLogin = {
+    /** It is for another device: refused where `http.public_url` is not https. */
+    elsewhere?: boolean;
+    /** Where it will be used, in words for people. */
+    label: string;
+    /** What the session will be good for: `read`, `send`, `control`, `approve`, `admin`. */
+    scopes: Array<string>;
   };
 
   /** Body of `POST /v1/tokens`. */
@@ -559,6 +817,13 @@ declare namespace Api {
     title: string;
   };
 
+  /** One that could not be done. */
+  type RefusedAct = {
+    /** As it was given. */
+    message_id: string;
+    reason: string;
+  };
+
   /** Answer to `POST /v1/reload`, and what `status` tells of the last one. */
   type ReloadView = {
     /** When. */
@@ -573,6 +838,49 @@ declare namespace Api {
     ok: boolean;
     /** What the operator should know. */
     warnings: Array<string>;
+  };
+
+  /** One request under the rules in force now. */
+  type ReplayEntry = {
+    /** Who decided. */
+    by?: string | null;
+    channel: string;
+    /** When it was asked. */
+    created_at: string;
+    /** What was decided; absent while nobody has decided, and when it was withdrawn. */
+    decision?: string | null;
+    /** Whether `now` is another than `then`. */
+    differs: boolean;
+    /** One line for people. */
+    headline: string;
+    kind: string;
+    /** The message whose turn asked. */
+    message_id: string;
+    /** `allow`, `ask` or `deny`: what the rules in force now say. Absent where what they look at was too long to be kept. */
+    now?: string | null;
+    request_id: string;
+    /** The rule that would decide. */
+    rule?: string | null;
+    sender: string;
+    /** `allow`, `ask` or `deny`: what was done when it was asked. */
+    then: string;
+    tier: string;
+    /** From where: a surface, a rule, the deadline or a grant. */
+    via?: string | null;
+    /** Who would decide a request: `owner` or `sender`. */
+    who?: string | null;
+    /** The same in a sentence. */
+    why: string;
+  };
+
+  /** Answer to `GET /v1/policy/replay`. */
+  type ReplayList = {
+    /** What to give as `before` for the next page; absent on the last one. */
+    next?: string | null;
+    /** What Codex asked since then, newest first. */
+    requests: Array<ReplayEntry>;
+    /** Since when. */
+    since: string;
   };
 
   /** One piece that is sent back. */
@@ -619,7 +927,7 @@ declare namespace Api {
     deciders: string;
     /** What was decided, also while it is only granted. */
     decision?: string | null;
-    /** Names what is decided about: the same effect has the same digest. */
+    /** Names what is decided about: the same effect has the same digest, SHA-256 (hexadecimal) over `kind`, a zero byte and `shown`. */
     digest: string;
     /** One line for people. */
     headline: string;
@@ -685,7 +993,7 @@ declare namespace Api {
     deciders: string;
     /** What was decided, also while it is only granted. */
     decision?: string | null;
-    /** Names what is decided about: the same effect has the same digest. */
+    /** Names what is decided about: the same effect has the same digest, SHA-256 (hexadecimal) over `kind`, a zero byte and `shown`. */
     digest: string;
     /** One line for people. */
     headline: string;
@@ -727,6 +1035,97 @@ declare namespace Api {
     decision?: string | null;
     /** Which question, by its id or its code. */
     request_id: string;
+  };
+
+  /** What one rule says to it. */
+  type RuleView = {
+    /** Whether it matches; the first one that does counts. */
+    matches: boolean;
+    name: string;
+    /** `allow`, `ask` or `deny`. */
+    then: string;
+    /** Why it does not. */
+    why_not?: string | null;
+  };
+
+  /** Answer to `GET /v1/search`. */
+  type SearchList = {
+    /** The same as a sentence. */
+    detail: string;
+    /** Newest first. */
+    found: Array<FoundMessage>;
+    /** How many messages were looked through. */
+    looked_at: number;
+    /** What to give as `before` to go on with older ones; absent when all were looked through. */
+    next?: number | null;
+  };
+
+  /** A sender. */
+  type SenderFigures = {
+    channel: string;
+    /** Messages that ended, however. */
+    messages: number;
+    sender: string;
+    /** Tokens of all their turns. */
+    tokens: number;
+  };
+
+  /** Answer to `GET /v1/senders`. */
+  type SenderList = {
+    /** How many more there are. */
+    left: number;
+    /** Who wrote since then, newest first, at most 200. */
+    senders: Array<SenderView>;
+    /** Since when it is counted: 24 hours. */
+    since: string;
+  };
+
+  /** Somebody who wrote. */
+  type SenderView = {
+    /** What they may use within a day; absent where nothing is counted. */
+    budget?: BudgetView | null;
+    /** The channel. */
+    channel: string;
+    /** Messages that came. */
+    messages: number;
+    /** When the newest of them came. */
+    newest_at: string;
+    /** By the channel's authenticated name. */
+    sender: string;
+    /** What their turns may do: `owner`, `peer` or `tool`. */
+    tier: string;
+    /** What they used. Bytes are counted where they have a budget. */
+    used: BudgetView;
+    /** Until when they wait for their budget; absent while they do not. */
+    waits_until?: string | null;
+  };
+
+  /** Answer to `POST /v1/session`. The other half is in its cookie. */
+  type SessionOpened = {
+    /** When a session ends, if it is used every week. */
+    expires_at?: string | null;
+    /** The page's half: the header `codex-bridge-session` of every call. */
+    half: string;
+    /** Where it is used; of sessions only. */
+    label?: string | null;
+    /** The session or token, or the owner at this machine. */
+    name: string;
+    scopes: Array<string>;
+    /** `console`, or another surface. */
+    via: string;
+  };
+
+  /** Who calls, as `GET /v1/session` says it. */
+  type SessionView = {
+    /** When a session ends, if it is used every week. */
+    expires_at?: string | null;
+    /** Where it is used; of sessions only. */
+    label?: string | null;
+    /** The session or token, or the owner at this machine. */
+    name: string;
+    scopes: Array<string>;
+    /** `console`, or another surface. */
+    via: string;
   };
 
   /** What a task is started with. */
@@ -1083,6 +1482,12 @@ declare namespace Api {
   type TokenView = {
     /** When. */
     created_at: string;
+    /** When a session or login ends; a session also ends when it was not used for a week. */
+    expires_at?: string | null;
+    /** `token`, `session` of the console, or `login`, a code that may still become one. */
+    kind: string;
+    /** Where a session is used. */
+    label?: string | null;
     /** When it was last seen, within a minute or so. */
     last_used_at?: string | null;
     /** Who holds it. */

@@ -30,21 +30,17 @@ type Live = { items: Api.EventView[]; text: string; diff: string; output: string
 type Upload = { name: string; data: string; size: number };
 type Option = { label: string; help: string; value: unknown };
 type Field = { id: string; title: string; options: Option[]; typed: '' | 'text' | 'integer' | 'number' | 'boolean'; required: boolean; preset: unknown; secret: boolean };
-type TokenView = Api.TokenView & { kind?: string; label?: string | null; expires_at?: string | null };
 /** A place in a message's life, drawn. */
 type Moment = { at: string; tone: string; draw: Child };
 /** Of a chart: a name and its values, one for each step. */
 type Series = { name: string; values: (number | null | undefined)[] };
 
 /** `GET /v1/audit`. */
-type AuditEntry = { row: number; at: string; at_ms: number; actor: string; what: string; subject: string; detail: string; sum: string | null };
-type AuditEnds = { removed: string | null; newest: string | null; base: number };
-type AuditPart = { entries: AuditEntry[]; ends: AuditEnds | null; before: string | null; public_key: string | null; signature: string | null; whole: boolean };
+type AuditPart = Omit<Api.AuditList, 'next'> & { whole: boolean };
 type Finding = { tone: 'good' | 'failed' | 'waits'; words: string };
 
 /** `POST /v1/dead/retry`, `POST /v1/dead/discard`. */
 type Verb = 'retry' | 'discard';
-type DeadActs = { done: { message_id: string }[]; refused: { message_id: string; reason: string }[] };
 
 /** A screen of the frame. */
 type Entry = { path: string; key: string; name: string; count?: 'requests' | 'failed'; load: (id: string, sub: string) => Promise<{ Screen: unknown }> };
@@ -98,12 +94,12 @@ declare namespace Props {
   type Question = { request: Api.RequestEntry; current?: boolean; onDecided?: () => void; mayAccept?: boolean; handle?: (acts: Deciding) => void; alone?: boolean };
   type Again = { request: Api.RequestEntry; decision: Decision; act: () => Promise<void>; onClose: () => void };
   type Make = { onClose: () => void; reload: () => void };
-  type Revoke = { token: TokenView; onClose: () => void; reload: () => void };
+  type Revoke = { token: Api.TokenView; onClose: () => void; reload: () => void };
   type Budget = { sender: Api.SenderView };
-  type Table = { tokens: TokenView[]; title: string; revoke: (token: TokenView) => void; own: string | undefined; children?: any };
+  type Table = { tokens: Api.TokenView[]; title: string; revoke: (token: Api.TokenView) => void; own: string | undefined; children?: any };
   type Access = { session: Session | null };
   type Verified = { part: AuditPart };
-  type Row = { entry: AuditEntry };
+  type Row = { entry: Api.AuditEntryView };
   type GoOn = { story: Api.ConversationStory; reload: () => void };
   type Conversation = { id: string; session: Session | null };
   type ToConversation = { id: string };
@@ -116,7 +112,7 @@ declare namespace Props {
   type Channels = { known: Api.ChannelView[] };
   type Nodes = { nodes: Api.NodeView[]; reload: () => void };
   type Found = { list: Api.SearchList };
-  type Explained = { found: Api.PolicyExplanation };
+  type Explained = { found: Api.ExplainView };
   type Rules = { rules: Api.RuleView[] };
   type Ruling = { word: string | null | undefined };
   type Requests = { session: Session | null };

@@ -102,14 +102,14 @@ function Senders() {
 
 /** @param {Route} _ */
 export function Screen({ session }) {
-  const { value: tokens, error, reload } = useRows(async () => /** @type {TokenView[]} */ ((await get('tokens')).tokens), []);
+  const { value: tokens, error, reload } = useRows(async () => /** @type {Api.TokenView[]} */ ((await get('tokens')).tokens), []);
   const [making, setMaking] = useState(false);
-  const [revoking, setRevoking] = useState(/** @type {TokenView | null} */ (null));
+  const [revoking, setRevoking] = useState(/** @type {Api.TokenView | null} */ (null));
   const leave = async () => {
     await signOut();
     location.reload();
   };
-  const isSession = (/** @type {TokenView} */ token) => token.kind === 'session' || token.kind === 'login';
+  const isSession = (/** @type {Api.TokenView} */ token) => token.kind === 'session' || token.kind === 'login';
   const sessions = tokens?.filter(isSession) ?? [];
   const bearers = tokens?.filter((token) => !token.kind || token.kind === 'token') ?? [];
   return html`

@@ -22,12 +22,12 @@ async function sha256(text) {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** @param {AuditEntry} entry @param {string} before */
+/** @param {Api.AuditEntryView} entry @param {string} before */
 export const sumOf = (entry, before) => sha256(framed([
   before, String(entry.row), String(entry.at_ms), entry.actor, entry.what, entry.subject, entry.detail,
 ]));
 
-/** What the key signs. @param {AuditEnds} ends */
+/** What the key signs. @param {Api.AuditEndsView} ends */
 export const statement = (ends) => `codex-bridge audit 1\n${framed([String(ends.base), ends.removed ?? '', ends.newest ?? ''])}`;
 
 /** @param {string} text */
@@ -62,7 +62,7 @@ export async function verifyChain({ entries, ends, before }) {
     last = entry.sum;
     chained += 1;
   }
-  if ((ends.newest ?? ends.removed) !== last) return { tone: 'failed', words: 'Rows at the end were removed, or written by something else.' };
+  if ((ends.newest ?? ends.removed ?? null) !== last) return { tone: 'failed', words: 'Rows at the end were removed, or written by something else.' };
   if (unsigned) return { tone: 'failed', words: `Row ${unsigned} says that what is before it was not signed by this database’s key when the daemon found it; rows from ${unsigned} on are sound.` };
   return { tone: 'good', words: `${chained} rows follow from each other${older > 0 ? `; ${older} are from before the key` : ''}.` };
 }
@@ -117,7 +117,7 @@ function cell(value) {
   return `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 }
 
-/** @param {AuditEntry[]} entries */
+/** @param {Api.AuditEntryView[]} entries */
 const asCsv = (entries) => [['row', 'at', 'actor', 'what', 'subject', 'detail', 'sum'],
   ...entries.map((one) => [one.row, one.at, one.actor, one.what, one.subject, one.detail, one.sum])]
   .map((row) => row.map(cell).join(',')).join('\r\n');

@@ -11,9 +11,9 @@ import { Badge, Confirm, Empty, Head, Line, Loading, LongText, Problem, Text } f
 /** Ids in one call. */
 const CALL_MAX = 100;
 
-/** @param {Verb} verb @param {Api.DeadView[]} some @param {boolean} dry only says what would happen @returns {Promise<DeadActs>} */
+/** @param {Verb} verb @param {Api.DeadView[]} some @param {boolean} dry only says what would happen @returns {Promise<Api.DeadActs>} */
 async function act(verb, some, dry) {
-  /** @type {DeadActs} */
+  /** @type {Api.DeadActs} */
   const all = { done: [], refused: [] };
   for (let from = 0; from < some.length; from += CALL_MAX) {
     const ids = some.slice(from, from + CALL_MAX).map((one) => one.message_id);
@@ -62,7 +62,7 @@ function Dead({ one, chosen, choose, ask }) {
 
 /** @param {Props.Ask} _ */
 function Ask({ verb, some, onClose, reload }) {
-  const [would, setWould] = useState(/** @type {DeadActs | null} */ (null));
+  const [would, setWould] = useState(/** @type {Api.DeadActs | null} */ (null));
   useEffect(() => { act(verb, some, true).then(setWould, () => undefined); }, []);
   const drop = verb === 'discard';
   const run = async () => {

@@ -66,7 +66,7 @@ function LastWeek() {
 
 export function Screen() {
   const [asked, setAsked] = useState({ tier: 'tool', kind: 'command', command: '', paths: '', server: '', tool: '', cwd: '', escalated: false });
-  const [found, setFound] = useState(/** @type {Api.PolicyExplanation | null} */ (null));
+  const [found, setFound] = useState(/** @type {Api.ExplainView | null} */ (null));
   const [error, setError] = useState(/** @type {Failed | null} */ (null));
   const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setAsked({ ...asked, [name]: event.target.type === 'checkbox' ? event.target.checked : event.target.value });
   const explain = async (/** @type {Event} */ event) => {
