@@ -161,7 +161,8 @@ impl<D: BridgeService> Api<D> {
         let hosts = Arc::new(hosts);
         let router = self.router(Listener::Tcp { hosts, proxied });
         let limits = ConnectionLimits::tcp(self.counts.tcp, proxied, CONNECTION_PATIENCE);
-        self.serve(listener, limits, router).await;
+        let watch = guard::watch_credentials(self.context.clone());
+        tokio::join!(self.serve(listener, limits, router), watch);
     }
 
     async fn serve(self, socket: impl server::Socket, limits: ConnectionLimits, router: Router) {

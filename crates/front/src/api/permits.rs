@@ -21,6 +21,8 @@ pub(super) struct StreamPermits {
 #[derive(Debug)]
 struct CallerStreams {
     count: usize,
+    /// They are a token's, which may be revoked.
+    is_revocable: bool,
     stop: CancellationToken,
 }
 
@@ -70,6 +72,7 @@ impl StreamPermits {
             .entry(caller.name.clone())
             .or_insert_with(|| CallerStreams {
                 count: 0,
+                is_revocable: matches!(caller.grants, Grants::Scopes(_)),
                 stop: self.stop.child_token(),
             });
         own.count += 1;
@@ -78,6 +81,13 @@ impl StreamPermits {
             name: caller.name.clone(),
             stop: own.stop.clone(),
         })
+    }
+
+    /// The tokens that have streams.
+    pub(super) fn credentials(&self) -> Vec<String> {
+        let taken = self.lock();
+        let revocable = taken.iter().filter(|(_, own)| own.is_revocable);
+        revocable.map(|(name, _)| name.clone()).collect()
     }
 
     /// Ends the streams of a revoked token.

@@ -10,7 +10,7 @@ use crate::control::Scope;
 use crate::{
     A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
     PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted,
-    TaskBegun,
+    TaskBegun, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -19,7 +19,7 @@ use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError, Steerin
 use bridge_core::step::{Claim, Decide, DecideOutcome, InputAccepted, TaskAnswered, Transition};
 use bridge_core::value::{
     Actor, Attachment, ChannelId, Epoch, MessageId, Subscription, Task, TaskId, TaskInput,
-    Timestamp,
+    Timestamp, Token,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -206,7 +206,14 @@ impl BridgeService for EmptyService {
 
 fn api() -> Api<EmptyService> {
     let api = Api::new(EmptyService::default(), CancellationToken::new());
-    api.context.shared.known.hold(OWNER, &Scope::ALL);
+    api.context.shared.known.hold(vec![Token {
+        name: "owner".to_owned(),
+        hash: TokenHash::of(OWNER).hex(),
+        scopes: Scope::ALL.map(|scope| scope.as_str().to_owned()).to_vec(),
+        created_at: Timestamp(0),
+        last_used_at: None,
+        revoked_at: None,
+    }]);
     api
 }
 

@@ -4,11 +4,13 @@
 
 mod hosts;
 mod identify;
+mod known;
 mod rate;
 
 pub use hosts::{Hosts, HostsError};
 pub use identify::VIA_HEADER;
-pub(super) use identify::{A2A_PATH, Identity, TokenCache, TokenUse};
+pub(super) use identify::{A2A_PATH, Identity};
+pub(super) use known::{TokenCache, TokenUse, watch_credentials};
 pub(super) use rate::Rates;
 
 use super::server::Over;
