@@ -32,9 +32,8 @@ impl Strays {
 
     /// Those that live, beside these daemons.
     pub(crate) fn living(&mut self, daemons: &[i32]) -> Vec<i32> {
-        let mut strays = self.orphans.living(None);
-        strays.retain(|pid| !daemons.contains(pid) && !self.others.contains(pid));
-        strays
+        let waited_for: Vec<i32> = daemons.iter().chain(&self.others).copied().collect();
+        self.orphans.living(&waited_for)
     }
 
     /// Waits until none lives; those that do all the same.

@@ -7,6 +7,7 @@ use axum::http::{Method, Request, StatusCode};
 use bridge_core::value::{Actor, MessageId};
 use bridge_front::api::{Api, Hosts, Listener};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 fn with(token: &str, path: &str) -> axum::http::request::Builder {
@@ -21,15 +22,50 @@ async fn status(router: &Router, request: axum::http::request::Builder) -> Statu
     response.unwrap().status()
 }
 
-#[tokio::test(start_paused = true)]
-async fn threat_32_revocation_ends_access_and_streams() {
-    let service = TestService::new();
+/// How strangers and the owner of the machine reach one more daemon over this ledger.
+fn node(service: &TestService) -> (Router, Router) {
     let api = Api::new(service.clone(), CancellationToken::new());
     let listener = Listener::Tcp {
         hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
         proxied: false,
     };
-    let (tcp, local) = (api.router(listener), api.router(Listener::Local));
+    (api.router(listener), api.router(Listener::Local))
+}
+
+fn revoke(name: &str) -> axum::http::request::Builder {
+    Request::builder()
+        .method(Method::DELETE)
+        .uri(format!("/v1/tokens/{name}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_those_of_all_nodes() {
+    let service = TestService::new();
+    let ((here, local), (elsewhere, _)) = (node(&service), node(&service));
+    service.knows("one").await;
+    for node in [&here, &elsewhere] {
+        assert_eq!(status(node, with("one", "/v1/tasks")).await, StatusCode::OK);
+    }
+    tokio::time::advance(Duration::from_millis(1)).await;
+    service.knows("two").await;
+    let made = status(&elsewhere, with("two", "/v1/tasks")).await;
+    assert_eq!(
+        made,
+        StatusCode::OK,
+        "it is looked for before it is refused"
+    );
+    assert_eq!(status(&local, revoke("one")).await, StatusCode::OK);
+    let again = status(&here, with("one", "/v1/tasks")).await;
+    assert_eq!(again, StatusCode::UNAUTHORIZED);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let again = status(&elsewhere, with("one", "/v1/tasks")).await;
+    assert_eq!(again, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_32_revocation_ends_access_and_streams() {
+    let service = TestService::new();
+    let (tcp, local) = node(&service);
     service.receives("m1-of-ann").await;
     service.knows("one").await;
     service.knows("two").await;
@@ -45,10 +81,7 @@ async fn threat_32_revocation_ends_access_and_streams() {
     }
     let mut other = Reader::of(&tcp, with("two", "/v1/events")).await;
     other.next().await;
-    let revoke = Request::builder()
-        .method(Method::DELETE)
-        .uri("/v1/tokens/one");
-    assert_eq!(status(&local, revoke).await, StatusCode::OK);
+    assert_eq!(status(&local, revoke("one")).await, StatusCode::OK);
     for stream in &mut open {
         stream.ended().await;
     }

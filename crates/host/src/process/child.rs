@@ -102,8 +102,8 @@ impl Orphans {
         Ok(Self::default())
     }
 
-    /// Our living children other than `own`. The dead among those seen before are laid to rest.
-    pub fn living(&mut self, own: Option<i32>) -> Vec<i32> {
+    /// Our living children other than `own`, whom somebody else waits for. The dead among those seen before are laid to rest.
+    pub fn living(&mut self, own: &[i32]) -> Vec<i32> {
         self.known.retain(|pid| {
             let rest = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
             rest.is_ok_and(|status| status == nix::sys::wait::WaitStatus::StillAlive)
@@ -111,7 +111,7 @@ impl Orphans {
         let ours = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let found: Vec<i32> = process::children(ours)
             .into_iter()
-            .filter(|pid| Some(*pid) != own)
+            .filter(|pid| !own.contains(pid))
             .collect();
         self.known.extend(&found);
         found
