@@ -3,7 +3,7 @@
 //! Only hashes of tokens are stored. The presented token is hashed and compared with every candidate in constant time,
 //! so that timing reveals nothing about them.
 
-use super::known::Lookup;
+use super::known::TokenLookup;
 use super::{Listener, ListenerGuard};
 use crate::api::limits::TOKEN_MAX_BYTES;
 use crate::api::platform::PATH as PLATFORM_PATH;
@@ -89,12 +89,12 @@ impl<D: BridgeService> ListenerGuard<D> {
 
     async fn holder(&self, token: &str) -> Identity {
         match self.look_up(&TokenHash::of(token)).await {
-            Lookup::Known(caller) => {
+            TokenLookup::Known(caller) => {
                 self.note_use(&caller.name);
                 Identity::Known(caller)
             }
-            Lookup::Unsure => Identity::Unsure,
-            Lookup::Unknown => {
+            TokenLookup::Unsure => Identity::Unsure,
+            TokenLookup::Unknown => {
                 Identity::Nobody("the token is not valid: it was never made, or it was revoked")
             }
         }
