@@ -1,7 +1,7 @@
 //! Live output of turns that run on other nodes: asked for while somebody watches here, sent while somebody watches
 //! there. The database's notifications carry it, so nodes need no way to each other.
 
-use super::texts::{HeardText, SentTexts};
+use super::texts::{ReceivedText, SentTexts};
 use crate::Daemon;
 use bridge_core::deadline::after;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TextUpdate};
@@ -39,7 +39,7 @@ type ShownTurns = HashMap<MessageId, Shown>;
 #[derive(Debug)]
 struct Remote {
     node: NodeId,
-    text: HeardText,
+    text: ReceivedText,
 }
 
 impl Remote {
@@ -88,7 +88,7 @@ impl Relay {
             goes_on
         });
         for (message_id, node) in turns {
-            let text = HeardText::default();
+            let text = ReceivedText::default();
             elsewhere.entry(message_id).or_insert(Remote { node, text });
         }
         let (anew, known): (Vec<_>, Vec<_>) = elsewhere
@@ -331,8 +331,8 @@ mod tests {
         let node = NodeId::new("b");
         for own in [None, Some("two")] {
             relay.follow(HashMap::from([(message.clone(), node.clone())]), &hub);
-            let (id, heard) = relay.hear(&node, part(&message, 0, "old")).unwrap();
-            hub.publish(&id, heard);
+            let (id, received) = relay.hear(&node, part(&message, 0, "old")).unwrap();
+            hub.publish(&id, received);
             let own = own.map(|item| TextUpdate {
                 item_id: ItemId::new(item),
                 phase: Phase::Unmarked,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_that_cannot_be_shown_is_shown_later() {
+    fn hidden_turn_is_shown_later() {
         let (relay, message) = (Relay::default(), MessageId::new("m"));
         let showing = relay.show(&message, true);
         assert!(relay.show(&message, true).is_none());

@@ -58,17 +58,17 @@ pub(crate) async fn open(
         ..PostgresOptions::default()
     };
     let began = Instant::now();
-    let mut told = false;
+    let mut logged = false;
     let (before, ledger) = loop {
         // Before the database is asked: a lease that it gives begins later.
         let before = BootInstant::now();
         match PostgresLedger::open(&url, &node_id, &key, options) {
             Err(error @ PostgresOpenError::Unreachable { .. }) if began.elapsed() < REACH_MAX => {
-                if !told {
+                if !logged {
                     let seconds = REACH_MAX.as_secs();
                     tracing::warn!(seconds, "{error}; it is tried again for a while");
                 }
-                told = true;
+                logged = true;
                 tokio::time::sleep(REACH_PAUSE).await;
             }
             opened => break (before, opened?),

@@ -106,7 +106,7 @@ impl RemoteSteers {
     fn result(&self, call: &str, result: Steering) {
         if let Some(sender) = lock(&self.called).remove(call) {
             // Whoever waited may be gone.
-            let _unheard = sender.send(result);
+            let _receiver_gone = sender.send(result);
         }
     }
 

@@ -11,22 +11,22 @@ const ITEMS_MAX: usize = 16;
 
 /// The newest text of a turn on another node, as far as it came.
 #[derive(Debug, Default)]
-pub(super) struct HeardText {
+pub(super) struct ReceivedText {
     text: Option<TextUpdate>,
     /// No part is missing.
     is_whole: bool,
 }
 
-impl HeardText {
+impl ReceivedText {
     /// Whether nothing came yet, or a part is missing.
     pub(super) fn lacks(&self) -> bool {
         !self.is_whole
     }
 
-    /// Whether this is the text that was heard, and not one of another turn.
+    /// Whether this is the text that was received, and not one of another turn.
     pub(super) fn is_in(&self, text: &TextUpdate) -> bool {
-        let heard = self.text.as_ref();
-        heard.is_some_and(|heard| heard.item_id == text.item_id)
+        let received = self.text.as_ref();
+        received.is_some_and(|received| received.item_id == text.item_id)
     }
 
     /// The text with a part that came. Nothing where the part is known: it was sent again for another node.
@@ -92,7 +92,7 @@ impl SentTexts {
             let rest = update.text.get(from..).unwrap_or_default();
             let part = piece(rest);
             let is_last = part.len() == rest.len();
-            let told = tell(LiveNote::Text {
+            let taken = tell(LiveNote::Text {
                 message_id: message_id.clone(),
                 item_id: update.item_id.clone(),
                 phase: update.phase,
@@ -103,7 +103,7 @@ impl SentTexts {
                 from,
                 text: part.to_owned(),
             });
-            if !told {
+            if !taken {
                 return;
             }
             self.sent = Some((Arc::clone(update), from.saturating_add(part.len())));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// The texts that watchers see of some notes.
-    fn seen(heard: &mut HeardText, notes: Vec<LiveNote>) -> Vec<String> {
+    fn seen(received: &mut ReceivedText, notes: Vec<LiveNote>) -> Vec<String> {
         let mut texts = Vec::new();
         for note in notes {
             let LiveNote::Text {
@@ -166,14 +166,14 @@ mod tests {
                 extent,
                 text,
             };
-            texts.extend(heard.add(from, part).map(|update| update.text));
+            texts.extend(received.add(from, part).map(|update| update.text));
         }
         texts
     }
 
     #[test]
     fn pieces_make_the_whole_text() {
-        let (mut heard, mut sent) = (HeardText::default(), SentTexts::default());
+        let (mut received, mut sent) = (ReceivedText::default(), SentTexts::default());
         let (long, longer) = ("ä".repeat(5_000), "ä".repeat(5_200));
         for text in [
             ("one", &long),
@@ -181,29 +181,29 @@ mod tests {
             ("two", &"short".to_owned()),
         ] {
             let notes = notes(&mut sent, update(text.0, text.1));
-            assert_eq!(seen(&mut heard, notes).last(), Some(text.1));
+            assert_eq!(seen(&mut received, notes).last(), Some(text.1));
         }
     }
 
     #[test]
-    fn lost_pieces_come_when_all_is_sent_again() {
-        let mut heard = HeardText::default();
+    fn lost_pieces_come_when_sent_again() {
+        let mut received = ReceivedText::default();
         let whole = "x".repeat(5_000);
         let mut first = notes(&mut SentTexts::default(), update("one", &whole));
         first.remove(1);
-        assert_eq!(seen(&mut heard, first).len(), 1);
-        assert!(heard.lacks());
+        assert_eq!(seen(&mut received, first).len(), 1);
+        assert!(received.lacks());
         let again = notes(&mut SentTexts::default(), update("one", &whole));
-        let shown = seen(&mut heard, again);
+        let shown = seen(&mut received, again);
         assert!(shown.is_sorted_by_key(String::len), "it only grows");
         assert!(shown[0].len() > 1_200, "what is known is not shown again");
         assert_eq!(shown.last(), Some(&whole));
-        assert!(!heard.lacks());
+        assert!(!received.lacks());
     }
 
     #[test]
     fn what_is_known_is_not_shown_again() {
-        let mut heard = HeardText::default();
+        let mut received = ReceivedText::default();
         for extent in [Extent::Head, Extent::Whole] {
             let text = TextUpdate {
                 extent,
@@ -211,14 +211,14 @@ mod tests {
             };
             for is_new in [true, false] {
                 let notes = notes(&mut SentTexts::default(), text.clone());
-                assert_eq!(!seen(&mut heard, notes).is_empty(), is_new, "{extent:?}");
+                assert_eq!(!seen(&mut received, notes).is_empty(), is_new, "{extent:?}");
             }
         }
     }
 
     #[test]
     fn text_with_another_beginning_is_replaced() {
-        let (mut heard, mut sent) = (HeardText::default(), SentTexts::default());
+        let (mut received, mut sent) = (ReceivedText::default(), SentTexts::default());
         let joined = TextUpdate {
             extent: Extent::Middle,
             ..update("one", "the end")
@@ -226,28 +226,28 @@ mod tests {
         let whole = update("one", "From its beginning to the end");
         for text in [joined, whole] {
             let notes = notes(&mut sent, text.clone());
-            assert_eq!(seen(&mut heard, notes), [text.text]);
+            assert_eq!(seen(&mut received, notes), [text.text]);
         }
     }
 
     #[test]
     fn text_without_room_is_sent_later() {
-        let (mut heard, mut sent) = (HeardText::default(), SentTexts::default());
+        let (mut received, mut sent) = (ReceivedText::default(), SentTexts::default());
         let long = "x".repeat(20_000);
         sent.put(Arc::new(update("one", &long)));
         sent.put(Arc::new(update("two", "short")));
-        let (mut told, mut calls) = (Vec::new(), 0);
+        let (mut taken, mut calls) = (Vec::new(), 0);
         while !sent.unsent.is_empty() {
-            let before = told.len();
+            let before = taken.len();
             sent.send(&MessageId::new("m"), |note| {
-                let has_room = told.len() < before + 3;
-                told.extend(has_room.then_some(note));
+                let has_room = taken.len() < before + 3;
+                taken.extend(has_room.then_some(note));
                 has_room
             });
             calls += 1;
         }
         assert_eq!(calls, 6);
-        let texts = seen(&mut heard, told);
+        let texts = seen(&mut received, taken);
         assert!(texts.contains(&long));
         assert_eq!(texts.last().unwrap(), "short");
     }

@@ -4,7 +4,7 @@
 //! Only hashes are stored. What is presented is hashed and compared with every candidate in constant time, so that timing
 //! reveals nothing about them.
 
-use super::known::{Candidate, Lookup};
+use super::known::{Candidate, TokenLookup};
 use super::session::{SESSION_HEADER, SESSION_OVER, SessionHalves};
 use super::{Listener, ListenerGuard};
 use crate::api::limits::TOKEN_MAX_BYTES;
@@ -100,9 +100,9 @@ impl<D: BridgeService> ListenerGuard<D> {
             .look_up(&TokenHash::of(token), Candidate::is_bearer)
             .await
         {
-            Lookup::Known(caller) => self.seen(caller),
-            Lookup::Unsure => Identity::Unsure,
-            Lookup::Unknown => {
+            TokenLookup::Known(caller) => self.seen(caller),
+            TokenLookup::Unsure => Identity::Unsure,
+            TokenLookup::Unknown => {
                 Identity::Nobody("the token is not valid: it was never made, or it was revoked")
             }
         }
@@ -120,9 +120,9 @@ impl<D: BridgeService> ListenerGuard<D> {
         let now = self.context.service.now();
         let fits = |one: &Candidate| !one.is_bearer() && one.is_live(now);
         match self.look_up(&halves.hash(), fits).await {
-            Lookup::Known(caller) => self.seen(caller),
-            Lookup::Unsure => Identity::Unsure,
-            Lookup::Unknown => Identity::Nobody(SESSION_OVER),
+            TokenLookup::Known(caller) => self.seen(caller),
+            TokenLookup::Unsure => Identity::Unsure,
+            TokenLookup::Unknown => Identity::Nobody(SESSION_OVER),
         }
     }
 

@@ -57,7 +57,7 @@ impl Candidate {
 }
 
 /// The result of looking a credential up.
-pub(super) enum Lookup {
+pub(super) enum TokenLookup {
     Known(Caller),
     Unknown,
     /// The ledger can't be read, and it may be a new one.
@@ -70,7 +70,7 @@ impl<D: BridgeService> ListenerGuard<D> {
         &self,
         presented: &TokenHash,
         fits: impl Fn(&Candidate) -> bool,
-    ) -> Lookup {
+    ) -> TokenLookup {
         let arrived = Instant::now();
         let found = |known: &[Candidate]| {
             let found = among(presented, known.iter().filter(|one| fits(one)));
@@ -78,13 +78,13 @@ impl<D: BridgeService> ListenerGuard<D> {
         };
         let kept = self.context.shared.known.recent();
         if let Some(caller) = kept.and_then(|kept| found(&kept)) {
-            return Lookup::Known(caller);
+            return TokenLookup::Known(caller);
         }
         let (known, is_current) = read_since(&self.context, arrived).await;
         match found(&known) {
-            Some(caller) => Lookup::Known(caller),
-            None if is_current => Lookup::Unknown,
-            None => Lookup::Unsure,
+            Some(caller) => TokenLookup::Known(caller),
+            None if is_current => TokenLookup::Unknown,
+            None => TokenLookup::Unsure,
         }
     }
 }
