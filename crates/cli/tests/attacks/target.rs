@@ -23,7 +23,12 @@ impl Target {
         let listen = std::fs::read_to_string(fake.world.state_dir().join("listen")).unwrap();
         Self {
             fake,
-            client: Client::builder().tls_certs_only([]).build().unwrap(),
+            // A connection each: the daemon closes those of refused bodies, and a call on one just then gets no answer.
+            client: Client::builder()
+                .tls_certs_only([])
+                .pool_max_idle_per_host(0)
+                .build()
+                .unwrap(),
             at: listen.trim().to_owned(),
         }
     }
