@@ -1,0 +1,2 @@
+// @ts-check
+export const Notify = () => null;
