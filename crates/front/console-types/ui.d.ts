@@ -20,6 +20,8 @@ interface Hooks {
   useErrorBoundary(callback?: (error: unknown) => void): [unknown, () => void];
 }
 
+type Templates = { html: (strings: TemplateStringsArray, ...values: Hole[]) => VNode; render: (node: VNode, parent: Element) => void };
+
 /** `ApiError` of `lib/daemon.js`. */
 type Failed = import('../console/lib/daemon.js').ApiError;
 /** One event of a stream. */
@@ -93,3 +95,15 @@ declare namespace Props {
   type Working = { live: Live };
   type Would = { one: Api.DeadView };
 }
+
+/** What `sw.js` uses of a service worker: TypeScript has its library only instead of a page's. */
+interface ServiceWorkerGlobalScope {
+  registration: ServiceWorkerRegistration;
+  clients: { matchAll(options: object): Promise<WorkerPage[]>; openWindow(address: string): Promise<unknown> };
+  skipWaiting(): Promise<void>;
+  addEventListener(name: 'push', listener: (event: Lasting & { data: { json(): any } | null }) => void): void;
+  addEventListener(name: 'notificationclick', listener: (event: Lasting & { notification: Notification; action: string }) => void): void;
+  addEventListener(name: 'install', listener: () => void): void;
+}
+interface Lasting { waitUntil(work: Promise<unknown>): void }
+interface WorkerPage { visibilityState: string; focus(): Promise<unknown>; postMessage(message: unknown): void }

@@ -3,9 +3,9 @@
 
 import { asApiError, get, onSignedOut, signIn, startLive, stopLive, takeLoginCode, useConnected, useRows } from './lib/daemon.js';
 import { html, render, useEffect, useErrorBoundary, useState } from './lib/html.js';
-import { allBindings, Dialog, Empty, full, Loading, Notices, useKeys } from './lib/ui.js';
+import { allBindings, complain, Dialog, Empty, full, Loading, Notices, useKeys } from './lib/ui.js';
 
-/** `file` has the screen by its name, and is loaded when that is first opened; `icon` is the path that draws it. @type {Entry[]} */
+/** `file` exports the screen by its name; `icon` is a path of 24 by 24. @type {Entry[]} */
 const ENTRIES = [
   { path: 'requests', key: 'i', name: 'Inbox', file: 'inbox', count: 'requests', icon: 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5' },
   { path: 'conversations', key: 'c', name: 'Conversations', file: 'conversations', icon: 'M4 5h16v11H10l-5 4v-4H4z' },
@@ -23,7 +23,7 @@ const MORE = 'M5 12h.5M12 12h.5M19 12h.5';
 const FIRST = 4;
 const PHONE = matchMedia('(max-width: 760px)');
 
-/** The address: screen, id, and what of it. Whatever it is, it is one part of a path of the daemon. */
+/** Screen, id, what of it; each fit to be one part of a path. */
 const readRoute = () => location.hash.replace(/^#\/?|\?.*/g, '').split('/').map((part) => encodeURIComponent(part).replace(/%25/g, '%'));
 
 /** @param {string[]} route @returns {Entry} */
@@ -38,7 +38,7 @@ function useRoute() {
   useEffect(() => {
     const change = () => {
       setRoute(readRoute());
-      // The heading is where a screen reader goes on, and the keyboard.
+      // Where a screen reader goes on.
       setTimeout(() => /** @type {HTMLElement | null} */ (document.querySelector('main h1'))?.focus({ preventScroll: true }), 50);
       scrollTo(0, 0);
     };
@@ -53,7 +53,6 @@ const Icon = ({ path }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidde
 function Navigation({ here, showKeys }) {
   const [phone, setPhone] = useState(PHONE.matches);
   const [open, setOpen] = useState(false);
-  // What the frame counts: questions and failures, at every moment.
   const { value } = useRows(() => get('status'), [], (event) => event.name !== 'item');
   const counts = { requests: value?.requests_waiting ?? 0, failed: value?.summary.dead ?? 0 };
   useEffect(() => {
@@ -85,7 +84,6 @@ const SignedOut = ({ reason }) => html`<main class="signed-out"><${Empty} title=
   <p>In a terminal on the machine of the daemon:</p><pre class="code">codex-bridge console</pre>
   <p class="dim">It opens this page with a code that works once. For a phone: <code>codex-bridge console --phone</code></p><//></main>`;
 
-/** One screen that breaks, or can't be loaded, does not take the others along. */
 function Screen({ entry, id, sub, session }) {
   const [shown, setShown] = useState(null);
   const [missing, setMissing] = useState(false);
@@ -101,19 +99,35 @@ function Frame({ session }) {
   const route = useRoute();
   const [, id, sub] = route;
   const [keys, setKeys] = useState(false);
+  const [palette, setPalette] = useState(null);
   const connected = useConnected();
   const showKeys = () => setKeys(true);
-  useEffect(() => { startLive(); return stopLive; }, []);
-  useKeys('Everywhere', [{ key: '?', what: 'these keys', run: showKeys },
-    ...ENTRIES.map((entry) => ({ key: `g ${entry.key}`, what: `go to ${entry.name}`, run: () => { location.hash = `#/${entry.path}`; } }))]);
+  const to = (path) => () => { location.hash = `#/${path}`; };
+  useEffect(() => {
+    startLive();
+    const onKey = (event) => {
+      if (event.key !== 'k' || event.ctrlKey === event.metaKey) return;
+      event.preventDefault();
+      if (!document.querySelector('dialog[open]')) load({ file: 'conversations' }).then((module) => setPalette({ draw: module.Palette }), complain);
+    };
+    addEventListener('keydown', onKey);
+    return () => {
+      stopLive();
+      removeEventListener('keydown', onKey);
+    };
+  }, []);
+  useKeys('Everywhere', [{ key: '?', what: 'these keys', run: showKeys }, { key: 'Ctrl+K', what: 'go to a screen, a conversation, a message', run: () => {} },
+    ...ENTRIES.map(({ key, name, path }) => ({ key: `g ${key}`, what: `go to ${name}`, run: to(path) }))]);
   const entry = entryOf(route);
+  const acts = [...ENTRIES.map(({ name, path }) => [name, to(path)]), ['New message', to('conversations?new')], ['Start a task', to('tasks?new')], ['Keys', showKeys]];
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
     <${Navigation} here=${entry === WHY ? 'conversations' : entry.path} showKeys=${showKeys} />
     <main id="main" tabindex="-1">
       <div role="status" aria-live="polite">${!connected && html`<p class="offline">
         <i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
       <${Screen} key=${route.join('/')} entry=${entry} id=${id} sub=${sub} session=${session} /></main>
-    ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />`;
+    ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />
+    ${palette && html`<${palette.draw} acts=${acts} onClose=${() => setPalette(null)} />`}`;
 }
 
 function App() {

@@ -1,41 +1,38 @@
 // @ts-check
-/**
- * The daemon: calls of `/v1`, event streams, and rows that are read again when something happens. Addresses are relative to
- * the page, so that it works under any prefix.
- *
- * A session has two halves: a cookie that scripts can't read, and one that only this origin can read, kept in IndexedDB. A
- * request needs both, because a cookie alone goes to every port of the machine.
- */
+/** Calls of `/v1`, event streams, and rows that are read again when something happens. Addresses work under any prefix. */
 
 import { useCallback, useEffect, useRef, useState } from './html.js';
 
-/** Each page keeps it in memory as well: a browser that forbids storage still works until it is reloaded. */
+// The half of the session that scripts can read, also for browsers that forbid storage; the other one is a cookie (ADR 0078).
 let half = '';
 
-/** The worker (`sw.js`) reads the same. */
+/** `sw.js` reads the same. */
 const stored = (mode, act) => new Promise((resolve, reject) => {
   const opening = indexedDB.open('codex-bridge', 1);
   opening.onupgradeneeded = () => opening.result.createObjectStore('session');
   opening.onerror = reject;
   opening.onsuccess = () => {
     const request = act(opening.result.transaction('session', mode).objectStore('session'));
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => resolve(request.result ?? '');
     request.onerror = reject;
   };
 }).catch(() => '');
 
+export const recall = (key) => stored('readonly', (store) => store.get(key));
+export const remember = (key, value) => stored('readwrite', (store) => (value ? store.put(value, key) : store.delete(key)));
+
 async function keepHalf(next) {
   half = next;
-  await stored('readwrite', (store) => (next ? store.put(next, 'half') : store.delete('half')));
+  await remember('half', next);
 }
 
 /** @returns {Promise<Record<string, string>>} */
 async function sessionHeaders() {
-  half ||= (await stored('readonly', (store) => store.get('half'))) ?? '';
+  half ||= await recall('half');
   return half ? { 'codex-bridge-session': half } : {};
 }
 
-/** Takes the one-time code out of the address, so that it stays in no history. */
+/** Out of the address, so that it stays in no history. */
 export function takeLoginCode() {
   const code = /^#login=(.+)$/.exec(location.hash)?.[1];
   if (!code) return null;
@@ -45,7 +42,7 @@ export function takeLoginCode() {
 
 const PATIENCE_MS = 30_000;
 
-/** Why a call failed, in the daemon's words where it gave some. Status 0: the daemon was not reached. */
+/** Status 0: the daemon was not reached. */
 export class ApiError extends Error {
   constructor(status, detail) {
     super(detail);
@@ -84,7 +81,6 @@ const send = (method, path, body, headers) => call(path, {
   throw new ApiError(0, error.name === 'TimeoutError' ? 'the daemon did not answer in 30 s' : 'the daemon can’t be reached: is it running?');
 });
 
-/** Absent values of the query are left out. */
 export const get = /** @type {Get} */ (async (path, query = {}) => {
   const wanted = Object.entries(query).filter(([, value]) => value != null && value !== '');
   return (await send('GET', wanted.length > 0 ? `${path}?${new URLSearchParams(/** @type {any} */ (wanted))}` : path)).json();
@@ -124,7 +120,7 @@ export async function signOut() {
 
 /** The daemon sends a comment every 15 s; without any byte for this long the connection is dead. */
 const SILENCE_MS = 40_000;
-/** First wait before it is tried again; each further one is longer, up to the last. */
+/** Before it is tried again; the last of them ever after. */
 const WAITS_MS = [50, 150, 300, 400];
 const EVENT_MAX_CHARS = 32 * 1024 * 1024;
 
@@ -152,7 +148,7 @@ function eventParser(emit) {
   };
 }
 
-/** One connection of a stream. By `fetch`, so that the session's header goes along. @param {Follow & { path: string }} _ */
+/** By `fetch`: an `EventSource` has no headers. @param {Follow & { path: string }} _ */
 async function connection({ path, signal, lastId, onEvent, onConnection }) {
   const silence = new AbortController();
   let timer = 0;
@@ -205,10 +201,10 @@ export async function follow(path, { signal, lastId, onEvent, onConnection, ends
   }
 }
 
-// `/v1/events` once per browser: HTTP/1.1 allows six connections, so the pages choose one that holds the stream (a Web Lock)
-// and passes it on to the others (a BroadcastChannel). Without locks (plain http from another machine) each page has its own.
+// HTTP/1.1 allows six connections: one page of a browser holds the stream (a Web Lock) and passes it on (a BroadcastChannel).
+// Without locks, on plain http from another machine, each page has its own.
 
-/** Events that are remembered, to leave out what a resumed stream repeats. */
+/** A resumed stream repeats events. */
 const REMEMBERED_MAX = 4096;
 
 /** @type {Set<(event: StreamEvent) => void>} */
@@ -249,7 +245,6 @@ function setConnected(now) {
   if (now === connected) return;
   connected = now;
   watchers.forEach((watcher) => watcher(now));
-  // What was missed is sent again by the stream; lists are read again for what it does not have.
   if (now) deliver({ name: 'ready', id: null, data: {} });
 }
 
@@ -302,7 +297,7 @@ export function useConnected() {
   return now;
 }
 
-/** Calls back with each event. `ready` and `reset` say that lists must be read again. @type {(listener: (event: StreamEvent) => void, inputs: unknown[]) => void} */
+/** `ready` and `reset` say that lists must be read again. @type {(listener: (event: StreamEvent) => void, inputs: unknown[]) => void} */
 export function useEvents(listener, inputs) {
   useEffect(() => {
     listeners.add(listener);
@@ -310,11 +305,11 @@ export function useEvents(listener, inputs) {
   }, inputs);
 }
 
-/** Shortest time between two reads of the same rows: a busy daemon sends hundreds of events in a second. */
+/** A busy daemon sends hundreds of events in a second. */
 const READ_EVERY_MS = 100;
 const NOTHING = { value: null, error: null };
 
-/** What `read` gives: read anew when an input changes, or an event comes that `concerns` it. */
+/** Read anew when an input changes, or an event comes that it `concerns`. */
 export const useRows = /** @type {UseRows} */ ((read, inputs, concerns) => {
   const [state, setState] = useState(/** @type {any} */ (NOTHING));
   /** @type {Ref<{ busy: boolean, again: boolean } | null>} */

@@ -1,24 +1,17 @@
 // @ts-check
-/**
- * What every screen uses: foreign text, times, keys, notices, small parts, long lists and texts, swipes.
- *
- * Every text of Codex, a sender or a file is hostile: what can't be seen is written out as `<U+202E>`, as the daemon does
- * for what is decided about, and nothing is ever HTML.
- */
+/** What every screen uses. Texts of Codex, senders and files are hostile: what can't be seen is written out as `<U+202E>`. */
 
 import { asApiError } from './daemon.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
 
-// Emoji, which are left alone with their joiners; else controls but tab and line end, format characters, direction
-// marks, line separators, tags, lone surrogates.
+// Emoji keep their joiners; else controls, format characters, direction marks, tags, lone surrogates.
 const HIDDEN = /(\p{Extended_Pictographic}\ufe0f?(?:\u200d\p{Extended_Pictographic}\ufe0f?)*)|[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Surrogate}/gu;
-// Colours and movements of the cursor: output of commands is full of them, and here they say nothing.
+// Colours and movements of the cursor.
 const TERMINAL = /\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][A-Z0-9])/g;
 
 export const visible = (text) => (text ?? '').replaceAll('\r\n', '\n')
   .replace(HIDDEN, (found, emoji) => emoji ?? `<U+${found.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}>`);
 
-/** Output of a command: terminal sequences are left out. */
 export const output = (text) => visible(text.replace(TERMINAL, ''));
 
 export function line(text, length = 160) {
@@ -129,11 +122,18 @@ function onKey(event) {
 }
 document.addEventListener('keydown', onKey);
 
-/** Whether the address asks a screen for something new, once. */
-export function wantsNew() {
-  const { hash } = location;
-  history.replaceState(null, '', hash.replace('?new', ''));
-  return hash.endsWith('?new');
+/** `#/tasks?new` opens what is new. */
+export function useNew(open) {
+  useEffect(() => {
+    const look = () => {
+      if (!location.hash.endsWith('?new')) return;
+      history.replaceState(null, '', location.hash.replace('?new', ''));
+      open(true);
+    };
+    look();
+    addEventListener('hashchange', look);
+    return () => removeEventListener('hashchange', look);
+  }, []);
 }
 
 const SHOWN_MS = 7000;
@@ -168,7 +168,7 @@ export function Notices() {
     <div role="alert" aria-live="assertive">${list(true)}</div></div>`;
 }
 
-/** The words of `core::phase`, each with a form of its own. `quiet`: the mark alone. */
+/** The words of `core::phase`, each with a form of its own. */
 export const mark = (phase, quiet = false) => phase && html`<span class="phase ${line(phase, 40).replaceAll(' ', '-')}"><i class="dot" aria-hidden="true"></i>
   <span class=${quiet && 'spoken'}>${line(phase, 40)}</span></span>`;
 
@@ -207,8 +207,7 @@ export function Act({ act, done, tone = '', disabled = false, title, about, chil
   return html`<button class=${tone} disabled=${disabled || busy} aria-busy=${busy} aria-describedby=${about} title=${title} onClick=${run}>${children}</button>`;
 }
 
-/** A dialog over the page; the browser keeps the focus in it and gives it back. */
-export function Dialog({ title, onClose, children, wide = false }) {
+export function Dialog({ title, onClose, children, wide = false, bare = false }) {
   const ref = useRef(null);
   useEffect(() => {
     const dialog = ref.current;
@@ -217,11 +216,11 @@ export function Dialog({ title, onClose, children, wide = false }) {
   }, []);
   return html`<dialog ref=${ref} class=${wide && 'wide'} aria-labelledby="dialog-title" onClose=${onClose}
       onClick=${(event) => event.target === ref.current && onClose()}><div class="dialog-body">
-    <header><h2 id="dialog-title" tabindex="-1" autofocus>${title}</h2>
+    <header class=${bare && 'spoken'}><h2 id="dialog-title" tabindex="-1" autofocus=${!bare}>${title}</h2>
       <button class="plain" aria-label="Close" onClick=${onClose}>×</button></header>${children}</div></dialog>`;
 }
 
-/** Asks again before something that can't be taken back. Nothing is confirmed by Enter alone: the focus is elsewhere. */
+/** Nothing is confirmed by Enter alone: the focus is elsewhere. */
 export const Confirm = ({ title, yes, act, onClose, tone = 'danger', children }) => html`<${Dialog} title=${title} onClose=${onClose}>${children}
   <div class="actions"><button onClick=${onClose}>Don’t</button><${Act} tone=${tone} act=${() => act().then(onClose)}>${yes}<//></div><//>`;
 
@@ -249,7 +248,6 @@ export function save(name, content) {
 }
 
 const [LINES_PER_PART, LINE_PX, ROWS_PER_PART] = [120, 20, 40];
-/** How near: about a screen and a half. */
 const NEAR = '1200px 0px';
 
 function useInSight(callback, { rootMargin = '0px', off = false }) {
@@ -269,7 +267,7 @@ function Part({ height, now, draw }) {
   return near ? draw() : html`<div ref=${ref} style=${{ height: `${height}px` }}></div>`;
 }
 
-/** Drawn as they come near to what is in sight. @type {(all: any[], size: number, height: number, draw: (some: any[]) => Child) => Child[]} */
+/** Drawn when near to what is in sight. @type {(all: any[], size: number, height: number, draw: (some: any[]) => Child) => Child[]} */
 const inParts = (all, size, height, draw) => Array.from({ length: Math.ceil(all.length / size) }, (_, at) => {
   const some = all.slice(at * size, (at + 1) * size);
   return html`<${Part} key=${at} now=${at === 0} height=${some.length * height} draw=${() => draw(some)} />`;
@@ -291,7 +289,7 @@ function coloured(lines) {
   return out;
 }
 
-/** A text of any length, as it is given, with the colours of a diff where it is one. It says when its end was in sight. */
+/** A text of any length; `onEnd` when its end was in sight. */
 export function LongText({ text, label, diff = false, onEnd }) {
   const end = useInSight(() => onEnd(), { off: !onEnd });
   return html`<div class="long" role="group" aria-label=${label} tabindex="0">
@@ -301,7 +299,7 @@ export function LongText({ text, label, diff = false, onEnd }) {
 
 const FAR = 0.4;
 
-/** Attributes for the element that is swiped. While it is, `--swipe` says how far, and `data-swipe` what would happen. */
+/** Attributes of what is swiped: `--swipe` says how far it is, `data-swipe` what would happen. */
 export function useSwipe({ onRight, onLeft }) {
   /** @type {Ref<{ x: number, y: number, moves: boolean } | null>} */
   const start = useRef(null);

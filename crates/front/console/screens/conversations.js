@@ -1,9 +1,9 @@
 // @ts-check
 /** All conversations, where something happened last first; live, filtered by where they are, searched. And where one writes. */
 
-import { asApiError, download, follow, get, post, useEvents, useRows } from '../lib/daemon.js';
+import { asApiError, download, everything, follow, get, post, useEvents, useRows } from '../lib/daemon.js';
 import { html, typed, useEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { Act, Badge, bytes, complain, counted, Dialog, Empty, Facts, Field, full, Head, isOver, line, Loading, LongText, mark, notify, output, Problem, Rows, save, Select, short, Steps, useKeys, visible, wantsNew, when } from '../lib/ui.js';
+import { Act, Badge, bytes, complain, counted, Dialog, Empty, Facts, Field, full, Head, isOver, line, Loading, LongText, mark, notify, output, Problem, Rows, save, Select, short, Steps, useKeys, visible, useNew, when } from '../lib/ui.js';
 import { isUndecided, Question } from './inbox.js';
 
 /** The daemon takes 8 MiB in one body, and base64 makes a third more of a file. */
@@ -85,7 +85,8 @@ async function steer(kind, id, instruction) {
 }
 
 function Composer() {
-  const [open, setOpen] = useState(wantsNew);
+  const [open, setOpen] = useState(false);
+  useNew(setOpen);
   const [name, setName] = useState('');
   useKeys('Conversations', [{ key: 'n', what: 'new message', run: () => setOpen(true) }]);
   const send = async (text, files, key) => {
@@ -103,6 +104,8 @@ function Composer() {
 const FIRST = 50;
 const PAGE = 500;
 const LISTED_MAX = 5000;
+/** What fits the words in the palette, beside messages. */
+const SHOWN_MAX = 30;
 const CHANGED_EVERY_MS = 100;
 const TYPED_MS = 250;
 const PHASES = ['working', 'waiting for you', 'queued', 'failed', 'done', 'stopped'];
@@ -144,7 +147,7 @@ function useConversations() {
   return { rows, error, refresh };
 }
 
-export function useFound(wanted, limit = 50) {
+function useFound(wanted, limit = 50) {
   const [found, setFound] = useState(/** @type {Api.SearchList?} */ (null));
   useEffect(() => {
     setFound(null);
@@ -200,6 +203,42 @@ function List() {
       : shown.length > 0 ? html`<${Rows} rows=${shown} label="Conversations" id=${(one) => one.conversation_id} draw=${conversationRow} />`
         : rows && !found?.found.length && html`<${Empty} title="Nothing fits"><p>Look for less, or <button class="link" onClick=${showAll}>show all</button>.</p><//>`}
     ${found && html`<${Found} list=${found} />`}`;
+}
+
+// From anywhere to a screen, a conversation or an act (Ctrl-K): a text field over a list, of which one is chosen by arrows.
+
+/** @param {{ acts: [words: string, run: () => void][], onClose: () => void }} _ */
+export function Palette({ acts, onClose }) {
+  const [sought, setSought] = useState('');
+  const [at, setAt] = useState(0);
+  const { value } = useRows(() => everything('conversations', 'conversations'), []);
+  const words = sought.toLowerCase().split(/\s+/);
+  const found = useFound(sought.trim(), 8);
+  const to = (id) => () => { location.hash = `#/conversations/${id}`; };
+  /** @type {{ name: string, about: string, run: () => void }[]} */
+  const known = [...acts.map(([name, run]) => ({ name, about: '', run })),
+    ...(value ?? []).map((one) => ({ name: one.key, about: one.line, run: to(one.conversation_id) }))];
+  const options = [...known.filter(({ name, about }) => words.every((word) => `${name} ${about}`.toLowerCase().includes(word))).slice(0, SHOWN_MAX),
+    ...(found?.found ?? []).map((one) => ({ name: one.conversation, about: one.excerpt, run: to(one.conversation_id) }))];
+  const current = Math.min(at, options.length - 1);
+  const go = (option) => {
+    onClose();
+    option?.run();
+  };
+  const onKeyDown = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) setAt((current + by + options.length) % options.length || 0);
+    else if (event.key === 'Enter') go(options[current]);
+    if (by || event.key === 'Enter') event.preventDefault();
+  };
+  useEffect(() => document.getElementById(`go-${current}`)?.scrollIntoView({ block: 'nearest' }), [current]);
+  return html`<${Dialog} title="Go to" wide bare onClose=${onClose}>
+    <input role="combobox" aria-label="Go to" aria-expanded="true" aria-controls="go-list" aria-autocomplete="list" aria-activedescendant=${current >= 0 ? `go-${current}` : undefined}
+      autofocus autocomplete="off" spellcheck=${false} placeholder="Screen, conversation, words of a message" value=${sought} onKeyDown=${onKeyDown}
+      onInput=${typed((next) => { setSought(next); setAt(0); })} />
+    <ul id="go-list" class="options" role="listbox" aria-label="Where to">${options.map((option, index) => html`<li key=${index} id="go-${index}" role="option" aria-selected=${index === current}
+      onClick=${() => go(option)}>${short(option.name, 80)} <span class="dim">${short(option.about)}</span></li>`)}</ul>
+    <p class="dim" role="status">${counted(options.length, 'place')}</p><//>`;
 }
 
 // One conversation: what was said, what Codex does now, and where one goes on.
@@ -521,7 +560,8 @@ const taskRow = (task) => html`<a class="row" href="#/tasks/${task.task_id}">${m
 function TaskList() {
   const { value, error, reload } = useRows(() => get('tasks', { limit: TASKS }), [], ({ name, data }) => name === 'request' || (name === 'state' && data.channel === 'task'));
   const [older, setOlder] = useState(/** @type {Api.TaskPageView} */ ({ tasks: [] }));
-  const [starting, setStarting] = useState(wantsNew);
+  const [starting, setStarting] = useState(false);
+  useNew(setStarting);
   useKeys('Tasks', [{ key: 'n', what: 'start a task', run: () => setStarting(true) }]);
   const next = older.next === undefined ? value?.next : older.next;
   const more = async () => {

@@ -1,10 +1,9 @@
 // @ts-check
 /** The inbox: everything that Codex asks, what is due first on top. And a question by itself, wherever one is shown. */
 
-import { everything, get, post, useRows } from '../lib/daemon.js';
+import { everything, get, post, useRows, recall, remember, remove } from '../lib/daemon.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js';
-import { Act, Ago, Badge, complain, Confirm, Countdown, counted, Empty, exactly, Facts, full, Head, isOver, line, Loading, LongText, mark, notify, Problem, short, span, Steps, useKeys, useNow, useSwipe, visible, when } from '../lib/ui.js';
-import { Notify } from '../lib/notify.js';
+import { Act, Ago, Badge, complain, Confirm, Countdown, counted, Dialog, Empty, exactly, Facts, full, Head, isOver, line, Loading, LongText, mark, notify, Problem, short, span, Steps, useKeys, useNow, useSwipe, visible, when } from '../lib/ui.js';
 
 // What a question wants filled in comes from Codex, and anything may be missing.
 const list = (value) => (Array.isArray(value) ? value : []);
@@ -247,6 +246,68 @@ function OneRequest({ id, session }) {
 }
 
 export const Inbox = ({ id, session }) => (id ? html`<${OneRequest} id=${id} session=${session} />` : html`<${Requests} session=${session} />`);
+
+// Whether this browser is told while nobody looks at the page: Web Push, shown by `sw.js`.
+
+/** @type {[string, string][]} */
+const ABOUT = [['question', 'Codex asks something'], ['failure', 'a message failed, or waits for you'], ['task', 'a task has ended']];
+
+// Trusted Types refuse every address of a worker but what this policy gives.
+const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy('sw', { createScriptURL: () => './sw.js' });
+
+const registered = () => navigator.serviceWorker.register(policy?.createScriptURL('') ?? './sw.js');
+
+/** Why it can't be, in a sentence that says what to do. */
+function obstacle() {
+  if (!isSecureContext) return 'Browsers notify only for pages on https or localhost: see “On the phone” in the guide.';
+  if (!('PushManager' in globalThis)) return 'This browser has no notifications for pages. On an iPhone, add the page to the home screen first.';
+  if (Notification.permission === 'denied') return 'Notifications of this page are blocked: allow them in the settings of the browser.';
+  return '';
+}
+
+/** @param {string[]} about @param {boolean} headline */
+async function subscribe(key, about, headline) {
+  if (await Notification.requestPermission() !== 'granted') throw new Error('The browser did not allow it.');
+  await registered();
+  const { pushManager } = await navigator.serviceWorker.ready;
+  const { endpoint, keys } = (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key })).toJSON();
+  const { id } = /** @type {any} */ (await post('push', { endpoint, ...keys, about, detail: headline ? 'headline' : 'hint' }));
+  await remember('push', id);
+}
+
+async function unsubscribe(id) {
+  await remove(`push/${id}`);
+  await remember('push', '');
+  await (await (await registered()).pushManager.getSubscription())?.unsubscribe();
+}
+
+function Choose({ known, mine, onClose }) {
+  const [about, setAbout] = useState(['question', 'failure']);
+  const [headline, setHeadline] = useState(false);
+  const blocked = obstacle();
+  const then = (act) => () => act().then(onClose);
+  const box = (words, checked, onChange) => html`<label class="choice"><input type="checkbox" checked=${checked} onChange=${({ target }) => onChange(target.checked)} /><span>${words}</span></label>`;
+  return html`<${Dialog} title="Notify this browser" onClose=${onClose}>
+    ${blocked ? html`<p class="remark">${blocked}</p>` : mine ? html`<p>This browser is told, also while the page is closed.</p>
+      ${mine.error && html`<p class="remark">The last notification was not taken: ${mine.error}</p>`}`
+      : html`<fieldset><legend>When</legend>${ABOUT.map(([name, words]) => box(words, about.includes(name), (on) => setAbout([...about.filter((one) => one !== name), ...(on ? [name] : [])])))}</fieldset>
+        ${box('Show what it is about. Without, the service of the browser’s maker carries no word of yours, and this browser reads the question itself.', headline, setHeadline)}`}
+    <div class="actions">${mine ? html`<${Act} tone="danger" act=${then(() => unsubscribe(mine.id))}>Turn off<//>`
+      : !blocked && html`<${Act} tone="primary" disabled=${about.length === 0} act=${then(() => subscribe(known.key, about, headline))}>Turn on<//>`}</div><//>`;
+}
+
+/** Shows nothing where the daemon can't push. */
+function Notify() {
+  const [known, setKnown] = useState(null);
+  const [open, setOpen] = useState(false);
+  useEffect(() => {
+    Promise.all([get('push'), recall('push')]).then(([found, id]) => setKnown({ .../** @type {any} */ (found), id }), () => undefined);
+    if (navigator.serviceWorker) navigator.serviceWorker.onmessage = ({ data }) => { location.hash = data.path; };
+  }, [open]);
+  const mine = known?.subscriptions.find((one) => one.id === known.id);
+  return known && html`<button aria-pressed=${!!mine} class="chip" onClick=${() => setOpen(true)}>Notify this browser</button>
+    ${open && html`<${Choose} known=${known} mine=${mine} onClose=${() => setOpen(false)} />`}`;
+}
 
 // What failed, or was cut and waits for a person: retried or given up, one or many.
 

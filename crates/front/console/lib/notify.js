@@ -1,2 +1,0 @@
-// @ts-check
-export const Notify = () => null;
