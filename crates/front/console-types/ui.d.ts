@@ -13,8 +13,7 @@ interface Hooks {
   useState<S>(initial: S | (() => S)): [S, (next: S | ((previous: S) => S)) => void];
   useEffect(effect: () => void | (() => void), inputs?: readonly unknown[]): void;
   useLayoutEffect(effect: () => void | (() => void), inputs?: readonly unknown[]): void;
-  useRef(initial: null): Ref<any>;
-  useRef<T>(initial: T): Ref<T>;
+  useRef(initial: unknown): Ref<any>;
   useMemo<T>(factory: () => T, inputs: readonly unknown[]): T;
   useCallback<F extends Function>(callback: F, inputs: readonly unknown[]): F;
   useErrorBoundary(callback?: (error: unknown) => void): [unknown, () => void];
@@ -22,8 +21,8 @@ interface Hooks {
 
 type Templates = { html: (strings: TemplateStringsArray, ...values: Hole[]) => VNode; render: (node: VNode, parent: Element) => void };
 
-/** `ApiError` of `lib/daemon.js`. */
-type Failed = import('../console/lib/daemon.js').ApiError;
+/** `ApiError` of `app.js`. */
+type Failed = import('../console/app.js').ApiError;
 /** One event of a stream. */
 type StreamEvent = { name: string; id: string | null; data: any };
 /** Who the page is signed in as. */

@@ -1,4 +1,3 @@
-// @ts-check
 /** What is pushed becomes a notification, and its buttons decide. Without a session or the daemon it only leads to the page. */
 
 const worker = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
@@ -10,7 +9,7 @@ const LINES_MAX = 4;
 const PATIENCE_MS = 8000;
 const SETTLED_MS = 5000;
 
-/** As `lib/daemon.js` keeps it. */
+/** As `app.js` keeps it. */
 const half = () => new Promise((resolve, reject) => {
   const opening = indexedDB.open('codex-bridge', 1);
   opening.onupgradeneeded = () => opening.transaction?.abort();
@@ -55,15 +54,16 @@ async function question({ id, title, body, path }) {
   return show(fits ? 'Codex asks' : title, fits ? whole : request.headline, { ...about, digest: request.digest }, { actions, requireInteraction: true });
 }
 
+const settle = async (tag) => (await registration.getNotifications({ tag })).forEach((shown) => shown.close());
+
 async function settled({ id, title, body, path }) {
-  for (const old of await registration.getNotifications({ tag: id })) old.close();
-  const left = await registration.getNotifications();
-  const pages = await clients.matchAll({ type: 'window' });
+  await settle(id);
   // Browsers complain of a push that leaves nothing in sight.
-  if (left.length > 0 || pages.some((page) => page.visibilityState === 'visible')) return;
+  const left = [...await registration.getNotifications(), ...(await clients.matchAll({ type: 'window' })).filter((page) => page.visibilityState === 'visible')];
+  if (left.length > 0) return;
   const request = await call(`requests/${id}`).catch(() => null);
   await show(title, request?.by ? `Decided by ${request.by}: ${request.state}` : body, { id, path }, { silent: true });
-  setTimeout(async () => (await registration.getNotifications({ tag: id })).forEach((shown) => shown.close()), SETTLED_MS);
+  setTimeout(() => settle(id), SETTLED_MS);
 }
 
 worker.addEventListener('push', (event) => {

@@ -1,11 +1,9 @@
-// @ts-check
-/** Who may do what: tokens, sessions of the console, other agents; made and revoked here. */
+/** Access, rules, audit, health, figures. */
 
-import { asApiError, everything, get, post, remove, signOut, useRows } from '../lib/daemon.js';
-import { html, typed, useEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { Act, Ago, Badge, bytes, Confirm, counted, Dialog, Empty, Facts, Field, full, Head, line, Loading, notify, Problem, Rows, save, Select, short, span, Table, when } from '../lib/ui.js';
-
-/** @type {[string, string][]} */
+import {
+  Act, Ago, asApiError, Badge, bytes, Confirm, counted, Dialog, Empty, everything, Facts, Field, format, full, get, Head, html, line, Loading, notify, post,
+  Problem, remove, Rows, save, Select, short, signOut, span, Table, typed, useEffect, useMemo, useRef, useRows, useState, when,
+} from '../app.js';
 const SCOPES = [
   ['read', 'see messages, tasks, questions, events and figures'],
   ['send', 'send messages, in conversations of their own'],
@@ -107,7 +105,7 @@ export function Access({ session }) {
     ${revoking && html`<${Revoke} token=${revoking} reload=${reload} onClose=${() => setRevoking(null)} />`}`;
 }
 
-// The policy simulator: who asks for what, and which rule decides. Nothing is done.
+// Rules.
 
 const TIERS = [['owner', 'owner: you'], ['tool', 'tool: holders of tokens'], ['peer', 'peer: other agents and strangers']];
 const KINDS = [['command', 'a command'], ['file_change', 'a change of files'], ['mcp_tool', 'a tool of an MCP server']];
@@ -179,7 +177,7 @@ export function Rules() {
     ${found && html`<${Found} found=${found} />`}<${LastWeek} />`;
 }
 
-// Who did what by hand: filtered, exported, and verified in this browser. Each row is summed with the one before, and the ends are signed with the database's key (`docs/formats.md`).
+// Audit. Each row is summed with the one before, and the ends are signed with the database's key (`docs/formats.md`).
 
 const encoder = new TextEncoder();
 
@@ -253,7 +251,6 @@ async function record() {
   return { ...first, before: page.before, entries, whole: !page.next };
 }
 
-/** A cell that a spreadsheet doesn't take for a formula. */
 const cell = (value) => `"${String(value ?? '').replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
 
 /** @type {(keyof Api.AuditEntryView)[]} */
@@ -262,7 +259,6 @@ const COLUMNS = ['row', 'at', 'actor', 'what', 'subject', 'detail', 'sum'];
 /** @param {Api.AuditEntryView[]} entries */
 const asCsv = (entries) => [COLUMNS, ...entries.map((entry) => COLUMNS.map((name) => entry[name]))].map((row) => row.map(cell).join(',')).join('\r\n');
 
-/** @param {Props.Verified} _ */
 function Verified({ part }) {
   const [known, setKnown] = useState('');
   const [found, setFound] = useState([]);
@@ -309,7 +305,7 @@ export function Audit() {
       : html`<${Empty} title=${none ? 'Nothing was done by hand' : 'Nothing fits'}><p>${none ? 'Decisions, retries, tokens and stops are written down here.' : 'Look for less.'}</p><//>`}`;
 }
 
-// How everything is: Codex, the database, the channels, the nodes, and how much is where.
+// Health.
 
 const READ_EVERY_MS = 5000;
 
@@ -384,7 +380,7 @@ export function Health() {
       ${status.nodes?.length ? html`<${Nodes} nodes=${status.nodes} reload=${reload} />` : ''}</div>`;
 }
 
-// Figures, drawn as inline SVG: answers, time to answer, tokens, failures. Each drawing has its numbers as a table.
+// Figures, as inline SVG; each drawing has its numbers as a table, too.
 
 const [HEIGHT, LEFT, TOP, BOTTOM] = [190, 46, 10, 22];
 const PLOT = HEIGHT - TOP - BOTTOM;
@@ -426,19 +422,16 @@ function Plot({ label, labels, series, format, draw }) {
 
 const whole = (value) => (Number.isInteger(value) ? value.toLocaleString(undefined, { notation: value >= 10_000 ? 'compact' : 'standard' }) : '');
 
-/** @param {Props.Columns} _ */
 const Columns = ({ label, labels, values }) => html`<${Plot} format=${whole} labels=${labels} label=${label} series=${[{ name: 'how many', values }]}
   draw=${(x, y, step) => values.map((value, at) => html`<rect class="column" x=${x(at) - step * 0.38} y=${y(value)} width=${step * 0.76} height=${TOP + PLOT - y(value)} rx="2">
     <title>${labels[at]}: ${value}</title></rect>`)} />`;
 
-/** @param {Props.Lines} _ */
 const Lines = ({ series, labels, label }) => html`<${Plot} format=${span} labels=${labels} label=${label} series=${series}
     draw=${(x, y) => series.map(({ values }, index) => html`
       <polyline class="line s${index}" points=${values.flatMap((value, at) => (value == null ? [] : `${x(at)},${y(value)}`)).join(' ')} />
       ${values.map((value, at) => value != null && html`<circle class="line s${index}" cx=${x(at)} cy=${y(value)} r="2.5"><title>${labels[at]}: ${span(value)}</title></circle>`)}`)} />
   <p class="legend">${series.map(({ name }, index) => html`<span class="s${index}"><i aria-hidden="true"></i>${name}</span>`)}</p>`;
 
-/** @param {Props.Bars} _ */
 function Bars({ rows, label, tone = '' }) {
   const shown = rows.filter(([, value]) => value > 0).toSorted((a, b) => b[1] - a[1]).slice(0, 12);
   const top = shown[0]?.[1];
@@ -449,21 +442,19 @@ function Bars({ rows, label, tone = '' }) {
 }
 
 const DAY = 24;
-/** @type {[hours: number, words: string, label: Intl.DateTimeFormat][]} */
-const REACHES = [[DAY, 'a day', new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })],
-  [7 * DAY, 'a week', new Intl.DateTimeFormat(undefined, { weekday: 'short', hour: '2-digit' })]];
+const REACHES = [{ reach: DAY, words: 'a day', options: { hour: '2-digit', minute: '2-digit' } }, { reach: 7 * DAY, words: 'a week', options: { weekday: 'short', hour: '2-digit' } }];
 
 export function Figures() {
   const [hours, setHours] = useState(DAY);
   const { value, error, reload } = useRows(() => get('figures', { hours }), [hours]);
   if (!value) return html`<${Loading} error=${error} what="figures" again=${reload} />`;
-  const format = REACHES.find(([reach]) => reach === hours)?.[2];
-  const labels = value.hours.map(({ at }) => format?.format(new Date(at)) ?? '');
+  const label = format(REACHES.find(({ reach }) => reach === hours)?.options);
+  const labels = value.hours.map(({ at }) => label(at));
   const { answered, failed, stopped } = value.total;
   const card = (title, drawn, wide) => html`<section class="card ${wide && 'wide'}"><h2>${title}</h2>${drawn}</section>`;
   return html`
     <${Head} title="Figures" sub=${`${answered.toLocaleString()} answered, ${failed.toLocaleString()} failed, ${stopped.toLocaleString()} stopped`}>
-      <div class="chips" role="group" aria-label="How far back">${REACHES.map(([reach, words]) => html`
+      <div class="chips" role="group" aria-label="How far back">${REACHES.map(({ reach, words }) => html`
         <button class="chip" aria-pressed=${hours === reach} onClick=${() => setHours(reach)}>${words}</button>`)}</div><//>
     <${Problem} error=${error} what="figures" again=${reload} />
     ${value.cut && html`<p class="remark">Only the newest 20,000 messages are counted, and there are more.</p>`}

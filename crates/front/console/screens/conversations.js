@@ -1,15 +1,15 @@
-// @ts-check
-/** All conversations, where something happened last first; live, filtered by where they are, searched. And where one writes. */
+/** Conversations, searched and read; tasks; where one writes. */
 
-import { asApiError, download, everything, follow, get, post, useEvents, useRows } from '../lib/daemon.js';
-import { html, typed, useEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { Act, Badge, bytes, complain, counted, Dialog, Empty, Facts, Field, full, Head, isOver, line, Loading, LongText, mark, notify, output, Problem, Rows, save, Select, short, Steps, useKeys, visible, useNew, when } from '../lib/ui.js';
+import {
+  Act, asApiError, Badge, bytes, complain, counted, Dialog, download, Empty, everything, Facts, Field, follow, full, get, Head, html, Later, isOver, line,
+  Loading, LongText, mark, notify, output, post, Problem, Rows, save, Select, short, Steps, typed, useEffect, useKeys, useMemo, useNew,
+  useRef, useRows, useState, visible, when,
+} from '../app.js';
 import { isUndecided, Question } from './inbox.js';
 
 /** The daemon takes 8 MiB in one body, and base64 makes a third more of a file. */
 const FILES_MAX_BYTES = 5.5 * 1024 * 1024;
 
-/** @returns {Promise<Upload>} */
 const upload = (file) => new Promise((resolve, reject) => {
   const reader = new FileReader();
   reader.onload = () => resolve({ name: file.name, data: String(reader.result).replace(/^[^,]*,/, ''), size: file.size });
@@ -20,7 +20,6 @@ const upload = (file) => new Promise((resolve, reject) => {
 /** The same message sent twice is one. A page of plain http has no `randomUUID`. */
 const newKey = () => `console-${Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 
-/** @param {Props.Uploads} _ */
 function Uploads({ files, onChange }) {
   const add = async ({ target }) => {
     const picked = [...target.files];
@@ -66,7 +65,6 @@ function Write({ label, hint, send, verb, withFiles = false, rows = 2 }) {
       <button class="primary" disabled=${unsendable} aria-busy=${busy} title="Ctrl+Enter" onClick=${go}>${verb}</button></div></div>`;
 }
 
-/** @param {Upload[]} files */
 const sendMessage = (conversation, text, files, key) => post('messages', {
   text, conversation: conversation || undefined, files: files.length > 0 ? files.map(({ name, data }) => ({ name, data })) : undefined,
 }, { 'idempotency-key': key });
@@ -81,7 +79,7 @@ const STEERED = {
 async function steer(kind, id, instruction) {
   const reply = await post(`${kind}/${id}/steer`, { instruction });
   if (reply.steer === 'refused') throw new Error(`It was refused: ${reply.why ?? 'no reason was given'}`);
-  notify(STEERED[reply.steer ?? ''] ?? 'It was taken.');
+  notify(STEERED[reply.steer] ?? 'It was taken.');
 }
 
 function Composer() {
@@ -102,49 +100,43 @@ function Composer() {
 }
 
 const FIRST = 50;
-const PAGE = 500;
+/** Of messages, and tasks. */
+const PAGE = 30;
 const LISTED_MAX = 5000;
-/** What fits the words in the palette, beside messages. */
 const SHOWN_MAX = 30;
-const CHANGED_EVERY_MS = 100;
 const TYPED_MS = 250;
+
+/** A list whose newest page is read again and again, and older ones when asked for. */
+function useOlder(path, field, id, newest) {
+  const [older, setOlder] = useState(/** @type {any} */ ({}));
+  const before = 'next' in older ? older.next : newest?.next;
+  const more = () => get(path, { limit: PAGE, before }).then((/** @type {any} */ page) => setOlder({ rows: [...older.rows ?? [], ...page[field]], next: page.next }));
+  const rows = newest?.[field] ?? [];
+  const ids = new Set(rows.map((row) => row[id]));
+  return { all: [...rows, ...(older.rows ?? []).filter((row) => !ids.has(row[id]))], more: before && more };
+}
+
 const PHASES = ['working', 'waiting for you', 'queued', 'failed', 'done', 'stopped'];
 
-/** @param {Api.ActiveConversation[]} old @param {Api.ActiveConversation[]} next */
-function merged(old, next) {
-  const ids = new Set(next.map((one) => one.conversation_id));
-  return [...next, ...old.filter((one) => !ids.has(one.conversation_id))].sort((a, b) => b.active_at.localeCompare(a.active_at));
+/** The newer ones count. @param {Api.ActiveConversation[]} older @param {Api.ActiveConversation[]} newer */
+function merged(older, newer) {
+  const ids = new Set(newer.map((one) => one.conversation_id));
+  return [...newer, ...older.filter((one) => !ids.has(one.conversation_id))].sort((a, b) => b.active_at.localeCompare(a.active_at));
 }
 
 function useConversations() {
-  const [rows, setRows] = useState(/** @type {Api.ActiveConversation[]?} */ (null));
-  const [error, setError] = useState(null);
-  const work = useRef({ busy: false, again: false, left: false });
-
-    const refresh = async (upTo = FIRST) => {
-    const mine = work.current;
-    mine.again = mine.busy;
-    if (mine.busy) return;
-    mine.busy = true;
-    try {
-      for (let before, read = 0; read < upTo && before !== null && !mine.left; read += PAGE) {
-        const page = await get('conversations', { limit: read === 0 ? FIRST : PAGE, before });
-        setRows((old) => (read === 0 ? merged(old ?? [], page.conversations) : merged(page.conversations, old ?? [])));
-        before = page.next ?? null;
-      }
-      setError(null);
-    } catch (failed) {
-      setError(asApiError(failed));
-    }
-    mine.busy = false;
-    if (mine.again) setTimeout(refresh, CHANGED_EVERY_MS);
-  };
+  const first = useRows(() => get('conversations', { limit: FIRST }), [], ({ name }) => name !== 'item');
+  const [rest, setRest] = useState([]);
+  const known = useRef([]);
   useEffect(() => {
-    refresh(LISTED_MAX);
-    return () => { work.current.left = true; };
-  }, []);
-  useEvents((event) => void (event.name !== 'item' && refresh()), []);
-  return { rows, error, refresh };
+    const before = first.value?.next;
+    if (before) everything('conversations', 'conversations', { before }, LISTED_MAX).then(setRest, complain);
+  }, [!first.value]);
+  const rows = useMemo(() => {
+    known.current = merged(rest, merged(known.current, first.value?.conversations ?? []));
+    return known.current;
+  }, [rest, first.value]);
+  return { ...first, rows: first.value && rows };
 }
 
 function useFound(wanted, limit = 50) {
@@ -174,7 +166,7 @@ const conversationRow = (one) => html`<${Row} id=${one.conversation_id} phase=${
     ${one.channel !== 'local' && html`<${Badge}>${line(one.channel, 24)}<//>`}${when(one.active_at)}</span><//>`;
 
 function List() {
-  const { rows, error, refresh } = useConversations();
+  const { rows, error, reload } = useConversations();
   const [sought, setSought] = useState('');
   const [phase, setPhase] = useState('');
   const search = useRef(null);
@@ -196,7 +188,7 @@ function List() {
       <div class="chips" role="group" aria-label="Where they are">${PHASES.filter((name) => counts[name] || phase === name).map((name) => html`
         <button class="chip" aria-pressed=${phase === name} onClick=${() => setPhase(phase === name ? '' : name)}>
           ${mark(name)} <span class="dim">${counts[name]}</span></button>`)}</div></div>
-    <${Problem} error=${error} what="conversations" again=${() => refresh(LISTED_MAX)} />
+    <${Problem} error=${error} what="conversations" again=${reload} />
     ${!rows && !error && html`<${Loading} />`}
     ${rows?.length === 0 ? html`<${Empty} title="No conversations yet"><p>Send a message above, or from a terminal:</p>
         <pre class="code">codex-bridge send 'Write a limerick about fsync into poem.txt'</pre><//>`
@@ -205,9 +197,8 @@ function List() {
     ${found && html`<${Found} list=${found} />`}`;
 }
 
-// From anywhere to a screen, a conversation or an act (Ctrl-K): a text field over a list, of which one is chosen by arrows.
+// Ctrl-K: from anywhere to a screen, a conversation or an act.
 
-/** @param {{ acts: [words: string, run: () => void][], onClose: () => void }} _ */
 export function Palette({ acts, onClose }) {
   const [sought, setSought] = useState('');
   const [at, setAt] = useState(0);
@@ -215,7 +206,6 @@ export function Palette({ acts, onClose }) {
   const words = sought.toLowerCase().split(/\s+/);
   const found = useFound(sought.trim(), 8);
   const to = (id) => () => { location.hash = `#/conversations/${id}`; };
-  /** @type {{ name: string, about: string, run: () => void }[]} */
   const known = [...acts.map(([name, run]) => ({ name, about: '', run })),
     ...(value ?? []).map((one) => ({ name: one.key, about: one.line, run: to(one.conversation_id) }))];
   const options = [...known.filter(({ name, about }) => words.every((word) => `${name} ${about}`.toLowerCase().includes(word))).slice(0, SHOWN_MAX),
@@ -243,8 +233,7 @@ export function Palette({ acts, onClose }) {
 
 // One conversation: what was said, what Codex does now, and where one goes on.
 
-// Markdown of answers, as vnodes: headings, paragraphs, code, quotes, lists; tables are left as text; links to http and https
-// only. There is no way from here to HTML.
+// Markdown of answers, as vnodes: there is no way from here to HTML. Tables are left as text.
 
 /** A longer answer is shown as plain text: it was hardly written to be read. */
 const MARKDOWN_MAX_CHARS = 200_000;
@@ -266,7 +255,7 @@ function Markdown({ text }) {
 function blocks(lines, depth) {
   const out = [];
   for (let at = 0; at < lines.length;) {
-    const [block, next] = lines[at]?.trim() ? block_(lines, at, depth) : [null, at + 1];
+    const [block, next] = lines[at].trim() ? block_(lines, at, depth) : [null, at + 1];
     out.push(block);
     at = next;
   }
@@ -275,7 +264,7 @@ function blocks(lines, depth) {
 
 /** @returns {[Child, number]} */
 function block_(lines, at, depth) {
-  const line = lines[at] ?? '';
+  const line = lines[at];
   const nests = depth < NESTED_MAX;
   const [, fence] = FENCE.exec(line) ?? [];
   if (fence) {
@@ -283,7 +272,7 @@ function block_(lines, at, depth) {
     return [html`<pre class="code" tabindex="0"><code>${lines.slice(at + 1, end).join('\n')}</code></pre>`, end + 1];
   }
   const heading = HEADING.exec(line);
-  if (heading) return [html`<p class="heading h${heading[1]?.length}">${inline(heading[2] ?? '')}</p>`, at + 1];
+  if (heading) return [html`<p class="heading h${heading[1].length}">${inline(heading[2])}</p>`, at + 1];
   if (RULE.test(line)) return [html`<hr />`, at + 1];
   if (nests && QUOTE.test(line)) {
     const end = until(lines, at, (one) => !QUOTE.test(one));
@@ -296,29 +285,28 @@ function block_(lines, at, depth) {
 
 function until(lines, from, stops) {
   let end = from;
-  while (end < lines.length && !stops(lines[end] ?? '')) end += 1;
+  while (end < lines.length && !stops(lines[end])) end += 1;
   return end;
 }
 
 /** @returns {[Child, number]} */
 function list(lines, at, depth) {
-  const [, indent = '', mark = ''] = ITEM.exec(lines[at] ?? '') ?? [];
+  const [, indent = '', mark = ''] = lines[at].match(ITEM) ?? [];
   const ordered = /\d/.test(mark);
-  /** @type {string[][]} */
   const items = [];
   let end = at;
   for (; end < lines.length; end += 1) {
-    const line = lines[end] ?? '';
+    const line = lines[end];
     const next = lines[end + 1] ?? '';
     const item = ITEM.exec(line);
-    if (item && (item[1]?.length ?? 0) <= indent.length) {
-      if (/\d/.test(item[2] ?? '') !== ordered) break;
-      items.push([item[3] ?? '']);
+    if (item && item[1].length <= indent.length) {
+      if (/\d/.test(item[2]) !== ordered) break;
+      items.push([item[3]]);
     } else if (line.trim() ? /^\s/.test(line) : ITEM.test(next) || /^\s{2,}\S/.test(next)) {
-      items.at(-1)?.push(line.slice(Math.min(indent.length + 2, line.length - line.trimStart().length)));
+      items.at(-1).push(line.slice(Math.min(indent.length + 2, line.length - line.trimStart().length)));
     } else break;
   }
-  const shown = items.map((item) => html`<li>${item.length > 1 ? blocks(item, depth + 1) : inline(item[0] ?? '')}</li>`);
+  const shown = items.map((item) => html`<li>${item.length > 1 ? blocks(item, depth + 1) : inline(item[0])}</li>`);
   return [ordered ? html`<ol start=${parseInt(mark, 10)}>${shown}</ol>` : html`<ul>${shown}</ul>`, end];
 }
 
@@ -346,7 +334,6 @@ function link(target, label, otherwise) {
   return html`<a href=${url.href} target="_blank" rel="noopener noreferrer nofollow">${label === target ? label : `${label} (${url.host})`}</a>`;
 }
 
-/** Whether somebody looks at the page: hidden pages give their connection back. */
 function useLooked() {
   const [looked, setLooked] = useState(!document.hidden);
   useEffect(() => {
@@ -390,13 +377,6 @@ function useLive(id, wanted) {
   return live;
 }
 
-function PastSteps({ id }) {
-  const [items, setItems] = useState(/** @type {Api.EventView[]?} */ (null));
-  const open = ({ target }) => void (target.open && !items && get(`messages/${id}`).then((story) => setItems(story.events), complain));
-  return html`<details class="past" onToggle=${open}><summary>What Codex did</summary>
-    ${items && (items.length > 0 ? html`<${Steps} items=${items} />` : html`<p class="dim">Nothing but answer.</p>`)}</details>`;
-}
-
 /** @param {Props.Files} _ */
 const Files = ({ files, path }) => files.length > 0 && html`<ul class="files">${files.map((file, at) => html`<li>
   <${Act} tone="plain" act=${async () => save(file.name, await download(`${path}/${at}`))} title=${visible(file.path)}>↓ ${full(file.name)}<//>
@@ -425,7 +405,7 @@ function Message({ message: row, session, reload }) {
       ${running && !message.stop && html`<${Act} tone="plain" act=${stop}>Stop<//>`}</header>
     <div class="said">${message.text.length > 4000 ? html`<${LongText} text=${visible(message.text)} label="The message" />`
       : html`<p class="words" dir="auto">${visible(message.text)}</p>`}<${Files} files=${message.files} path=${`${path}/files`} /></div>
-    ${!running && html`<${PastSteps} id=${id} />`}
+    ${!running && html`<${Later} summary="What Codex did" read=${() => get(path)} draw=${({ events }) => (events.length > 0 ? html`<${Steps} items=${events} />` : 'Nothing but answer.')} />`}
     ${message.requests.filter(isUndecided).map((request) => html`<${Question} key=${request.request_id} session=${session} onDecided=${reload}
       request=${{ ...request, message_id: id, channel, conversation }} />`)}
     ${running && html`<${Working} live=${live} />`}
@@ -436,7 +416,7 @@ function Message({ message: row, session, reload }) {
   </article>`;
 }
 
-const MESSAGES = 30;
+
 const STEER = 'Codex is told while it works, if its turn still takes it; else its next turn begins with it.';
 
 const TellTask = ({ id, running, reload }) => html`<${Write} label="Tell the task more" verb=${running ? 'Steer' : 'Go on'}
@@ -464,27 +444,15 @@ function GoOn({ story, reload }) {
       : html`It waits behind what is there, and joins a running turn that takes it. ${running && either('Steer instead', false)}`} />`;
 }
 
-/** Older pages, before what the screen reads again and again. @param {Api.ConversationStory | null} story */
-function useOlder(id, story) {
-  const [older, setOlder] = useState(/** @type {Partial<Api.ConversationStory>} */ ({}));
-  const next = older.next === undefined ? story?.next : older.next;
-  const more = () => get(`conversations/${id}`, { limit: MESSAGES, before: next })
-    .then((page) => setOlder({ messages: [...older.messages ?? [], ...page.messages], next: page.next ?? null }));
-  const newest = new Set(story?.messages.map((message) => message.message_id));
-  return { older: (older.messages ?? []).filter((message) => !newest.has(message.message_id)), next, more };
-}
-
 function Conversation({ id, session }) {
-  /** @type {Ref<Api.ConversationStory | null>} */
   const known = useRef(null);
-  const { value: story, error, reload } = useRows(() => get(`conversations/${id}`, { limit: MESSAGES }), [id], ({ name, data }) => (name === 'state'
+  const { value: story, error, reload } = useRows(() => get(`conversations/${id}`, { limit: PAGE }), [id], ({ name, data }) => (name === 'state'
     ? data.conversation === known.current?.key && data.channel === known.current?.channel
     : name === 'request' && !!known.current?.messages.some((message) => message.message_id === data.message_id)));
   known.current = story;
-  const { older, next, more } = useOlder(id, story);
+  const { all, more } = useOlder(`conversations/${id}`, 'messages', 'message_id', story);
   const bottom = useRef(null);
   const newest = story?.messages[0]?.message_id;
-  // A new message is scrolled to; a changed one leaves the reader where they are.
   useEffect(() => bottom.current?.scrollIntoView({ block: 'end' }), [newest]);
   useKeys('Conversation', [
     { key: 'r', what: 'write', run: () => /** @type {HTMLElement | null} */ (document.querySelector('.write textarea'))?.focus() },
@@ -501,8 +469,8 @@ function Conversation({ id, session }) {
         ['Node', story.node && full(story.node)],
         ['In a terminal', html`<code>codex-bridge log ${full(story.key)}</code>`]]} /></details><//>
     <${Problem} error=${error} what="news of it" again=${reload} />
-    ${next && html`<${Act} tone="older" act=${more}>Older messages<//>`}
-    <div class="messages" role="log" aria-label="Messages">${[...story.messages, ...older].reverse().map((message) => html`
+    ${more && html`<${Act} tone="older" act=${more}>Older messages<//>`}
+    <div class="messages" role="log" aria-label="Messages">${all.reverse().map((message) => html`
       <${Message} key=${message.message_id} message=${message} session=${session} reload=${reload} />`)}</div>
     <div class="go-on"><${GoOn} story=${story} reload=${reload} /></div><i ref=${bottom}></i>`;
 }
@@ -512,7 +480,6 @@ function ToConversation({ id }) {
   useEffect(() => {
     const find = async () => {
       const message = await get(`messages/${id}`);
-      // A message names its conversation by key: the list knows the id.
       const { conversations } = await get('conversations', { limit: 500 });
       const found = conversations.find((one) => one.key === message.conversation && one.channel === message.channel);
       location.replace(found ? `#/conversations/${found.conversation_id}` : `#/messages/${id}`);
@@ -529,7 +496,6 @@ export function Conversations({ id, sub, session }) {
 
 // Tasks: started here with a directory, a model and a sandbox; listed; watched.
 
-const TASKS = 100;
 
 function Start({ onClose }) {
   const [terms, setTerms] = useState({ cwd: '', model: '', sandbox: 'read-only', approval_policy: 'on-request' });
@@ -558,18 +524,11 @@ const taskRow = (task) => html`<a class="row" href="#/tasks/${task.task_id}">${m
     ${task.sandbox && html`<${Badge}>${line(task.sandbox, 30)}<//>`}${when(task.updated_at ?? task.created_at)}</span></a>`;
 
 function TaskList() {
-  const { value, error, reload } = useRows(() => get('tasks', { limit: TASKS }), [], ({ name, data }) => name === 'request' || (name === 'state' && data.channel === 'task'));
-  const [older, setOlder] = useState(/** @type {Api.TaskPageView} */ ({ tasks: [] }));
+  const { value, error, reload } = useRows(() => get('tasks', { limit: PAGE }), [], ({ name, data }) => name === 'request' || (name === 'state' && data.channel === 'task'));
+  const { all: tasks, more } = useOlder('tasks', 'tasks', 'task_id', value);
   const [starting, setStarting] = useState(false);
   useNew(setStarting);
   useKeys('Tasks', [{ key: 'n', what: 'start a task', run: () => setStarting(true) }]);
-  const next = older.next === undefined ? value?.next : older.next;
-  const more = async () => {
-    const page = await get('tasks', { limit: TASKS, before: next });
-    setOlder({ tasks: [...older.tasks, ...page.tasks], next: page.next ?? null });
-  };
-  const newest = new Set(value?.tasks.map((task) => task.task_id));
-  const tasks = [...(value?.tasks ?? []), ...older.tasks.filter((task) => !newest.has(task.task_id))];
   return html`
     <${Head} title="Tasks"><button class="primary" onClick=${() => setStarting(true)}>Start a task</button><//>
     ${starting && html`<${Start} onClose=${() => setStarting(false)} />`}
@@ -577,7 +536,7 @@ function TaskList() {
     ${value && tasks.length === 0 && html`<${Empty} title="No tasks yet"><p>A task works in a directory of yours. Start one here, or there:</p>
       <pre class="code">codex-bridge start --sandbox workspace-write 'Make the slow test fast'</pre><//>`}
     ${tasks.length > 0 && html`<${Rows} rows=${tasks} label="Tasks" id=${(task) => task.task_id} draw=${taskRow} />`}
-    ${next && html`<${Act} tone="older" act=${more}>Older tasks<//>`}`;
+    ${more && html`<${Act} tone="older" act=${more}>Older tasks<//>`}`;
 }
 
 function Task({ id, session }) {

@@ -1,16 +1,15 @@
-// @ts-check
-/** The inbox: everything that Codex asks, what is due first on top. And a question by itself, wherever one is shown. */
+/** What Codex asks, what failed, and why anything is where it is. */
 
-import { everything, get, post, useRows, recall, remember, remove } from '../lib/daemon.js';
-import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js';
-import { Act, Ago, Badge, complain, Confirm, Countdown, counted, Dialog, Empty, exactly, Facts, full, Head, isOver, line, Loading, LongText, mark, notify, Problem, short, span, Steps, useKeys, useNow, useSwipe, visible, when } from '../lib/ui.js';
-
+import {
+  Act, Ago, Badge, complain, Confirm, Countdown, counted, Dialog, Empty, everything, exactly, Facts, full, get, Head, html, isOver, Later, line, Loading,
+  LongText, mark, notify, post, Problem, recall, remember, remove, short, span, Steps, useEffect, useKeys, useLayoutEffect, useNow, useRef, useRows,
+  useState, useSwipe, visible, when,
+} from '../app.js';
 // What a question wants filled in comes from Codex, and anything may be missing.
 const list = (value) => (Array.isArray(value) ? value : []);
 const words = (value) => (typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value));
 const option = (label, value, help = '') => ({ label: words(label), help: words(help), value });
 
-/** @param {{ kind: string, payload?: any }} request @returns {Field[]} */
 function formFields({ kind, payload }) {
   if (kind === 'user_input') return list(payload?.questions).map(ofQuestion);
   if (kind !== 'elicitation') return [];
@@ -18,14 +17,12 @@ function formFields({ kind, payload }) {
   return Object.entries(properties).map(([id, property]) => ofProperty(id, property ?? {}, list(required).includes(id)));
 }
 
-/** @returns {Field} */
 function ofQuestion(question) {
   const options = list(question?.options).map((one) => option(one?.label, one?.label, one?.description));
   const free = options.length === 0 || question?.isOther === true;
   return { id: words(question?.id), title: words(question?.question), options, typed: free ? 'text' : '', required: true, secret: question?.isSecret === true };
 }
 
-/** @returns {Field} */
 function ofProperty(id, schema, required) {
   const options = [...list(schema.enum).map((value, at) => option(schema.enumNames?.[at] ?? value, value)),
     ...list(schema.oneOf).filter((one) => one?.const != null).map((one) => option(one.title ?? one.const, one.const))];
@@ -49,7 +46,6 @@ function answersOf(fields, filled) {
   return Object.fromEntries(answers.filter(({ value }) => value !== '').map(({ id, value }) => [id, value]));
 }
 
-/** @param {Props.Form} _ */
 const Form = ({ fields, filled, onFill, name }) => html`<div class="form">${fields.map((field) => {
   const value = filled[field.id] ?? field.preset;
   return html`<fieldset key=${field.id}><legend>${full(field.title)}${!field.required && html` <span class="dim">optional</span>`}</legend>
@@ -60,7 +56,6 @@ const Form = ({ fields, filled, onFill, name }) => html`<div class="form">${fiel
     ${field.typed && html`<${Input} field=${field} value=${value} fill=${(next) => onFill(field.id, next)} />`}</fieldset>`;
 })}</div>`;
 
-/** @param {Props.Input} _ */
 function Input({ field, value, fill }) {
   if (field.typed === 'boolean') {
     return html`<label class="choice"><input type="checkbox" checked=${value === true} onChange=${(event) => fill(event.target.checked)} /><span>Yes</span></label>`;
@@ -72,10 +67,10 @@ function Input({ field, value, fill }) {
 }
 
 const MEANING = {
-  command: 'Accept: it runs, once. For the session: this same command is not asked about again.',
+  command: 'Accept: it runs, once. For the session: it is not asked about again.',
   file_change: 'Accept: exactly this change is written, once.',
-  permissions: 'Accept: the rest of this turn has these permissions; for the session: the rest of the thread.',
-  mcp_tool: 'Accept: that tool runs, once, outside of the sandbox. For the session: it is not asked about again.',
+  permissions: 'Accept: the rest of this turn has these permissions. For the session: the rest of the thread.',
+  mcp_tool: 'Accept: it runs, once, outside of the sandbox. For the session: it is not asked about again.',
   elicitation: 'Accept: what you fill in goes to that MCP server.',
   user_input: 'Your answer goes to Codex as it is.',
 };
@@ -84,14 +79,12 @@ const DECIDED = {
   accept: 'accepted', acceptForSession: 'accepted for the session', decline: 'declined', cancel: 'declined, and the turn was cancelled',
   withdrawn: 'not asked any more', granted: 'decided; Codex gets it when it asks again',
 };
-/** @type {Record<string, [title: string, yes: string, words: string]>} */
 const AGAIN = {
   accept: ['Accept somebody else’s work?', 'Accept', 'It runs with your rights, possibly outside of the sandbox.'],
   acceptForSession: ['Accept for the session?', 'Accept for the session', 'It is done, and the same is not asked again while this Codex lives.'],
   cancel: ['Cancel the turn?', 'Cancel the turn', 'It is not done, and the turn ends.'],
 };
 
-/** @param {{ state: string }} request */
 export const isUndecided = (request) => ['open', 'orphaned'].includes(request.state);
 
 /** What was in sight to its end on this page, by request and digest. @type {Set<string>} */
@@ -152,8 +145,8 @@ export function Question({ request, session, current, alone, onDecided, handle }
         ${FOR_SESSION.includes(request.kind) && html`<button disabled=${!ready} onClick=${() => setAsking('acceptForSession')}>Accept for the session</button>`}
         <button onClick=${() => setAsking('cancel')}>Decline and cancel the turn</button></div></details>
       <p class="dim meaning">${why || MEANING[request.kind]}</p></footer>` : html`<${Settled} request=${request} />`}
-    ${asking && html`<${Confirm} title=${AGAIN[asking]?.[0]} yes=${AGAIN[asking]?.[1]} act=${() => settle(asking)} onClose=${() => setAsking('')} tone=${asking === 'cancel' ? 'danger' : 'primary'}>
-      <p>${short(request.headline, 400)}</p><p>For <strong>${short(request.requester)}</strong>. ${AGAIN[asking]?.[2]}</p><//>`}
+    ${asking && html`<${Confirm} title=${AGAIN[asking][0]} yes=${AGAIN[asking][1]} act=${() => settle(asking)} onClose=${() => setAsking('')} tone=${asking === 'cancel' ? 'danger' : 'primary'}>
+      <p>${short(request.headline, 400)}</p><p>For <strong>${short(request.requester)}</strong>. ${AGAIN[asking][2]}</p><//>`}
   </article>`;
 }
 
@@ -163,7 +156,6 @@ const URGENT_MS = 60_000;
 
 /** @param {Api.RequestEntry[] | null} open */
 function useSettling(open) {
-  /** @type {Ref<string[]>} */
   const known = useRef([]);
   const [settled, setSettled] = useState([]);
   const ids = new Set(open?.map((request) => request.request_id));
@@ -192,11 +184,10 @@ function useWarnings(requests) {
       return isUndecided(request) && left < URGENT_MS && left > 0 && !warned.current.has(request.request_id);
     });
     late.forEach((request) => warned.current.add(request.request_id));
-    if (late.length > 0) notify(`Less than a minute left${late.length > 1 ? ` for ${late.length} questions.` : `: ${line(late[0]?.headline, 100)}`}`, 'urgent');
+    if (late.length > 0) notify(`Less than a minute left${late.length > 1 ? ` for ${late.length} questions.` : `: ${line(late[0].headline, 100)}`}`, 'urgent');
   }, [now, requests]);
 }
 
-/** @param {() => Deciding | undefined} acts */
 const deciding = (acts) => [
   { key: 'a', what: 'accept, once its end was in sight', run: () => acts()?.accept() },
   { key: 'd', what: 'decline', run: () => acts()?.decline() },
@@ -207,7 +198,6 @@ function Requests({ session }) {
     ({ name, data }) => name === 'request' || (name === 'state' && ['done', 'dead', 'cancelled', 'answered', 'parked'].includes(data.state)));
   const requests = useSettling(open);
   const [at, setAt] = useState('');
-  /** @type {Ref<Record<string, Deciding>>} */
   const acts = useRef({});
   useWarnings(requests);
 
@@ -221,7 +211,7 @@ function Requests({ session }) {
   };
   useKeys('Inbox', [
     { key: 'j', what: 'next question', run: () => move(1) }, { key: 'k', what: 'question before', run: () => move(-1) },
-    ...deciding(() => acts.current[current?.request_id ?? '']),
+    ...deciding(() => acts.current[current?.request_id]),
   ]);
 
   if (!open) return html`<${Loading} error=${error} what="questions" again=${reload} />`;
@@ -237,7 +227,6 @@ function Requests({ session }) {
 
 function OneRequest({ id, session }) {
   const { value, error, reload } = useRows(() => get(`requests/${id}`), [id], ({ name, data }) => name === 'request' && data.request_id === id);
-  /** @type {Ref<Deciding | undefined>} */
   const acts = useRef(undefined);
   useKeys('Question', deciding(() => acts.current));
   if (!value) return html`<${Loading} error=${error} what="this question" again=${reload} />`;
@@ -249,15 +238,11 @@ export const Inbox = ({ id, session }) => (id ? html`<${OneRequest} id=${id} ses
 
 // Whether this browser is told while nobody looks at the page: Web Push, shown by `sw.js`.
 
-/** @type {[string, string][]} */
-const ABOUT = [['question', 'Codex asks something'], ['failure', 'a message failed, or waits for you'], ['task', 'a task has ended']];
-
 // Trusted Types refuse every address of a worker but what this policy gives.
 const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy('sw', { createScriptURL: () => './sw.js' });
 
 const registered = () => navigator.serviceWorker.register(policy?.createScriptURL('') ?? './sw.js');
 
-/** Why it can't be, in a sentence that says what to do. */
 function obstacle() {
   if (!isSecureContext) return 'Browsers notify only for pages on https or localhost: see “On the phone” in the guide.';
   if (!('PushManager' in globalThis)) return 'This browser has no notifications for pages. On an iPhone, add the page to the home screen first.';
@@ -265,13 +250,12 @@ function obstacle() {
   return '';
 }
 
-/** @param {string[]} about @param {boolean} headline */
-async function subscribe(key, about, headline) {
+async function subscribe(key, headline) {
   if (await Notification.requestPermission() !== 'granted') throw new Error('The browser did not allow it.');
   await registered();
   const { pushManager } = await navigator.serviceWorker.ready;
   const { endpoint, keys } = (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key })).toJSON();
-  const { id } = /** @type {any} */ (await post('push', { endpoint, ...keys, about, detail: headline ? 'headline' : 'hint' }));
+  const { id } = /** @type {any} */ (await post('push', { endpoint, ...keys, about: ['question', 'failure'], detail: headline ? 'headline' : 'hint' }));
   await remember('push', id);
 }
 
@@ -282,21 +266,18 @@ async function unsubscribe(id) {
 }
 
 function Choose({ known, mine, onClose }) {
-  const [about, setAbout] = useState(['question', 'failure']);
   const [headline, setHeadline] = useState(false);
   const blocked = obstacle();
   const then = (act) => () => act().then(onClose);
-  const box = (words, checked, onChange) => html`<label class="choice"><input type="checkbox" checked=${checked} onChange=${({ target }) => onChange(target.checked)} /><span>${words}</span></label>`;
   return html`<${Dialog} title="Notify this browser" onClose=${onClose}>
-    ${blocked ? html`<p class="remark">${blocked}</p>` : mine ? html`<p>This browser is told, also while the page is closed.</p>
-      ${mine.error && html`<p class="remark">The last notification was not taken: ${mine.error}</p>`}`
-      : html`<fieldset><legend>When</legend>${ABOUT.map(([name, words]) => box(words, about.includes(name), (on) => setAbout([...about.filter((one) => one !== name), ...(on ? [name] : [])])))}</fieldset>
-        ${box('Show what it is about. Without, the service of the browser’s maker carries no word of yours, and this browser reads the question itself.', headline, setHeadline)}`}
-    <div class="actions">${mine ? html`<${Act} tone="danger" act=${then(() => unsubscribe(mine.id))}>Turn off<//>`
-      : !blocked && html`<${Act} tone="primary" disabled=${about.length === 0} act=${then(() => subscribe(known.key, about, headline))}>Turn on<//>`}</div><//>`;
+    <p>When Codex asks something, or a message failed; also while the page is closed.</p>
+    ${(blocked || mine?.error) && html`<p class="remark">${blocked || full(`The last one was not taken: ${mine.error}`)}</p>`}
+    ${mine ? html`<div class="actions"><${Act} tone="danger" act=${then(() => unsubscribe(mine.id))}>Turn off<//></div>` : !blocked && html`
+      <label class="choice"><input type="checkbox" onChange=${({ target }) => setHeadline(target.checked)} />
+        <span>Send what it is about<small>Without, the browser reads the question here; its push service carries no word of it.</small></span></label>
+      <div class="actions"><${Act} tone="primary" act=${then(() => subscribe(known.key, headline))}>Turn on<//></div>`}<//>`;
 }
 
-/** Shows nothing where the daemon can't push. */
 function Notify() {
   const [known, setKnown] = useState(null);
   const [open, setOpen] = useState(false);
@@ -331,16 +312,10 @@ const willDo = (one) => (one.answered ? 'Its answer is there: only what was not 
     : 'Codex works on its text again, in the same conversation.');
 const GIVEN_UP = 'given up. That can’t be taken back.';
 
-/** @param {Props.Would} _ */
-function Would({ one }) {
-  const [story, setStory] = useState(/** @type {Api.StoryView?} */ (null));
-  const open = ({ target }) => void (target.open && !story && get(`messages/${one.message_id}`).then(setStory, () => undefined));
-  const last = story?.attempts.at(-1);
-  return html`<details onToggle=${open}><summary>What would run again</summary><p>${willDo(one)}</p>
-    ${!story ? html`<${Loading} />` : html`<${LongText} text=${visible(story.text)} label="Text of the message" />
-      <p class="dim">in <code>${full(story.workdir)}</code>${last && html`, sandbox ${short(last.sandbox)}`}
-        ${story.attempts.some((attempt) => attempt.touched) && ', after commands or changes that may have had an effect'}</p>`}</details>`;
-}
+/** @param {Api.DeadView} one @returns {(story: any) => Child} */
+const would = (one) => (story) => html`<p>${willDo(one)}</p><${LongText} text=${visible(story.text)} label="Text of the message" />
+  <p class="dim">in <code>${full(story.workdir)}</code>${story.attempts.length > 0 && html`, sandbox ${short(story.attempts.at(-1).sandbox)}`}
+    ${story.attempts.some((attempt) => attempt.touched) && ', after commands or changes that may have had an effect'}</p>`;
 
 /** @param {Props.Dead} _ */
 const Dead = ({ one, chosen, choose, ask }) => html`<article class="card dead" aria-label=${line(one.line, 80)}>
@@ -351,7 +326,7 @@ const Dead = ({ one, chosen, choose, ask }) => html`<article class="card dead" a
     <a class="right" href="#/messages/${one.message_id}">why</a></header>
   <p class="words">${short(one.line, 300)}</p>
   <p class="reason">${full(one.reason)}</p>
-  <${Would} one=${one} />
+  <${Later} summary="What would run again" read=${() => get(`messages/${one.message_id}`)} draw=${would(one)} />
   <footer class="actions"><button class="primary" onClick=${() => ask('retry')}>${one.state === 'parked' ? 'Go on' : 'Retry'}</button>
     <button onClick=${() => ask('discard')}>Discard</button>
     ${one.until && html`<span class="dim">kept until ${when(one.until)}</span>`}</footer></article>`;
@@ -415,7 +390,6 @@ const SOURCE = { harvested: 'taken from Codex’s history after a crash', shared
 /** @param {Props.States} _ */
 function States({ story: { state, replies, answer, attempts } }) {
   const on = TRUNK.indexOf(state);
-  // Off the trunk: as far as its rows show that it came.
   const at = on >= 0 ? on : TRUNK.indexOf(replies.length > 0 || answer ? 'answered' : attempts.length > 0 ? 'running' : 'received');
   return html`<ol class="states" aria-label="States of a message">${TRUNK.map((name, index) => html`
     <li key=${name} class=${name === state ? 'here' : index < at || (index === at && on < 0) ? 'passed' : ''} aria-current=${name === state ? 'step' : undefined}><span>${name}</span>
