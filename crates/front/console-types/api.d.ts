@@ -1508,4 +1508,52 @@ declare namespace Api {
     /** Where it is and what it waits for. */
     now: string;
   };
+
+  type Got<P extends string> =
+    P extends `policy/replay` ? ReplayList :
+    P extends `conversations/${string}` ? ConversationStory :
+    P extends `messages/${string}` ? StoryView :
+    P extends `requests/${string}` ? RequestEntry :
+    P extends `tasks/${string}` ? TaskReply :
+    P extends `audit` ? AuditList :
+    P extends `channels` ? ChannelList :
+    P extends `conversations` ? ConversationList :
+    P extends `dead` ? DeadList :
+    P extends `figures` ? FiguresView :
+    P extends `find` ? FoundView :
+    P extends `messages` ? MessageList :
+    P extends `nodes` ? NodeList :
+    P extends `requests` ? RequestList :
+    P extends `search` ? SearchList :
+    P extends `senders` ? SenderList :
+    P extends `session` ? SessionView :
+    P extends `status` ? StatusView :
+    P extends `tasks` ? TaskPageView :
+    P extends `tokens` ? TokenList :
+    never;
+
+  type Posted<P extends string> =
+    P extends `conversations/${string}/move` ? MoveView :
+    P extends `messages/${string}/cancel` ? ActView :
+    P extends `messages/${string}/drop` ? ActView :
+    P extends `messages/${string}/redrive` ? ActView :
+    P extends `messages/${string}/steer` ? TaskReply :
+    P extends `nodes/${string}/activate` ? NodeActView :
+    P extends `nodes/${string}/drain` ? NodeActView :
+    P extends `requests/${string}/decision` ? DecisionView :
+    P extends `tasks/${string}/interrupt` ? TaskReply :
+    P extends `tasks/${string}/respond` ? TaskReply :
+    P extends `tasks/${string}/steer` ? TaskReply :
+    P extends `dead/discard` ? DeadActs :
+    P extends `dead/retry` ? DeadActs :
+    P extends `policy/explain` ? ExplainView :
+    P extends `tasks/notify-completed` ? NotifyReply :
+    P extends `logins` ? LoginMade :
+    P extends `messages` ? SubmitResponse :
+    P extends `reload` ? ReloadView :
+    P extends `session` ? SessionOpened :
+    P extends `stop` ? StopSenderView :
+    P extends `tasks` ? TaskReply :
+    P extends `tokens` ? TokenMade :
+    never;
 }
