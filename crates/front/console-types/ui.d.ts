@@ -61,7 +61,7 @@ type Finding = { tone: 'good' | 'failed' | 'waits'; words: string };
 type Verb = 'retry' | 'discard';
 
 /** A screen of the frame: what it exports by `name` gets `id`, `sub` and `session`. */
-type Entry = { path: string; key: string; name: string; file: string; icon: string; count?: 'requests' | 'failed' };
+type Entry = { path: string; key: string; name: string; file: string; icon: string; count?: string };
 
 /** What components are given, where it is rows of the daemon. */
 declare namespace Props {

@@ -7,6 +7,18 @@ import htm from './vendor/htm.mjs';
 export const { useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useErrorBoundary } = /** @type {Hooks} */ (/** @type {unknown} */ (hooks));
 export const { html, render } = /** @type {Templates} */ ({ html: htm.bind(preact.h), render: preact.render });
 
+export const useListener = (name, listener, target = /** @type {EventTarget} */ (globalThis)) => useEffect(() => {
+  target.addEventListener(name, listener);
+  return () => target.removeEventListener(name, listener);
+}, []);
+
+/** @returns {any} */
+export const find = (selector) => document.querySelector(selector);
+
+export const goTo = (path) => { location.hash = `#/${path}`; };
+
+export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+
 export const typed = (set) => ({ target }) => set(target.value);
 
 // ---- Calls of `/v1`, event streams, and rows that are read again when something happens. Addresses work under any prefix.
@@ -343,8 +355,8 @@ export const useRows = /** @type {UseRows} */ ((read, inputs, concerns) => {
 
 // ---- What every screen uses. Texts of Codex, senders and files are hostile: what can't be seen is written out as `<U+202E>`.
 
-// Emoji keep their joiners; else controls, format characters, direction marks, tags, lone surrogates.
-const HIDDEN = /(\p{Extended_Pictographic}\ufe0f?(?:\u200d\p{Extended_Pictographic}\ufe0f?)*)|[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Surrogate}/gu;
+// Emoji keep their joiners; else controls, what is ignored by default, lone surrogates.
+const HIDDEN = /(\p{Extended_Pictographic}\ufe0f?(?:\u200d\p{Extended_Pictographic}\ufe0f?)*)|(?![\t\n])[\p{Cc}\p{DI}\u2028\u2029\u205f\ufff9-\ufffb]|\p{Cs}/gu;
 const TERMINAL = /\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][A-Z0-9])/g;
 
 export const visible = (text) => (text ?? '').replaceAll('\r\n', '\n')
@@ -446,7 +458,7 @@ function onKey(event) {
     return;
   }
   // A dialog has its own keys: nothing behind it may be decided meanwhile.
-  if (document.querySelector('dialog[open]')) return;
+  if (find('dialog[open]')) return;
   const pressed = prefix ? `${prefix} ${event.key}` : event.key;
   const bindings = allBindings().flatMap((group) => group.bindings);
   const found = bindings.findLast((binding) => binding.key === pressed);
@@ -459,16 +471,13 @@ document.addEventListener('keydown', onKey);
 
 /** `#/tasks?new` opens what is new. */
 export function useNew(open) {
-  useEffect(() => {
-    const look = () => {
-      if (!location.hash.endsWith('?new')) return;
-      history.replaceState(null, '', location.hash.replace('?new', ''));
-      open(true);
-    };
-    look();
-    addEventListener('hashchange', look);
-    return () => removeEventListener('hashchange', look);
-  }, []);
+  const look = () => {
+    if (!location.hash.endsWith('?new')) return;
+    history.replaceState(null, '', location.hash.replace('?new', ''));
+    open(true);
+  };
+  useEffect(look, []);
+  useListener('hashchange', look);
 }
 
 const SHOWN_MS = 7000;
@@ -503,6 +512,9 @@ export function Notices() {
 
 export const mark = (phase, quiet = false) => phase && html`<span class="phase ${line(phase, 40).replaceAll(' ', '-')}"><i class="dot" aria-hidden="true"></i>
   <span class=${quiet && 'spoken'}>${line(phase, 40)}</span></span>`;
+
+/** Of an answer that did not come live. */
+export const SOURCE = { harvested: 'Taken from Codex’s history after a crash.', shared: 'Shared with the message whose turn it joined.' };
 
 export const isOver = (one) => ['done', 'failed', 'stopped'].includes(one.phase);
 
@@ -678,16 +690,16 @@ export function useSwipe({ onRight, onLeft }) {
 
 /** `file` exports the screen by its name; `icon` is a path of 24 by 24. @type {Entry[]} */
 const ENTRIES = [
-  { path: 'requests', key: 'i', name: 'Inbox', file: 'inbox', count: 'requests', icon: 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5' },
-  { path: 'conversations', key: 'c', name: 'Conversations', file: 'conversations', icon: 'M4 5h16v11H10l-5 4v-4H4z' },
-  { path: 'tasks', key: 't', name: 'Tasks', file: 'conversations', icon: 'M9 6h11M9 12h11M9 18h11M4 6l1 1 2-2M4 12l1 1 2-2M4 18l1 1 2-2' },
-  { path: 'dead', key: 'f', name: 'Failed', file: 'inbox', count: 'failed', icon: 'M12 4l9 16H3zM12 10v4M12 17v.5' },
-  { path: 'health', key: 'h', name: 'Health', file: 'admin', icon: 'M3 12h4l2-6 4 12 2-6h6' },
-  { path: 'figures', key: 'n', name: 'Figures', file: 'admin', icon: 'M5 20V10M12 20V4M19 20v-7' },
-  { path: 'access', key: 'a', name: 'Access', file: 'admin', icon: 'M14 10a4 4 0 1 1-3.5-4M12 11l8 8M17 16l2-2' },
-  { path: 'policy', key: 'r', name: 'Rules', file: 'admin', icon: 'M12 3l8 3v6c0 5-4 8-8 9-4-1-8-4-8-9V6zM9 12l2 2 4-4' },
-  { path: 'audit', key: 'u', name: 'Audit', file: 'admin', icon: 'M6 3h9l4 4v14H6zM9 11h7M9 15h7' },
-];
+  ['requests', 'i', 'Inbox', 'inbox', 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5', 'requests'],
+  ['conversations', 'c', 'Conversations', 'conversations', 'M4 5h16v11H10l-5 4v-4H4z'],
+  ['tasks', 't', 'Tasks', 'conversations', 'M9 6h11M9 12h11M9 18h11M4 6l1 1 2-2M4 12l1 1 2-2M4 18l1 1 2-2'],
+  ['dead', 'f', 'Failed', 'inbox', 'M12 4l9 16H3zM12 10v4M12 17v.5', 'failed'],
+  ['health', 'h', 'Health', 'admin', 'M3 12h4l2-6 4 12 2-6h6'],
+  ['figures', 'n', 'Figures', 'admin', 'M5 20V10M12 20V4M19 20v-7'],
+  ['access', 'a', 'Access', 'admin', 'M14 10a4 4 0 1 1-3.5-4M12 11l8 8M17 16l2-2'],
+  ['policy', 'r', 'Rules', 'admin', 'M12 3l8 3v6c0 5-4 8-8 9-4-1-8-4-8-9V6zM9 12l2 2 4-4'],
+  ['audit', 'u', 'Audit', 'admin', 'M6 3h9l4 4v14H6zM9 11h7M9 15h7'],
+].map(([path, key, name, file, icon, count]) => ({ path, key, name, file, icon, count }));
 const WHY = { path: 'messages', key: '', name: 'Why', file: 'inbox', icon: '' };
 const MORE = 'M5 12h.5M12 12h.5M19 12h.5';
 const FIRST = 4;
@@ -705,15 +717,11 @@ const load = (entry) => import(`./screens/${entry.file}.js`);
 
 function useRoute() {
   const [route, setRoute] = useState(readRoute);
-  useEffect(() => {
-    const change = () => {
-      setRoute(readRoute());
-      setTimeout(() => /** @type {HTMLElement | null} */ (document.querySelector('main h1'))?.focus({ preventScroll: true }), 50);
-      scrollTo(0, 0);
-    };
-    addEventListener('hashchange', change);
-    return () => removeEventListener('hashchange', change);
-  }, []);
+  useListener('hashchange', () => {
+    setRoute(readRoute());
+    setTimeout(() => find('main h1')?.focus({ preventScroll: true }), 50);
+    scrollTo(0, 0);
+  });
   return route;
 }
 
@@ -724,12 +732,8 @@ function Navigation({ here, showKeys }) {
   const [open, setOpen] = useState(false);
   const { value } = useRows(() => get('status'), [], (event) => event.name !== 'item');
   const counts = { requests: value?.requests_waiting ?? 0, failed: value?.summary.dead ?? 0 };
-  useEffect(() => {
-    PHONE.onchange = () => setPhone(PHONE.matches);
-    const close = () => setOpen(false);
-    addEventListener('hashchange', close);
-    return () => removeEventListener('hashchange', close);
-  }, []);
+  useListener('hashchange', () => setOpen(false));
+  useListener('resize', () => setPhone(PHONE.matches));
   useEffect(() => { document.title = counts.requests > 0 ? `(${counts.requests}) codex-bridge` : 'codex-bridge'; }, [counts.requests]);
   /** @param {Entry} entry */
   const link = ({ path, name, count, icon }) => html`<li key=${path}>
@@ -771,20 +775,14 @@ function Frame({ session }) {
   const [palette, setPalette] = useState(null);
   const connected = useConnected();
   const showKeys = () => setKeys(true);
-  const to = (path) => () => { location.hash = `#/${path}`; };
-  useEffect(() => {
-    startLive();
-    const onKey = (event) => {
-      if (event.key !== 'k' || event.ctrlKey === event.metaKey) return;
-      event.preventDefault();
-      if (!document.querySelector('dialog[open]')) load({ file: 'conversations' }).then((module) => setPalette({ draw: module.Palette }), complain);
-    };
-    addEventListener('keydown', onKey);
-    return () => {
-      stopLive();
-      removeEventListener('keydown', onKey);
-    };
-  }, []);
+  const to = (path) => () => goTo(path);
+  useEffect(() => { startLive(); return stopLive; }, []);
+  useListener('keydown', (event) => {
+    const asked = event.key === 'k' && event.ctrlKey !== event.metaKey;
+    if (asked) event.preventDefault();
+    // Loaded with the first of its keys, so that nothing is lost of what is typed next.
+    if (asked || ['Control', 'Meta'].includes(event.key)) load({ file: 'conversations' }).then(({ Palette }) => asked && !find('dialog[open]') && setPalette({ draw: Palette }), () => undefined);
+  });
   useKeys('Everywhere', [{ key: '?', what: 'these keys', run: showKeys }, { key: 'Ctrl+K', what: 'go to a screen, a conversation, a message', run: () => {} },
     ...ENTRIES.map(({ key, name, path }) => ({ key: `g ${key}`, what: `go to ${name}`, run: to(path) }))]);
   const entry = entryOf(route);

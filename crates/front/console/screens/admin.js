@@ -1,7 +1,7 @@
 /** Access, rules, audit, health, figures. */
 
 import {
-  Act, Ago, asApiError, Badge, bytes, Confirm, counted, Dialog, Empty, everything, Facts, Field, format, full, get, Head, html, line, Loading, notify, post,
+  Act, Ago, asApiError, Badge, bytes, Confirm, counted, Dialog, Empty, everything, Facts, Field, format, full, get, Head, hex, html, line, Loading, notify, post,
   Problem, remove, Rows, save, Select, short, signOut, span, Table, typed, useEffect, useMemo, useRef, useRows, useState, when,
 } from '../app.js';
 const SCOPES = [
@@ -69,8 +69,8 @@ const Tokens = ({ tokens, title, none, revoke, own }) => html`<section class="ca
 const Budget = ({ sender: { used, budget } }) => html`${/** @type {const} */ (['turns', 'tokens', 'bytes']).map((name) => {
   const limit = budget?.[name];
   const shown = name === 'bytes' ? bytes : (count) => count.toLocaleString();
-  return used[name] != null && html`<div class="budget">${limit != null && html`<meter aria-label=${`${name} used`} value=${used[name]} max=${limit}></meter>`}
-    <span class="dim">${shown(used[name])}${limit != null && ` of ${shown(limit)}`} ${name === 'bytes' ? 'stored' : name}</span></div>`;
+  return used[name] != null && html`<div class="meta">${limit != null && html`<meter aria-label=${`${name} used`} value=${used[name]} max=${limit}></meter>`}
+    ${shown(used[name])}${limit != null && ` of ${shown(limit)}`} ${name === 'bytes' ? 'stored' : name}</div>`;
 })}`;
 
 function Senders() {
@@ -187,12 +187,11 @@ const framed = (fields) => fields.map((field) => `${encoder.encode(String(field)
 /** @param {Api.AuditEntryView} entry */
 async function sumOf({ row, at_ms, actor, what, subject, detail }, before) {
   const digest = await crypto.subtle.digest('SHA-256', encoder.encode(framed([before, row, at_ms, actor, what, subject, detail])));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex(new Uint8Array(digest));
 }
 
 const fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-/** @param {Finding['tone']} tone @returns {Finding} */
 const finding = (tone, words) => ({ tone, words });
 
 /** @param {AuditPart} part the whole record, or its newest part */
@@ -239,7 +238,6 @@ async function verifySignature({ ends, public_key: shown, signature }, known) {
 const READ_MAX = 20_000;
 const PAGE = 500;
 
-/** @returns {Promise<AuditPart>} */
 async function record() {
   const first = await get('audit', { limit: PAGE });
   const entries = [...first.entries];
@@ -253,7 +251,6 @@ async function record() {
 
 const cell = (value) => `"${String(value ?? '').replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
 
-/** @type {(keyof Api.AuditEntryView)[]} */
 const COLUMNS = ['row', 'at', 'actor', 'what', 'subject', 'detail', 'sum'];
 
 /** @param {Api.AuditEntryView[]} entries */
@@ -309,7 +306,6 @@ export function Audit() {
 
 const READ_EVERY_MS = 5000;
 
-/** @type {[keyof Api.StatusView['summary'], string][]} */
 const SUMMARY = [
   ['waiting_for_you', 'wait for you'], ['working', 'working'], ['waiting', 'queued'], ['sending', 'on their way'], ['unclear', 'unclear'],
   ['dead', 'failed'], ['answered_24h', 'answered in 24 h'], ['answered', 'answered'],
@@ -402,7 +398,6 @@ function useWidth() {
   return { ref, width };
 }
 
-/** @param {Props.Plot} _ */
 function Plot({ label, labels, series, format, draw }) {
   const { ref, width } = useWidth();
   const top = ceiling(Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0))));

@@ -1,8 +1,8 @@
 /** Conversations, searched and read; tasks; where one writes. */
 
 import {
-  Act, asApiError, Badge, bytes, complain, counted, Dialog, download, Empty, everything, Facts, Field, follow, full, get, Head, html, Later, isOver, line,
-  Loading, LongText, mark, notify, output, post, Problem, Rows, save, Select, short, Steps, typed, useEffect, useKeys, useMemo, useNew,
+  Act, asApiError, Badge, bytes, complain, counted, Dialog, download, Empty, everything, Facts, Field, follow, find, full, get, goTo, Head, hex, html, Later, isOver, line,
+  Loading, LongText, mark, notify, output, post, Problem, Rows, save, Select, short, SOURCE, Steps, typed, useEffect, useKeys, useListener, useMemo, useNew,
   useRef, useRows, useState, visible, when,
 } from '../app.js';
 import { isUndecided, Question } from './inbox.js';
@@ -18,7 +18,7 @@ const upload = (file) => new Promise((resolve, reject) => {
 });
 
 /** The same message sent twice is one. A page of plain http has no `randomUUID`. */
-const newKey = () => `console-${Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+const newKey = () => `console-${hex(crypto.getRandomValues(new Uint8Array(16)))}`;
 
 function Uploads({ files, onChange }) {
   const add = async ({ target }) => {
@@ -90,7 +90,7 @@ function Composer() {
   const send = async (text, files, key) => {
     const { message_id } = await sendMessage(name.trim(), text, files, key);
     setOpen(false);
-    location.hash = `#/messages/${message_id}/conversation`;
+    goTo(`messages/${message_id}/conversation`);
   };
   return html`<button class="primary" onClick=${() => setOpen(true)}>New message</button>
     ${open && html`<${Dialog} title="New message" wide onClose=${() => setOpen(false)}>
@@ -205,7 +205,7 @@ export function Palette({ acts, onClose }) {
   const { value } = useRows(() => everything('conversations', 'conversations'), []);
   const words = sought.toLowerCase().split(/\s+/);
   const found = useFound(sought.trim(), 8);
-  const to = (id) => () => { location.hash = `#/conversations/${id}`; };
+  const to = (id) => () => goTo(`conversations/${id}`);
   const known = [...acts.map(([name, run]) => ({ name, about: '', run })),
     ...(value ?? []).map((one) => ({ name: one.key, about: one.line, run: to(one.conversation_id) }))];
   const options = [...known.filter(({ name, about }) => words.every((word) => `${name} ${about}`.toLowerCase().includes(word))).slice(0, SHOWN_MAX),
@@ -272,7 +272,7 @@ function block_(lines, at, depth) {
     return [html`<pre class="code" tabindex="0"><code>${lines.slice(at + 1, end).join('\n')}</code></pre>`, end + 1];
   }
   const heading = HEADING.exec(line);
-  if (heading) return [html`<p class="heading h${heading[1].length}">${inline(heading[2])}</p>`, at + 1];
+  if (heading) return [html`<p class="heading">${inline(heading[2])}</p>`, at + 1];
   if (RULE.test(line)) return [html`<hr />`, at + 1];
   if (nests && QUOTE.test(line)) {
     const end = until(lines, at, (one) => !QUOTE.test(one));
@@ -336,11 +336,7 @@ function link(target, label, otherwise) {
 
 function useLooked() {
   const [looked, setLooked] = useState(!document.hidden);
-  useEffect(() => {
-    const change = () => setLooked(!document.hidden);
-    document.addEventListener('visibilitychange', change);
-    return () => document.removeEventListener('visibilitychange', change);
-  }, []);
+  useListener('visibilitychange', () => setLooked(!document.hidden), document);
   return looked;
 }
 
@@ -410,7 +406,7 @@ function Message({ message: row, session, reload }) {
       request=${{ ...request, message_id: id, channel, conversation }} />`)}
     ${running && html`<${Working} live=${live} />`}
     ${answer && html`<div class="answer"><${Markdown} text=${answer.text} /><${Files} files=${answer.files} path=${`${path}/answer/files`} />
-      ${answer.source !== 'live' && html`<p class="dim">${answer.source === 'harvested' ? 'Taken from Codex’s history after a crash.' : 'Shared with the message whose turn it joined.'}</p>`}</div>`}
+      <p class="dim">${SOURCE[answer.source]}</p></div>`}
     ${(running || !answer) && html`<p>${full(message.why.now)} <span class="dim">${full(message.why.next)}</span></p>`}
     ${message.followers.length > 0 && html`<p class="dim">${counted(message.followers.length, 'message')} joined its turn.</p>`}
   </article>`;
@@ -455,8 +451,8 @@ function Conversation({ id, session }) {
   const newest = story?.messages[0]?.message_id;
   useEffect(() => bottom.current?.scrollIntoView({ block: 'end' }), [newest]);
   useKeys('Conversation', [
-    { key: 'r', what: 'write', run: () => /** @type {HTMLElement | null} */ (document.querySelector('.write textarea'))?.focus() },
-    { key: 'u', what: 'back to all conversations', run: () => { location.hash = '#/conversations'; } },
+    { key: 'r', what: 'write', run: () => find('.write textarea')?.focus() },
+    { key: 'u', what: 'back to all conversations', run: () => goTo('conversations') },
   ]);
 
   if (!story) return html`<${Loading} error=${error} what="this conversation" again=${reload} />`;
@@ -505,7 +501,7 @@ function Start({ onClose }) {
     const { task, duplicate } = await post('tasks', { prompt, ...given }, { 'idempotency-key': key });
     notify(duplicate ? 'It was started before.' : `${task.task_id} is started.`);
     onClose();
-    location.hash = `#/tasks/${task.task_id}`;
+    goTo(`tasks/${task.task_id}`);
   };
   return html`<${Dialog} title="Start a task" wide onClose=${onClose}>
     <${Field} label="Directory" placeholder="/home/you/project" ...${field('cwd')} />
@@ -544,7 +540,7 @@ function Task({ id, session }) {
     const { task } = await get(`tasks/${id}`);
     return { task, messages: await Promise.all(task.message_ids.slice(-20).map((message) => get(`messages/${message}`))) };
   }, [id], ({ name, data }) => (name === 'state' && data.conversation === id) || (name === 'request' && (data.task_id ?? id) === id));
-  useKeys('Task', [{ key: 'u', what: 'back to all tasks', run: () => { location.hash = '#/tasks'; } }]);
+  useKeys('Task', [{ key: 'u', what: 'back to all tasks', run: () => goTo('tasks') }]);
   if (!value) return html`<${Loading} error=${error} what="this task" again=${reload} />`;
   const { task, messages } = value;
   const over = isOver(task);

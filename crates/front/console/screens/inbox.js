@@ -1,8 +1,8 @@
 /** What Codex asks, what failed, and why anything is where it is. */
 
 import {
-  Act, Ago, Badge, complain, Confirm, Countdown, counted, Dialog, Empty, everything, exactly, Facts, full, get, Head, html, isOver, Later, line, Loading,
-  LongText, mark, notify, post, Problem, recall, remember, remove, short, span, Steps, useEffect, useKeys, useLayoutEffect, useNow, useRef, useRows,
+  Act, Ago, Badge, complain, Confirm, Countdown, counted, Dialog, Empty, everything, exactly, Facts, find, full, get, Head, html, isOver, Later, line, Loading,
+  LongText, mark, notify, post, Problem, recall, remember, remove, short, SOURCE, span, Steps, useEffect, useKeys, useLayoutEffect, useNow, useRef, useRows,
   useState, useSwipe, visible, when,
 } from '../app.js';
 // What a question wants filled in comes from Codex, and anything may be missing.
@@ -10,6 +10,7 @@ const list = (value) => (Array.isArray(value) ? value : []);
 const words = (value) => (typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value));
 const option = (label, value, help = '') => ({ label: words(label), help: words(help), value });
 
+/** @param {{ kind: string, payload?: any }} request */
 function formFields({ kind, payload }) {
   if (kind === 'user_input') return list(payload?.questions).map(ofQuestion);
   if (kind !== 'elicitation') return [];
@@ -207,7 +208,7 @@ function Requests({ session }) {
     const next = undecided[undecided.findIndex((request) => request === current) + by];
     if (!next) return;
     setAt(next.request_id);
-    /** @type {HTMLElement | null} */ (document.querySelector(`[data-request="${CSS.escape(next.request_id)}"]`))?.focus({ preventScroll: true });
+    find(`[data-request="${CSS.escape(next.request_id)}"]`)?.focus({ preventScroll: true });
   };
   useKeys('Inbox', [
     { key: 'j', what: 'next question', run: () => move(1) }, { key: 'k', what: 'question before', run: () => move(-1) },
@@ -296,14 +297,11 @@ const CALL_MAX = 100;
 
 /** `dry_run` only says what would happen. @param {Verb} verb @param {Api.DeadView[]} some */
 async function act(verb, some, dry_run) {
-  /** @type {Pick<Api.DeadActs, 'done' | 'refused'>} */
-  const all = { done: [], refused: [] };
+  const answers = [];
   for (let from = 0; from < some.length; from += CALL_MAX) {
-    const acts = await post(`dead/${verb}`, { ids: some.slice(from, from + CALL_MAX).map((one) => one.message_id), dry_run });
-    all.done.push(...acts.done);
-    all.refused.push(...acts.refused);
+    answers.push(await post(`dead/${verb}`, { ids: some.slice(from, from + CALL_MAX).map((one) => one.message_id), dry_run }));
   }
-  return all;
+  return { done: answers.flatMap(({ done }) => done), refused: answers.flatMap(({ refused }) => refused) };
 }
 
 /** @param {Api.DeadView} one */
@@ -385,7 +383,6 @@ const TRUNK = ['received', 'claimed', 'starting', 'running', 'answered', 'sendin
 const SIDE = {
   steered: 'joined another turn', unclear: 'its end was not seen: looked up', parked: 'cut after a change: waits for you', dead: 'given up', cancelled: 'stopped',
 };
-const SOURCE = { harvested: 'taken from Codex’s history after a crash', shared: 'shared with the message whose turn it joined' };
 
 /** @param {Props.States} _ */
 function States({ story: { state, replies, answer, attempts } }) {
@@ -407,7 +404,7 @@ function Attempt({ attempt, story }) {
       <span class="dim">${took}${(attempt.input_tokens + attempt.output_tokens).toLocaleString()} tokens, ${short(attempt.sandbox, 30)}${attempt.touched && ', may have changed something'}</span></summary>
     ${attempt.failures.map((text) => html`<p class="reason">${full(text)}</p>`)}
     <${Steps} items=${story.events.filter(mine)} />
-    ${story.requests.filter((request) => mine(request) && !isUndecided(request)).map((request) => html`<div class="asked" key=${request.request_id}>
+    ${story.requests.filter((request) => mine(request) && !isUndecided(request)).map((request) => html`<div class="said" key=${request.request_id}>
       <a href="#/requests/${request.request_id}">${short(request.headline, 200)}</a><${Settled} request=${{ ...request, message_id, channel, conversation }} /></div>`)}
     <details><summary>For programs</summary><${Facts} rows=${[['Client id', code(attempt.client_id)], ['Thread', code(attempt.thread_id)],
       ['Turn', code(attempt.turn_id)], ['Life of Codex', code(attempt.incarnation)]]} /></details></details>`;
@@ -416,7 +413,6 @@ function Attempt({ attempt, story }) {
 /** @param {Api.StoryView} story */
 function moments(story) {
   const known = new Set(story.attempts.map((attempt) => attempt.attempt));
-  /** @type {{ at: string, tone: string, draw: Child }[]} */
   const all = [
     { at: story.received_at, tone: 'begin', draw: html`<strong>Came</strong> from ${short(story.sender, 60)} over ${short(story.channel, 60)}` },
     ...story.attempts.map((attempt) => ({ at: attempt.started_at, tone: attempt.state === 'lost' || attempt.failures.length > 0 ? 'failed' : 'turn', draw: html`<${Attempt} attempt=${attempt} story=${story} />` })),
