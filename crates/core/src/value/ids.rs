@@ -63,6 +63,8 @@ text_id! {
     TaskId;
     /// What we send as `clientUserMessageId`: Codex gives it back after a crash.
     ClientId;
+    /// Somebody who is alerted: a browser, or a target of the configuration.
+    ReceiverId;
     /// Identity of one outbound piece, the same for every try.
     ReplyKey;
 }
