@@ -135,6 +135,15 @@ impl ReplyKey {
     }
 }
 
+impl ReceiverId {
+    /// The id of a browser's endpoint or a configured target, which may hold a secret and can't be found out from it.
+    #[must_use]
+    pub fn of(kind: &str, place: &str) -> Self {
+        let hash = Sha256::digest(place.as_bytes());
+        Self(format!("{kind}-{}", HEXLOWER.encode(&hash[..12])))
+    }
+}
+
 /// Position of a message in its conversation, given at receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq(pub i64);

@@ -2,6 +2,7 @@
 //!
 //! A secret is never a key: the file may be readable by others and ends up in repositories.
 
+use super::alerts::{self, AlertConfig, NtfyConfig};
 use super::error::ConfigProblem;
 use super::keys::Config;
 use super::load::ValueOrigins;
@@ -34,7 +35,7 @@ pub struct TasksConfig {
     pub raw_events: bool,
 }
 
-/// Who may be notified when a task has finished.
+/// Who may be notified when a task has finished, and who is told of what needs a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifyConfig {
@@ -50,6 +51,9 @@ pub struct NotifyConfig {
     /// Who sends to targets of other senders, by their scheme: `feishu = "command:NAME"` or `"webhook:https://…"` takes
     /// `feishu:<address>`. The sender gets `scheme`, `address` and `text` with the notification.
     pub schemes: BTreeMap<String, String>,
+    /// Who is told of questions, failures and ends of tasks, one table each.
+    pub alert: Vec<AlertConfig>,
+    pub ntfy: NtfyConfig,
 }
 
 /// One command. It gets the notification as JSON on its standard input; an exit status of 0 confirms it.
@@ -141,6 +145,9 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
         if let Some(what) = refuse_argv(&command.argv) {
             say(&key("argv"), what);
         }
+    }
+    for (key, what) in alerts::problems(notify) {
+        say(&key, what);
     }
     for (scheme, sender) in &notify.schemes {
         if let Some(what) = refuse_sender(notify, scheme, sender) {

@@ -115,7 +115,7 @@ impl Stage {
             },
             timeline: Timeline::load(&rows, &task.task_id).unwrap().unwrap(),
         };
-        self.daemon.notify_target(&target, &delivery).await
+        self.daemon.notify_end(&target, &delivery).await
     }
 
     fn notified(&self, task: &Task) -> SubscriptionState {
