@@ -18,6 +18,7 @@ pub(super) fn is_good(tx: &Tx<'_>, receiver: &Receiver, now: Timestamp) -> Resul
 #[derive(Clone, Debug)]
 pub struct AddDevice {
     pub receiver: Receiver,
+    pub by: String,
 }
 
 /// Result of [`AddDevice`].
@@ -47,11 +48,14 @@ impl Transition for AddDevice {
         if others.len() >= DEVICES_PER_SESSION_MAX {
             return Ok(DeviceAdded::Full);
         }
+        let subject = self.receiver.receiver_id.to_string();
+        let about: Vec<_> = self.receiver.about.iter().map(|it| it.as_str()).collect();
         tx.change(Change::Alert(AlertChange::PutReceiver(Receiver {
             error: None,
             created_at: now,
             ..self.receiver
         })))?;
+        tx.audit(self.by, "push-add", subject, about.join(" "), now)?;
         Ok(DeviceAdded::Added)
     }
 }
@@ -62,6 +66,7 @@ pub struct DropDevice {
     pub receiver_id: ReceiverId,
     /// Only if it is this session's.
     pub session: Option<String>,
+    pub by: String,
 }
 
 impl Transition for DropDevice {
@@ -69,7 +74,7 @@ impl Transition for DropDevice {
     type Outcome = bool;
     const NAME: &'static str = "drop_device";
 
-    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<bool, RunError> {
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, RunError> {
         let found = tx.receiver(&self.receiver_id)?;
         let device = found.and_then(|receiver| receiver.device);
         let Some(device) = device else {
@@ -81,8 +86,10 @@ impl Transition for DropDevice {
         {
             return Ok(false);
         }
+        let subject = self.receiver_id.to_string();
         let gone = AlertChange::DropReceiver(self.receiver_id);
         tx.change(Change::Alert(gone))?;
+        tx.audit(self.by, "push-remove", subject, "", now)?;
         Ok(true)
     }
 }

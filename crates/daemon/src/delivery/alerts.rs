@@ -26,6 +26,8 @@ const QUESTION_KEPT: Duration = Duration::from_secs(3_600);
 /// How long it keeps everything else.
 const NEWS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 
+const NO_BROWSERS: &str = "no browser can be told here";
+
 /// What a browser can do with alerts.
 const BROWSER: AlertWay = AlertWay {
     takes_back: true,
@@ -233,7 +235,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     ) -> Result<(), PushFailure> {
         let settings = self.settings();
         let Some(web_push) = settings.start.notify.web_push.as_ref() else {
-            return Err(Failure::new(Class::Config, "no browser can be told here").into());
+            return Err(Failure::new(Class::Config, NO_BROWSERS).into());
         };
         let failed = |error: LedgerError| Failure::new(error.class(), error.to_string());
         let key = self.push_key().await.map_err(failed)?;
@@ -270,6 +272,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             },
         };
         Ok(VapidKey::read(&kept).map_err(|error| error.to_string()))
+    }
+
+    /// Why a browser can't be told.
+    pub(crate) fn check_device(&self, device: &PushDevice) -> Result<(), String> {
+        let settings = self.settings();
+        let Some(web_push) = settings.start.notify.web_push.as_ref() else {
+            return Err(NO_BROWSERS.to_owned());
+        };
+        web_push.check(&device.endpoint)?;
+        let keys = BrowserKeys::read(&device.p256dh, &device.auth);
+        keys.map(drop).map_err(|error| error.to_string())
     }
 
     /// Looks for what a new receiver is to be told.
