@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_22_hints_hold_no_foreign_text() {
+    fn hints_hold_no_foreign_text() {
         for kind in AlertKind::ALL {
             let hint = delivery(AlertDetail::Hint, vec![event(kind, "k3v9qaxx")]);
             let told = notification(&hint, "https://b.example/console/").unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_22_headlines_are_one_harmless_line() {
+    fn headlines_are_one_harmless_line() {
         let told = delivery(
             AlertDetail::Headline,
             vec![event(AlertKind::Question, "k3v9qaxx")],
