@@ -149,7 +149,9 @@ pub fn subjects_of(
             id: message_id.to_string(),
         });
     }
-    if let Some(task_id) = rows.task_of_message(message_id)? {
+    // A task ends with a message that ends, and every other change of it is read for nothing.
+    let may_end_a_task = !message.life.state.name().awaits_answer();
+    if may_end_a_task && let Some(task_id) = rows.task_of_message(message_id)? {
         subjects.push(AlertSubject {
             kind: AlertKind::Task,
             id: task_id.to_string(),

@@ -490,14 +490,8 @@ fn notify_settings(
     if let Some(webhook) = notify.webhook.clone() {
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
-    let ntfy = notify.ntfy().clone();
-    secret_registry.add(Box::new(move || {
-        let token = ntfy.secret();
-        token
-            .iter()
-            .map(|token| token.expose().to_owned())
-            .collect()
-    }));
+    let own = notify.clone();
+    secret_registry.add(Box::new(move || own.secrets()));
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
     notify
 }

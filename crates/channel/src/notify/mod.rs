@@ -3,10 +3,12 @@
 //! When a notification is sent, how often it is tried and what is kept of it is decided in the daemon and the core; only
 //! `host` starts programs.
 
+mod email;
 mod ntfy;
 mod web_push;
 mod webhook;
 
+pub use email::{Mail, MailTls, Mailer};
 pub use ntfy::{Ntfy, NtfyMessage, NtfyPriority};
 pub use web_push::{
     BrowserKeys, KeyError, PushFailure, PushMessage, TEXT_MAX_BYTES, Urgency, VapidError, VapidKey,

@@ -1,11 +1,11 @@
-//! The keys `[[notify.alert]]` and `[notify.ntfy]`: who is told of questions, failures and ends of tasks, and how a topic
-//! is reached.
+//! The keys `[[notify.alert]]`, `[notify.ntfy]` and `[notify.smtp]`: who is told of questions, failures and ends of tasks,
+//! and how topics and mailboxes are reached.
 
 use super::http::CONSOLE_ADDRESS;
 use super::keys::Config;
 use super::tasks::NotifyConfig;
 use bridge_channel::guard::{AddressGuard, check_origin};
-use bridge_channel::notify::{Ntfy, Target, WebPush};
+use bridge_channel::notify::{MailTls, Mailer, Ntfy, Target, WebPush};
 use bridge_core::limits::ALERT_TARGETS_MAX;
 use bridge_core::value::{AlertDetail, AlertKind, Receiver, ReceiverId, Timestamp};
 use schemars::JsonSchema;
@@ -19,9 +19,9 @@ const NO_CONTACT: &str = "mailto:codex-bridge@localhost.localdomain";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AlertConfig {
-    /// Where it goes: `ntfy:TOPIC` or `ntfy:https://ntfy.example/TOPIC`, `webhook:https://…`,
-    /// `command:NAME`, `molecule:<workspace id>`, or `<scheme>:<address>` of `notify.schemes`. Tasks may name `ntfy:` targets
-    /// that stand here, and no others.
+    /// Where it goes: `ntfy:TOPIC` or `ntfy:https://ntfy.example/TOPIC`, `email:ADDRESS`, `webhook:https://…`,
+    /// `command:NAME`, `molecule:<workspace id>`, or `<scheme>:<address>` of `notify.schemes`. Tasks may name `ntfy:` and
+    /// `email:` targets that stand here, and no others.
     #[schemars(length(min = 1))]
     pub to: String,
     /// What it is told of: `question` (Codex asks, and somebody must decide), `failure` (a message that was given up or
@@ -61,6 +61,73 @@ pub struct NtfyConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", length(min = 1))]
     pub token_file: Option<PathBuf>,
+}
+
+/// The mail server for `email:ADDRESS`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SmtpConfig {
+    /// Its name, such as "mail.example.org". Without it no mail is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub host: Option<String>,
+    /// Its port; 465, 587 or 25 by `tls` where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16", range(min = 1))]
+    pub port: Option<u16>,
+    /// `tls` from the first byte, `starttls` before anything is said, or `none` for a server of this machine.
+    pub tls: SmtpTls,
+    /// The login, where the server asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub user: Option<String>,
+    /// A file of mode 0600 with its password, on one line. It is read for every mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub password_file: Option<PathBuf>,
+    /// The address that mail is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub from: Option<String>,
+}
+
+/// How the way to the mail server is encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SmtpTls {
+    #[default]
+    Tls,
+    StartTls,
+    None,
+}
+
+impl From<SmtpTls> for MailTls {
+    fn from(tls: SmtpTls) -> Self {
+        match tls {
+            SmtpTls::Tls => Self::Tls,
+            SmtpTls::StartTls => Self::StartTls,
+            SmtpTls::None => Self::None,
+        }
+    }
+}
+
+impl SmtpConfig {
+    /// What sends mail; nothing without host and sender.
+    fn mailer(&self) -> Option<Mailer> {
+        let usual = match self.tls {
+            SmtpTls::Tls => 465,
+            SmtpTls::StartTls => 587,
+            SmtpTls::None => 25,
+        };
+        Some(Mailer {
+            host: self.host.clone()?,
+            port: self.port.unwrap_or(usual),
+            tls: self.tls.into(),
+            user: self.user.clone(),
+            password_file: self.password_file.clone(),
+            from: self.from.clone()?,
+        })
+    }
 }
 
 impl Default for AlertConfig {
@@ -107,6 +174,11 @@ impl AlertConfig {
 }
 
 impl NotifyConfig {
+    /// What sends mail.
+    pub(crate) fn mailer(&self) -> Option<Mailer> {
+        self.smtp.mailer()
+    }
+
     /// What publishes to topics.
     pub(crate) fn ntfy(&self) -> Ntfy {
         let server = self.ntfy.server.as_deref();
@@ -181,7 +253,10 @@ fn refuse_target(notify: &NotifyConfig, to: &str) -> Option<String> {
         Target::Local => Err("tells nobody; name somebody who is told".to_owned()),
         Target::Webhook(url) => notify.webhook().check(&url),
         Target::Ntfy(topic) => notify.ntfy().check(&topic),
-        Target::Email(_) => Err("e-mail is not sent yet".to_owned()),
+        Target::Email(address) => match notify.mailer() {
+            Some(mailer) => mailer.check(&address),
+            None => Err("set `notify.smtp.host` and `notify.smtp.from`".to_owned()),
+        },
         Target::Command(name) if notify.command.iter().any(|one| one.name == name) => Ok(()),
         Target::Command(name) => Err(format!("there is no [[notify.command]] {name}")),
         Target::Other { scheme, .. } if notify.schemes.contains_key(&scheme) => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! A secret is never a key: the file may be readable by others and ends up in repositories.
 
-use super::alerts::{self, AlertConfig, NtfyConfig};
+use super::alerts::{self, AlertConfig, NtfyConfig, SmtpConfig};
 use super::error::ConfigProblem;
 use super::keys::Config;
 use super::load::ValueOrigins;
@@ -54,6 +54,7 @@ pub struct NotifyConfig {
     /// Who is told of questions, failures and ends of tasks, one table each.
     pub alert: Vec<AlertConfig>,
     pub ntfy: NtfyConfig,
+    pub smtp: SmtpConfig,
 }
 
 /// One command. It gets the notification as JSON on its standard input; an exit status of 0 confirms it.

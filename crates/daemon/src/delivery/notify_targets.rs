@@ -5,7 +5,9 @@ use super::notification::Notification;
 use crate::Daemon;
 use crate::config::{AlertConfig, Config};
 use bridge_channel::PostPayload;
-use bridge_channel::notify::{Ntfy, NtfyMessage, NtfyPriority, Target, WebPush, Webhook};
+use bridge_channel::notify::{
+    Mail, Mailer, Ntfy, NtfyMessage, NtfyPriority, Target, WebPush, Webhook,
+};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
 use bridge_core::step::{AlertWay, EventDelivery};
 use bridge_core::value::{
@@ -39,6 +41,8 @@ pub(crate) struct NotifySettings {
     molecules: Vec<ChannelId>,
     /// Publishes to topics.
     ntfy: Ntfy,
+    /// Sends mail.
+    mailer: Option<Mailer>,
     /// Sends to browsers.
     pub(crate) web_push: Option<WebPush>,
     /// Targets that are alerted, and addresses that tasks may name.
@@ -70,6 +74,7 @@ impl NotifySettings {
                 .collect(),
             molecules: Vec::new(),
             ntfy: config.notify.ntfy(),
+            mailer: config.notify.mailer(),
             web_push: Some(config.web_push()),
             alerts: config.notify.alert.clone(),
             console: config.console_url(),
@@ -105,9 +110,30 @@ impl NotifySettings {
         })
     }
 
-    /// The token of the ntfy server.
-    pub(crate) fn ntfy(&self) -> &Ntfy {
-        &self.ntfy
+    /// The credentials of ntfy and mail servers.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mail = self.mailer.as_ref().and_then(Mailer::secret);
+        let secrets = self.ntfy.secret().into_iter().chain(mail);
+        secrets.map(|secret| secret.expose().to_owned()).collect()
+    }
+
+    fn mailer(&self) -> Result<&Mailer, String> {
+        let missing = "no mail is sent here: set `notify.smtp.host` and `notify.smtp.from`";
+        self.mailer.as_ref().ok_or_else(|| missing.to_owned())
+    }
+
+    /// What the entry of an address lets through.
+    fn text_for<'n>(
+        &self,
+        target: &Target,
+        notification: &'n Notification,
+    ) -> Result<&'n str, Failure> {
+        let entry = self.listed(target);
+        let entry = entry.map_err(|why| Failure::new(Class::Config, why))?;
+        Ok(match entry.detail.into() {
+            AlertDetail::Hint => &notification.note.text,
+            AlertDetail::Headline => &notification.note.headline,
+        })
     }
 
     /// The entry of an address that only the configuration may name.
@@ -135,7 +161,10 @@ impl NotifySettings {
                 self.listed(&target)?;
                 self.ntfy.check(topic)
             }
-            Target::Email(_) => Err(format!("notify target {target}: e-mail is not sent yet")),
+            Target::Email(address) => {
+                self.listed(&target)?;
+                self.mailer()?.check(address)
+            }
             Target::Webhook(url) => match &self.webhook {
                 Some(webhook) => webhook.check(url),
                 None => Err("there are no webhooks here".to_owned()),
@@ -272,11 +301,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.tell_workspace(&notification, &workspace, way).await
             }
             Target::Ntfy(ref topic) => {
-                let entry = settings.listed(&target);
-                let entry = entry.map_err(|why| Failure::new(Class::Config, why))?;
-                publish(&settings.ntfy, topic, entry, &notification).await
+                let text = settings.text_for(&target, &notification)?;
+                publish(&settings.ntfy, topic, text, &notification).await
             }
-            Target::Email(_) => Err(gone("e-mail is not sent yet")),
+            Target::Email(ref address) => {
+                let text = settings.text_for(&target, &notification)?;
+                let mailer = settings.mailer();
+                let mailer = mailer.map_err(|why| Failure::new(Class::Config, why))?;
+                let mail = Mail {
+                    id: &notification.id,
+                    subject: &notification.note.title,
+                    text: &format!("{text}\n\n{}\n", notification.note.link),
+                };
+                mailer.send(address, mail).await
+            }
         }
     }
 
@@ -318,18 +356,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
-/// Publishes what the entry of the topic lets through.
 async fn publish(
     ntfy: &Ntfy,
     topic: &str,
-    entry: &AlertConfig,
+    text: &str,
     notification: &Notification,
 ) -> Result<(), Failure> {
     let note = &notification.note;
-    let text = match entry.detail.into() {
-        AlertDetail::Hint => &note.text,
-        AlertDetail::Headline => &note.headline,
-    };
     let message = NtfyMessage {
         title: &note.title,
         text,
