@@ -148,7 +148,7 @@ impl Mailer {
             Some(BAD_LOGIN | NO_LOGIN) => Class::Config,
             _ if error.is_permanent() => Class::Permanent,
             _ if error.is_timeout() => Class::Ambiguous,
-            _ if error.is_tls() => Class::Config,
+            _ if error.is_tls() || error.is_client() => Class::Config,
             _ => Class::Transient,
         };
         let said = match code {

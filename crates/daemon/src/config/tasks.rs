@@ -253,6 +253,25 @@ mod tests {
                 "can't be used",
             ),
             ("tasks.import = 'codex_bridge.db'", "absolute path"),
+            ("[[notify.alert]]\nto = 'local'", "tells nobody"),
+            (
+                "[[notify.alert]]\nto = 'ntfy:codex'",
+                "`notify.ntfy.server`",
+            ),
+            (
+                "[[notify.alert]]\nto = 'command:a'",
+                "no [[notify.command]]",
+            ),
+            ("[[notify.alert]]\nto = 'feishu:x'", "does not have feishu"),
+            (
+                "[[notify.alert]]\nto = 'email:ann@example.org'",
+                "`notify.smtp.host`",
+            ),
+            (
+                "[[notify.alert]]\nto = 'email:ann@example.org'\n[notify.smtp]\nhost = 'mail.example'\nfrom = 'b@example.org'\ntls = 'none'",
+                "another machine",
+            ),
+            ("notify.ntfy.server = 'ntfy.example'", "no address"),
         ] {
             let said = judge(text);
             assert_eq!(said.len(), 1, "{text}: {said:?}");
@@ -261,6 +280,9 @@ mod tests {
         let twice = "[[notify.command]]\nname = 'a'\nargv = ['/bin/sh']\n";
         assert_eq!(judge(&twice.repeat(2)).len(), 1);
         assert!(judge(twice).is_empty());
+        let topic = "[[notify.alert]]\nto = 'ntfy:https://ntfy.example/codex'\n";
+        assert!(judge(topic).is_empty());
+        assert_eq!(judge(&topic.repeat(2)).len(), 1);
         assert!(
             judge("tasks.roots = ['/']\nnotify.allow_origins = ['http://127.0.0.1:9000']")
                 .is_empty()

@@ -86,7 +86,7 @@ impl NotifySettings {
     }
 
     /// The targets of the configuration that are alerted, as rows.
-    pub(super) fn alert_receivers(&self) -> Vec<Receiver> {
+    pub(crate) fn alert_receivers(&self) -> Vec<Receiver> {
         let alerted = self.alerts.iter().filter(|entry| !entry.about.is_empty());
         alerted.map(AlertConfig::receiver).collect()
     }
@@ -98,7 +98,7 @@ impl NotifySettings {
     }
 
     /// What a target can do with alerts: programs get each of them, and people not too many.
-    pub(super) fn way_of(&self, id: &ReceiverId) -> Option<AlertWay> {
+    pub(crate) fn way_of(&self, id: &ReceiverId) -> Option<AlertWay> {
         let target = Target::parse(&self.alert_target(id)?.to).ok()?;
         let is_program = match target {
             Target::Webhook(_) | Target::Command(_) | Target::Other { .. } => true,

@@ -225,6 +225,32 @@ async fn interrupted_notify_command_is_not_rerun() {
     assert_eq!(overrun.unwrap_err().class, Class::Permanent);
 }
 
+/// A stranger's task must not write to anybody.
+#[test]
+fn tasks_name_only_listed_addresses() {
+    let config = "[notify.ntfy]\nserver = 'https://ntfy.example'\n\
+         [notify.smtp]\nhost = 'mail.example'\nfrom = 'bridge@example.org'\n\
+         [[notify.alert]]\nto = 'ntfy:codex'\nabout = []\n\
+         [[notify.alert]]\nto = 'mailto:ann@example.org'\nabout = ['failure']\n";
+    let config: Config = toml::from_str(config).unwrap();
+    let notify = NotifySettings::new(&config, &[]);
+    for listed in ["ntfy:codex", "email:ann@example.org"] {
+        assert_eq!(notify.check(listed), Ok(()), "{listed}");
+    }
+    for other in [
+        "ntfy:other",
+        "ntfy:https://ntfy.example/codex",
+        "email:bob@example.org",
+    ] {
+        let why = notify.check(other).unwrap_err();
+        assert!(why.contains("[[notify.alert]]"), "{why}");
+    }
+    let alerted = notify.alert_receivers();
+    assert_eq!(alerted.len(), 1, "who is about nothing is not alerted");
+    let way = notify.way_of(&alerted[0].receiver_id).unwrap();
+    assert!(way.sums_up && !way.takes_back);
+}
+
 fn tell(name: &str, text: &str) -> Tell {
     Tell {
         message_id: MessageId::new(format!("m-{name}")),

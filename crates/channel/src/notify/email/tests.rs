@@ -122,6 +122,21 @@ async fn refused_mail_has_its_class() {
     assert_eq!(refused.class, Class::Transient, "{refused:?}");
 }
 
+#[tokio::test]
+async fn encryption_is_never_left_out() {
+    for tls in [MailTls::StartTls, MailTls::Tls] {
+        let (port, talk) = server("", "").await;
+        let mailer = Mailer {
+            tls,
+            ..mailer(port)
+        };
+        let refused = mailer.send("ann@example.org", MAIL).await.unwrap_err();
+        assert!(refused.class != Class::Permanent, "{refused:?}");
+        let said = talk.await.unwrap();
+        assert!(!said.iter().any(|line| line.starts_with("MAIL")), "{tls:?}");
+    }
+}
+
 #[test]
 fn unencrypted_mail_stays_on_this_machine() {
     let elsewhere = Mailer {
