@@ -59,14 +59,16 @@ pub const PACKAGES: &[Package] = &[
         why: "the guides call the HTTP API with it, and the tests run their snippets",
     },
     POSTGRES,
-    Package {
-        program: "chromium",
-        versions: None,
-        setting: None,
-        package: "chromium",
-        why: "the tests of the console drive it",
-    },
+    CHROMIUM,
 ];
+
+const CHROMIUM: Package = Package {
+    program: "chromium",
+    versions: None,
+    setting: None,
+    package: "chromium",
+    why: "tests, pictures and the bench of the console drive it",
+};
 
 const POSTGRES: Package = Package {
     program: "postgres",
@@ -76,6 +78,8 @@ const POSTGRES: Package = Package {
     why: "tests and the bench start servers of their own with it",
 };
 
+/// What drives the console.
+pub const FOR_BROWSERS: &[Package] = &[CHROMIUM];
 /// What the bench's part for fleets starts.
 pub const FOR_FLEETS: &[Package] = &[POSTGRES];
 

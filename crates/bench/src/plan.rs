@@ -13,11 +13,12 @@ pub(crate) enum Part {
     Fleet,
     Flood,
     Footprint,
+    Console,
     Cost,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Latency,
         Self::Pickup,
         Self::Traces,
@@ -25,6 +26,7 @@ impl Part {
         Self::Fleet,
         Self::Flood,
         Self::Footprint,
+        Self::Console,
         Self::Cost,
     ];
 
@@ -87,6 +89,10 @@ pub(crate) struct Plan {
     pub(crate) floods: usize,
     /// Conversations that are known and idle.
     pub(crate) known: usize,
+    /// Pages of the console that are open at the same time.
+    pub(crate) pages: usize,
+    /// Changes that a page is watched to show.
+    pub(crate) shown: usize,
     /// Conversations that are active at the same time.
     pub(crate) active: usize,
     /// Unfinished rows that a start finds.
@@ -128,6 +134,8 @@ impl Plan {
             filling_floods: 30,
             floods: 5,
             known: 1_000,
+            pages: 20,
+            shown: 120,
             active: 50,
             unfinished: 10_000,
             in_flight: 16,
@@ -164,6 +172,8 @@ impl Plan {
             filling_floods: 30,
             floods: 2,
             known: 50,
+            pages: 4,
+            shown: 10,
             active: 10,
             unfinished: 1_000,
             in_flight: 16,

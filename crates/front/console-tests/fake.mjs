@@ -15,6 +15,7 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
     tokens: [token('laptop', ['read', 'send', 'control', 'approve', 'admin']), token('ci', ['read', 'send']), token('old', ['read'], ago(8 * 3600_000)),
       { ...token('s1', ['read', 'approve']), kind: 'session', label: 'phone', expires_at: ago(-25 * 86400_000) }],
     audit: record(text),
+    push: [],
   };
   const state = { session: { name: 'laptop', scopes: ['read', 'send', 'control', 'approve', 'admin'], expires_at: ago(-20 * 86400_000) }, signedIn: true, calls: [], down: false };
   let eventId = Date.now();
@@ -35,7 +36,7 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
       if (!found) return refuse(404, 'there is no question');
       if (found.state !== 'open') return refuse(409, `${found.by} already decided`);
       if (body.digest && body.digest !== found.digest) return refuse(409, 'what was shown is not what is asked now');
-      Object.assign(found, { state: body.decision, decision: body.decision, by: 'local owner', via: 'console', decided_at: ago(0) });
+      Object.assign(found, { state: body.decision, decision: body.decision, decided_with: body.digest, by: 'local owner', via: 'console', decided_at: ago(0) });
       tell('request', { ...found, shown: undefined, payload: undefined });
       return { outcome: 'applied', ...found };
     },
@@ -54,6 +55,9 @@ export function fakeDaemon({ questions = 3, conversations = 40, evil = null, dif
     'GET tokens': () => ({ tokens: rows.tokens }),
     'POST tokens': ({ body }) => { rows.tokens.push(token(body.name, body.scopes)); return { name: body.name, scopes: body.scopes, token: 'cb_Zm9vYmFyYmF6cXV4' }; },
     'DELETE tokens/:id': ({ id }) => { Object.assign(rows.tokens.find((one) => one.name === id), { revoked_at: ago(0) }); return { name: id, cancelled: 0, joined: [], running: [] }; },
+    'GET push': () => ({ key: 'BHd2q8Y1lM4zT0nJ', subscriptions: rows.push }),
+    'POST push': ({ body }) => { rows.push.push({ id: 'p1', session: 'laptop', about: body.about, detail: body.detail, created_at: ago(0) }); return { id: 'p1' }; },
+    'DELETE push/:id': ({ id }) => { rows.push = rows.push.filter((one) => one.id !== id); return {}; },
     'GET audit': () => rows.audit,
     'GET figures': ({ query }) => figures(Number(query.get('hours')), text),
     'GET search': () => ({ looked_at: 812, detail: 'searched all 812 messages', next: null, found: [{ message_id: 'm-3-1', conversation_id: 'c-3', channel: 'local', conversation: text('release notes'), sender: text('owner'), received_at: ago(9 * MINUTE), phase: 'done', place: 'answer', excerpt: text('… the server needs 8 s, and the test waits 5 s …') }] }),
@@ -101,9 +105,10 @@ function bulk(rows, { ids, dry_run }) {
 const refuse = (status, detail) => ({ refused: status, detail });
 
 function answer(response, body) {
-  const status = body.refused ?? 200;
-  response.writeHead(status, { 'content-type': status === 200 ? 'application/json' : 'application/problem+json' });
-  response.end(JSON.stringify(body.refused ? { title: 'refused', status, detail: body.detail } : body));
+  const refused = typeof body.refused === 'number';
+  const status = refused ? body.refused : 200;
+  response.writeHead(status, { 'content-type': refused ? 'application/problem+json' : 'application/json' });
+  response.end(JSON.stringify(refused ? { title: 'refused', status, detail: body.detail } : body));
 }
 
 function match(key, method, name) {

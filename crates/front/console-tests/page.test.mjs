@@ -11,9 +11,10 @@ import { fakeDaemon } from './fake.mjs';
 import { SCREENS } from './screens.mjs';
 import { serve } from './serve.mjs';
 
-/** What the browser loads for a round through inbox, conversations and one of them; and all files, were every screen opened. */
-const ROUND_BYTES = 60 * 1024;
-const ALL_BYTES = 80 * 1024;
+/** All that a browser can load of the console, each file as the daemon sends it. */
+const ALL_BYTES = 60 * 1024;
+/** What it loads for the inbox. */
+const FIRST_BYTES = 40 * 1024;
 const PAINTED_MS = 200;
 const CORPUS = [
   '<script>alert(1)</script>', '"><img src=x onerror=alert(2)>', "'-alert(3)-'", '<svg onload=alert(4)>', '[x](javascript:alert(5))', '[x](data:text/html,<script>alert(6)</script>)',
@@ -40,6 +41,13 @@ function on(name, options, run) {
   });
 }
 
+async function palette(page) {
+  await page.keyboard.press('Control+k');
+  const field = page.getByRole('combobox', { name: 'Go to' });
+  await field.waitFor();
+  return field;
+}
+
 test('all files together are small', () => {
   const folder = new URL('../console/', import.meta.url);
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && /\.(m?js|css|html|svg|webmanifest)$/.test(entry.name));
@@ -58,25 +66,50 @@ for (const size of Object.keys(SIZES)) {
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wide <= 0, `${name} is ${wide} px too wide`);
       }
+      await palette(page);
+      assert.deepEqual(await violations(page), [], 'palette');
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('?');
+      await page.getByRole('dialog').waitFor();
+      assert.deepEqual(await violations(page), [], 'keys');
     });
   }
 }
 
+/** What of the texts became anything but text. */
+const harm = () => ({
+  elements: document.querySelectorAll('#app script, #app iframe, #app img, #app [onerror], #app [onload], #app [onmouseover]').length,
+  links: [...document.querySelectorAll('a')].map((link) => link.protocol).filter((protocol) => !['http:', 'https:'].includes(protocol)),
+  named: [...document.querySelectorAll('a[target]')].filter((link) => link.href.includes('@')).length,
+  // eslint-disable-next-line no-control-regex
+  hidden: /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/.test(document.body.innerText),
+});
+
 on('hostile texts stay texts', { rows: { evil: CORPUS } }, async ({ page, go }) => {
+  const harmless = async (name) => assert.deepEqual(await page.evaluate(harm), { elements: 0, links: [], named: 0, hidden: false }, name);
   for (const [name, [hash, ready]] of Object.entries(SCREENS)) {
     await go(hash);
     await page.waitForSelector(ready === '.verified .badge.good' ? '.verified .badge' : ready);
     await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
     await page.waitForTimeout(150);
-    const found = await page.evaluate(() => ({
-      elements: document.querySelectorAll('#app script, #app iframe, #app img, #app [onerror], #app [onload], #app [onmouseover]').length,
-      links: [...document.querySelectorAll('a')].map((link) => link.protocol).filter((protocol) => !['http:', 'https:'].includes(protocol)),
-      named: [...document.querySelectorAll('a[target]')].filter((link) => link.href.includes('@')).length,
-      // eslint-disable-next-line no-control-regex
-      hidden: /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/.test(document.body.innerText),
-    }));
-    assert.deepEqual(found, { elements: 0, links: [], named: 0, hidden: false }, name);
+    await harmless(name);
   }
+  await palette(page);
+  await page.keyboard.type('alert');
+  await page.getByRole('dialog').getByRole('option').nth(20).waitFor();
+  await harmless('palette');
+  await page.keyboard.press('Escape');
+  await go('policy');
+  await page.getByRole('textbox', { name: 'Command' }).fill('x');
+  await page.getByRole('button', { name: 'Explain' }).click();
+  await page.getByRole('button', { name: 'Look' }).click();
+  await page.waitForSelector('.answer-why');
+  await page.waitForSelector('td');
+  await harmless('explained');
+  await go('dead');
+  await page.getByRole('button', { name: 'Discard' }).first().click();
+  await page.getByRole('dialog').waitFor();
+  await harmless('asked again');
 });
 
 on('acceptable only when its end was seen', { rows: { questions: 2, diffLines: 600 } }, async ({ page, go, fake }) => {
@@ -268,17 +301,55 @@ on('a token is shown once', {}, async ({ page, go }) => {
   assert.equal(await page.getByText('cb_').count(), 0);
 });
 
-on('a round loads a part of them', {}, async ({ page, go }) => {
-  const loaded = new Map();
-  page.on('response', (response) => { if (new URL(response.url()).pathname.includes('/console/')) loaded.set(response.url(), response.body()); });
-  let total = 0;
-  for (const name of ['inbox', 'conversations', 'conversation']) {
-    const [hash, ready] = SCREENS[name];
-    if (name === 'inbox') await go(hash);
-    else await page.evaluate((to) => { location.hash = `#/${to}`; }, hash);
-    await page.waitForSelector(ready);
-    total = (await Promise.all(loaded.values())).reduce((sum, body) => sum + gzipSync(body, { level: 9 }).length, 0);
-    console.log(`# up to ${name}: ${loaded.size} files, ${total} bytes gz`);
+on('the inbox loads a part of them', {}, async ({ page, go }) => {
+  const loaded = [];
+  page.on('response', (response) => { if (new URL(response.url()).pathname.includes('/console/')) loaded.push(response.body()); });
+  await go(SCREENS.inbox[0]);
+  await page.waitForSelector(SCREENS.inbox[1]);
+  const total = (await Promise.all(loaded)).reduce((sum, body) => sum + gzipSync(body, { level: 9 }).length, 0);
+  console.log(`# the inbox: ${loaded.length} files, ${total} bytes gz`);
+  assert.ok(total <= FIRST_BYTES, `${total} bytes`);
+});
+
+const option = (page) => page.getByRole('dialog').getByRole('option', { selected: true });
+
+on('Ctrl-K goes to a screen', {}, async ({ page, go }) => {
+  await go('requests');
+  await page.waitForSelector('.question');
+  const field = await palette(page);
+  assert.equal(await field.evaluate((one) => one === document.activeElement), true);
+  await page.keyboard.type('aud');
+  await until(async () => (await option(page).textContent()).trim().startsWith('Audit'), 'the screen');
+  assert.equal(await field.getAttribute('aria-activedescendant'), await option(page).getAttribute('id'));
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor();
+  assert.equal(await page.getByRole('dialog').count(), 0);
+});
+
+on('Ctrl-K finds conversations and messages', {}, async ({ page, go }) => {
+  await go('audit');
+  await page.waitForSelector('.verified');
+  await palette(page);
+  await page.keyboard.type('notes 8');
+  await until(async () => (await option(page).textContent()).includes('release notes 8'), 'the conversation');
+  await page.getByRole('option', { name: /the server needs 8 s/ }).waitFor();
+  await page.keyboard.press('ArrowUp');
+  await until(async () => (await option(page).textContent()).includes('the server needs 8 s'), 'the last one');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'release notes 8' }).waitFor();
+});
+
+on('Ctrl-K starts a task', {}, async ({ page, go }) => {
+  for (const from of ['requests', 'tasks']) {
+    await go(from);
+    await page.waitForSelector('main h1');
+    await palette(page);
+    await page.keyboard.type('start a');
+    await until(async () => (await option(page).textContent()).includes('Start a task'), 'the act');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByRole('textbox', { name: 'Directory' }).waitFor();
+    assert.equal(new URL(page.url()).hash, '#/tasks');
+    await page.keyboard.press('Escape');
   }
-  assert.ok(total <= ROUND_BYTES, `${total} bytes`);
 });

@@ -709,6 +709,19 @@ declare namespace Api {
     scopes: Array<string>;
   };
 
+  /** Body of `POST /v1/push`: what a browser's `PushSubscription` says. */
+  type NewPush = {
+    /** At least one. */
+    about: Array<PushAbout>;
+    /** The browser's secret, in base64url. */
+    auth: string;
+    detail?: PushDetail;
+    /** The address of the browser's push service. */
+    endpoint: string;
+    /** The browser's public key, in base64url. */
+    p256dh: string;
+  };
+
   /** Body of `POST /v1/tokens`. */
   type NewToken = {
     /** Who will hold it. */
@@ -815,6 +828,38 @@ declare namespace Api {
     status: number;
     /** What kind of problem. */
     title: string;
+  };
+
+  /** What a browser is told of. */
+  type PushAbout = "question" | "failure" | "task";
+
+  /** Answer to `POST /v1/push`. */
+  type PushAdded = {
+    /** The same again for the same browser. */
+    id: string;
+  };
+
+  /** How much of it. */
+  type PushDetail = "hint" | "headline";
+
+  /** Answer to `GET /v1/push`. */
+  type PushList = {
+    /** The key to subscribe with: `applicationServerKey`, in base64url. */
+    key: string;
+    /** The browsers of the session that calls; of all sessions with `admin`. */
+    subscriptions: Array<PushView>;
+  };
+
+  /** A browser that is told. */
+  type PushView = {
+    about: Array<PushAbout>;
+    created_at: string;
+    detail: PushDetail;
+    /** Why the newest alert was not taken. */
+    error?: string | null;
+    id: string;
+    /** The session that it belongs to, and ends with. */
+    session: string;
   };
 
   /** One that could not be done. */
@@ -1508,4 +1553,52 @@ declare namespace Api {
     /** Where it is and what it waits for. */
     now: string;
   };
+
+  type Got<P extends string> =
+    P extends `policy/replay` ? ReplayList :
+    P extends `conversations/${string}` ? ConversationStory :
+    P extends `messages/${string}` ? StoryView :
+    P extends `requests/${string}` ? RequestEntry :
+    P extends `tasks/${string}` ? TaskReply :
+    P extends `audit` ? AuditList :
+    P extends `channels` ? ChannelList :
+    P extends `conversations` ? ConversationList :
+    P extends `dead` ? DeadList :
+    P extends `figures` ? FiguresView :
+    P extends `find` ? FoundView :
+    P extends `messages` ? MessageList :
+    P extends `nodes` ? NodeList :
+    P extends `requests` ? RequestList :
+    P extends `search` ? SearchList :
+    P extends `senders` ? SenderList :
+    P extends `session` ? SessionView :
+    P extends `status` ? StatusView :
+    P extends `tasks` ? TaskPageView :
+    P extends `tokens` ? TokenList :
+    never;
+
+  type Posted<P extends string> =
+    P extends `conversations/${string}/move` ? MoveView :
+    P extends `messages/${string}/cancel` ? ActView :
+    P extends `messages/${string}/drop` ? ActView :
+    P extends `messages/${string}/redrive` ? ActView :
+    P extends `messages/${string}/steer` ? TaskReply :
+    P extends `nodes/${string}/activate` ? NodeActView :
+    P extends `nodes/${string}/drain` ? NodeActView :
+    P extends `requests/${string}/decision` ? DecisionView :
+    P extends `tasks/${string}/interrupt` ? TaskReply :
+    P extends `tasks/${string}/respond` ? TaskReply :
+    P extends `tasks/${string}/steer` ? TaskReply :
+    P extends `dead/discard` ? DeadActs :
+    P extends `dead/retry` ? DeadActs :
+    P extends `policy/explain` ? ExplainView :
+    P extends `tasks/notify-completed` ? NotifyReply :
+    P extends `logins` ? LoginMade :
+    P extends `messages` ? SubmitResponse :
+    P extends `reload` ? ReloadView :
+    P extends `session` ? SessionOpened :
+    P extends `stop` ? StopSenderView :
+    P extends `tasks` ? TaskReply :
+    P extends `tokens` ? TokenMade :
+    never;
 }

@@ -1,4 +1,4 @@
-// Writes `api.d.ts` from `docs/openapi.json`: one type per schema.
+// Writes `api.d.ts` from `docs/openapi.json`: one type per schema, and what each path below `/v1/` answers.
 //
 //     node generate.mjs           writes it
 //     node generate.mjs --check   fails when it would change
@@ -11,7 +11,7 @@ const document = JSON.parse(readFileSync(new URL('../../../docs/openapi.json', h
 
 const HEAD = '// Generated from docs/openapi.json by generate.mjs. Do not edit.\n\ndeclare namespace Api {';
 
-const written = HEAD + Object.entries(document.components.schemas).map(declaration).join('') + '}\n';
+const written = HEAD + Object.entries(document.components.schemas).map(declaration).join('') + answers('Got', 'get') + answers('Posted', 'post') + '}\n';
 if (process.argv.includes('--check')) {
   if (readFileSync(target, 'utf8') !== written) {
     console.error('api.d.ts is older than docs/openapi.json: run `node crates/front/console-types/generate.mjs`');
@@ -19,6 +19,17 @@ if (process.argv.includes('--check')) {
   }
 } else {
   writeFileSync(target, written);
+}
+
+/** A conditional type by the path. A fixed part of a path is tried before a name in its place. */
+function answers(name, method) {
+  const found = Object.entries(document.paths).flatMap(([path, methods]) => {
+    const success = Object.entries(methods[method]?.responses ?? {}).find(([status]) => status.startsWith('2'))?.[1];
+    const schema = success?.content?.['application/json']?.schema;
+    return path.startsWith('/v1/') && schema ? [[path.slice(4).replace(/\{\w+\}/g, '${string}'), type(schema, '')]] : [];
+  });
+  found.sort(([a], [b]) => b.split('/').length - a.split('/').length || a.split('$').length - b.split('$').length);
+  return `\n  type ${name}<P extends string> =${found.map(([path, answer]) => `\n    P extends \`${path}\` ? ${answer} :`).join('')}\n    never;\n`;
 }
 
 function declaration([name, schema]) {

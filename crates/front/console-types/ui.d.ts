@@ -8,122 +8,101 @@ type Ref<T> = { current: T };
 type Hole = {} | null | undefined | ((...given: any[]) => unknown);
 
 interface Hooks {
+  /** A state that begins as nothing may become anything. */
+  useState(initial: null | never[]): [any, (next: any) => void];
   useState<S>(initial: S | (() => S)): [S, (next: S | ((previous: S) => S)) => void];
   useEffect(effect: () => void | (() => void), inputs?: readonly unknown[]): void;
   useLayoutEffect(effect: () => void | (() => void), inputs?: readonly unknown[]): void;
-  useRef<T>(initial: T): Ref<T>;
+  useRef(initial: unknown): Ref<any>;
   useMemo<T>(factory: () => T, inputs: readonly unknown[]): T;
   useCallback<F extends Function>(callback: F, inputs: readonly unknown[]): F;
   useErrorBoundary(callback?: (error: unknown) => void): [unknown, () => void];
 }
 
-/** `ApiError` of `lib/api.js`. */
-type Failed = import('../console/lib/api.js').ApiError;
+type Templates = { html: (strings: TemplateStringsArray, ...values: Hole[]) => VNode; render: (node: VNode, parent: Element) => void };
+
+/** `ApiError` of `app.js`. */
+type Failed = import('../console/app.js').ApiError;
 /** One event of a stream. */
 type StreamEvent = { name: string; id: string | null; data: any };
 /** Who the page is signed in as. */
-type Session = { half?: string; name: string; scopes: string[]; expires_at?: string };
+type Session = Api.SessionView | null;
 
-type Decision = 'accept' | 'acceptForSession' | 'decline' | 'cancel';
+/** Calls of `/v1`, typed by the path. */
+type Get = <P extends string>(path: P, query?: Record<string, string | number | null | undefined>) => Promise<Api.Got<P>>;
+type Post = <P extends string>(path: P, body?: {}, headers?: Record<string, string>) => Promise<Api.Posted<P>>;
+type Everything = <P extends string, F extends keyof Api.Got<P>>(path: P, field: F, query?: Record<string, string | number>, most?: number) => Promise<Api.Got<P>[F]>;
+type UseRows = <T>(read: () => Promise<T>, inputs: readonly unknown[], concerns?: (event: StreamEvent) => boolean)
+  => { value: T | null; error: Failed | null; reload: () => void };
+/** `endsWith`: the event after which the stream is over. */
+type Follow = {
+  signal: AbortSignal; lastId?: string | null | undefined; endsWith?: string;
+  onEvent: (event: StreamEvent) => void; onConnection?: (connected: boolean) => void;
+};
+
+/** Keys that a screen names and `?` shows; a key is `a` or `g c`. */
+type KeyGroup = { title: string; bindings: { key: string; what: string; run: () => void }[] };
+/** What keys do with the question that is looked at. */
 type Deciding = { accept: () => void; decline: () => void };
 /** What happens for a message, as it happens. */
 type Live = { items: Api.EventView[]; text: string; diff: string; output: string; message: Api.MessageView | null };
 type Upload = { name: string; data: string; size: number };
-type Option = { label: string; help: string; value: unknown };
-type Field = { id: string; title: string; options: Option[]; typed: '' | 'text' | 'integer' | 'number' | 'boolean'; required: boolean; preset: unknown; secret: boolean };
-/** A place in a message's life, drawn. */
-type Moment = { at: string; tone: string; draw: Child };
-/** Of a chart: a name and its values, one for each step. */
+/** One of what a question wants filled in. */
+type Field = {
+  id: string; title: string; options: { label: string; help: string; value: unknown }[]; required: boolean; preset?: unknown; secret?: boolean;
+  typed: '' | 'text' | 'integer' | 'number' | 'boolean';
+};
+/** A line of a chart: a value for each step. */
 type Series = { name: string; values: (number | null | undefined)[] };
-
-/** `GET /v1/audit`. */
+/** `GET /v1/audit`, all pages. */
 type AuditPart = Omit<Api.AuditList, 'next'> & { whole: boolean };
 type Finding = { tone: 'good' | 'failed' | 'waits'; words: string };
-
-/** `POST /v1/dead/retry`, `POST /v1/dead/discard`. */
+/** Of dead letters. */
 type Verb = 'retry' | 'discard';
 
-/** A screen of the frame. */
-type Entry = { path: string; key: string; name: string; count?: 'requests' | 'failed'; load: (id: string, sub: string) => Promise<{ Screen: unknown }> };
-type Route = { id: string; sub: string; session: Session | null };
-type Counts = { requests: number; failed: number };
+/** A screen of the frame: what it exports by `name` gets `id`, `sub` and `session`. */
+type Entry = { path: string; key: string; name: string; file: string; icon: string; count?: string };
 
-/** What each component is given. */
+/** What components are given, where it is rows of the daemon. */
 declare namespace Props {
-  type Keys = { onClose: () => void };
-  type SignedOut = { reason: string };
-  type Screen = Route & { entry: Entry };
-  type Frame = { session: Session | null };
-  type Markdown = { text: string };
-  type When = { at: string | null | undefined; exactly?: boolean };
-  type Countdown = { at: string };
-  type Ago = { at: string };
-  type Line = { text: string | null | undefined; length?: number };
-  type Text = { text: string | null | undefined };
-  /** `quiet`: the mark alone */
-  type Phase = { phase: string | null | undefined; quiet?: boolean };
-  type Badge = { tone?: string; children?: Child; title?: string };
-  type Empty = { title: string; children?: Child };
-  type Problem = { error: Failed | null; what: string; again?: () => void };
-  type Act = { act: () => Promise<unknown>; done?: string; tone?: string; disabled?: boolean; title?: string; about?: string; children?: Child };
-  type Dialog = { title: string; onClose: () => void; children?: Child; wide?: boolean };
-  type Confirm = { title: string; yes: string; act: () => Promise<unknown>; onClose: () => void; tone?: string; children?: Child };
-  /** rows without a value are left out */
-  type Facts = { rows: [string, Child][] };
-  type Head = { title: Child; sub?: Child; children?: Child };
-  type Plot = { top: number; format: (value: number) => string; labels: string[]; label: string; names: string[]; values: (number | null | undefined)[][]; draw: (x: (at: number) => number, y: (value: number) => number, step: number) => Child };
-  type Columns = { points: { label: string; value: number }[]; label: string };
-  type Lines = { series: Series[]; labels: string[]; label: string; format: (value: number) => string };
-  type Bars = { rows: [string, number][]; label: string; tone?: string };
-  type Files = { files: Upload[]; onChange: (files: Upload[]) => void };
-  type Write = { label: string; hint: Child; send: (text: string, files: Upload[], key: string) => Promise<void>; verb: string; withFiles?: boolean; rows?: number };
-  type Form = { fields: Field[]; filled: Record<string, unknown>; onFill: (id: string, value: unknown) => void; name: string };
-  type Input = { field: Field; value: unknown; onFill: (id: string, value: unknown) => void };
-  type Part = { height: number; now: boolean; draw: () => Child };
-  /** the text is shown as it is */
-  type LongText = { text: string; label: string; diff?: boolean; onEnd?: () => void };
-  type Steps = { items: Api.EventView[] };
-  type PastSteps = { id: string };
-  type MessageFiles = { files: Api.FileView[]; message: string; answer?: boolean };
-  type Now = { message: Api.MessageView };
-  type Working = { live: Live };
-  type Message = { message: Api.MessageView; mayAccept: boolean; reload: () => void };
-  type Icon = { name: string };
-  type Navigation = { entries: Entry[]; counts: Counts; here: string; showKeys: () => void };
-  type Whose = { request: Api.RequestEntry };
-  type Settled = { request: Api.RequestEntry };
-  type Question = { request: Api.RequestEntry; current?: boolean; onDecided?: () => void; mayAccept?: boolean; handle?: (acts: Deciding) => void; alone?: boolean };
-  type Again = { request: Api.RequestEntry; decision: Decision; act: () => Promise<void>; onClose: () => void };
-  type Make = { onClose: () => void; reload: () => void };
-  type Revoke = { token: Api.TokenView; onClose: () => void; reload: () => void };
-  type Budget = { sender: Api.SenderView };
-  type Table = { tokens: Api.TokenView[]; title: string; revoke: (token: Api.TokenView) => void; own: string | undefined; children?: any };
-  type Access = { session: Session | null };
-  type Verified = { part: AuditPart };
-  type Row = { entry: Api.AuditEntryView };
-  type GoOn = { story: Api.ConversationStory; reload: () => void };
-  type Conversation = { id: string; session: Session | null };
-  type ToConversation = { id: string };
-  type ConversationsRow = { one: Api.ActiveConversation };
-  type Would = { one: Api.DeadView };
-  type Dead = { one: Api.DeadView; chosen: boolean; choose: (on: boolean) => void; ask: (verb: Verb, ids: Api.DeadView[]) => void };
   type Ask = { verb: Verb; some: Api.DeadView[]; onClose: () => void; reload: () => void };
-  type State = { state: string };
-  type Database = { ledger: Api.StatusView['health']['ledger']; size: number | null | undefined };
-  type Channels = { known: Api.ChannelView[] };
-  type Nodes = { nodes: Api.NodeView[]; reload: () => void };
-  type Found = { list: Api.SearchList };
-  type Explained = { found: Api.ExplainView };
-  type Rules = { rules: Api.RuleView[] };
-  type Ruling = { word: string | null | undefined };
-  type Requests = { session: Session | null };
-  type OneRequest = { id: string; session: Session | null };
-  type Start = { onClose: () => void };
-  type TasksRow = { task: Api.TaskShape };
-  type Task = { id: string; session: Session | null };
-  type States = { story: Api.StoryView };
   type Attempt = { attempt: Api.AttemptView; story: Api.StoryView };
-  type Replies = { story: Api.StoryView };
-  type Acts = { story: Api.StoryView; reload: () => void };
-  type Why = { id: string; session: Session | null };
+  type Bars = { rows: [string, number][]; label: string; tone?: string };
+  type Budget = { sender: Api.SenderView };
+  type Columns = { label: string; labels: string[]; values: number[] };
+  type Database = { ledger: Api.StatusView['health']['ledger']; size: number | null | undefined };
+  type Dead = { one: Api.DeadView; chosen: boolean; choose: (on: boolean) => void; ask: (verb: Verb) => void };
+  type Explained = { found: Api.ExplainView };
+  type Facts = { rows: [string, Child][] };
+  type Files = { files: Api.FileView[]; path: string };
+  type Form = { fields: Field[]; filled: Record<string, unknown>; onFill: (id: string, value: unknown) => void; name: string };
+  type Found = { list: Api.SearchList };
+  type GoOn = { story: Api.ConversationStory; reload: () => void };
+  type Input = { field: Field; value: unknown; fill: (value: unknown) => void };
+  type Lines = { series: Series[]; labels: string[]; label: string };
+  type Message = { message: Api.MessageView; session: Session; reload: () => void };
+  type Nodes = { nodes: Api.NodeView[]; reload: () => void };
+  type Plot = { label: string; labels: string[]; series: Series[]; format: (value: number) => string; draw: (x: (at: number) => number, y: (value: number) => number, step: number) => Child };
+  type Question = { request: Api.RequestEntry; session: Session; current?: boolean; alone?: boolean; onDecided?: () => void; handle?: (acts: Deciding) => void };
+  type Revoke = { token: Api.TokenView; onClose: () => void; reload: () => void };
+  type Settled = { request: Api.RequestEntry };
+  type States = { story: Api.StoryView };
+  type Steps = { items: Api.EventView[] };
+  type Tokens = { tokens: Api.TokenView[]; title: string; none: Child; revoke: (token: Api.TokenView) => void; own?: string };
+  type Uploads = { files: Upload[]; onChange: (files: Upload[]) => void };
+  type Verified = { part: AuditPart };
+  type Working = { live: Live };
+  type Would = { one: Api.DeadView };
 }
+
+/** What `sw.js` uses of a service worker: TypeScript has its library only instead of a page's. */
+interface ServiceWorkerGlobalScope {
+  registration: ServiceWorkerRegistration;
+  clients: { matchAll(options: object): Promise<WorkerPage[]>; openWindow(address: string): Promise<unknown> };
+  skipWaiting(): Promise<void>;
+  addEventListener(name: 'push', listener: (event: Lasting & { data: { json(): any } | null }) => void): void;
+  addEventListener(name: 'notificationclick', listener: (event: Lasting & { notification: Notification; action: string }) => void): void;
+  addEventListener(name: 'install', listener: () => void): void;
+}
+interface Lasting { waitUntil(work: Promise<unknown>): void }
+interface WorkerPage { visibilityState: string; focus(): Promise<unknown>; postMessage(message: unknown): void }

@@ -36,6 +36,12 @@ async fn page_withstands_any_daemon() {
     kit.test("page.test.mjs", &[]).await;
 }
 
+#[tokio::test]
+async fn browser_is_told_and_decides() {
+    let kit = Kit::find().await;
+    kit.test("push.test.mjs", &[]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn person_works_from_the_browser_alone() {
     let kit = Kit::find().await;

@@ -86,7 +86,12 @@ async fn filled() -> OnDisk {
     }
     conn.execute_batch(
         "INSERT INTO token (name, hash, scopes, kind, created_at) VALUES ('t', 'h', 'read', 'token', 9223372036854775807); \
-         INSERT OR IGNORE INTO stored_bytes (channel, sender, hour, bytes) VALUES ('local', 'ann', -1, 0)",
+         INSERT OR IGNORE INTO stored_bytes (channel, sender, hour, bytes) VALUES ('local', 'ann', -1, 0); \
+         INSERT INTO receiver (receiver_id, session, endpoint, p256dh, auth, about, detail, created_at) \
+         VALUES ('r', 's', 'e', 'p', 'a', 'task', 'hint', 1); \
+         INSERT INTO alert (receiver_id, kind, subject, conversation_id, mark, state, summed, tries, created_at) \
+         VALUES ('r', 'task', 't', 'c', 'end', 'waiting', 0, 0, 1); \
+         UPDATE instance SET push_key = 'k'",
     )
     .unwrap();
     let one = |query: &str| -> String { conn.query_row(query, [], |row| row.get(0)).unwrap() };
