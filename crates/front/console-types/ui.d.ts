@@ -10,6 +10,7 @@ type Hole = {} | null | undefined | ((...given: any[]) => unknown);
 interface Hooks {
   useState<S>(initial: S | (() => S)): [S, (next: S | ((previous: S) => S)) => void];
   useEffect(effect: () => void | (() => void), inputs?: readonly unknown[]): void;
+  useLayoutEffect(effect: () => void | (() => void), inputs?: readonly unknown[]): void;
   useRef<T>(initial: T): Ref<T>;
   useMemo<T>(factory: () => T, inputs: readonly unknown[]): T;
   useCallback<F extends Function>(callback: F, inputs: readonly unknown[]): F;

@@ -19,7 +19,7 @@ pub use agent::{
     TurnStatus, TurnStream, TurnTransport,
 };
 pub use alerts::{AlertChange, AlertRead, AlertsTried};
-pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
+pub use change::{Change, OldRecords, RequestsOf, StoredBytes, TokenChange};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Lease, Ledger, LedgerError};
 pub use lists::{

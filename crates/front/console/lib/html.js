@@ -5,7 +5,7 @@ import * as preact from '../vendor/preact.mjs';
 import * as hooks from '../vendor/hooks.mjs';
 import htm from '../vendor/htm.mjs';
 
-export const { useState, useEffect, useRef, useMemo, useCallback, useErrorBoundary } = /** @type {Hooks} */ (/** @type {unknown} */ (hooks));
+export const { useState, useEffect, useLayoutEffect, useRef, useMemo, useCallback, useErrorBoundary } = /** @type {Hooks} */ (/** @type {unknown} */ (hooks));
 
 /** @type {(strings: TemplateStringsArray, ...values: Hole[]) => VNode} */
 export const html = /** @type {any} */ (htm).bind(/** @type {any} */ (preact).h);

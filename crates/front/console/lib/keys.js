@@ -1,7 +1,7 @@
 // @ts-check
 /** Keys, which a screen names and `?` shows, and short notices, which screen readers speak. */
 
-import { html, useEffect, useState } from './html.js';
+import { html, useEffect, useLayoutEffect, useState } from './html.js';
 import { visible } from './text.js';
 
 /** @typedef {{ key: string, what: string, run: () => void }} Binding `key` is `a` or `g c` */
@@ -19,7 +19,8 @@ export const allBindings = () => [...Map.groupBy(groups.values(), ({ title }) =>
  * @param {Binding[]} bindings
  */
 export function useKeys(title, bindings) {
-  useEffect(() => {
+  // Before what it belongs to is painted: a key acts on what is seen.
+  useLayoutEffect(() => {
     const owner = {};
     groups.set(owner, { title, bindings });
     return () => void groups.delete(owner);

@@ -2,7 +2,7 @@
 /** One question of Codex: all that is decided about, what it wants filled in, and the decision. */
 
 import { post } from '../lib/api.js';
-import { html, useEffect, useRef, useState } from '../lib/html.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js';
 import { notify } from '../lib/keys.js';
 import { asApiError } from '../lib/live.js';
 import { Countdown, When, line, visible } from '../lib/text.js';
@@ -184,7 +184,7 @@ export function Question({ request, current, onDecided, mayAccept = true, handle
   };
   const decline = () => void (open && quietly('decline'));
 
-  useEffect(() => handle?.({ accept, decline }));
+  useLayoutEffect(() => handle?.({ accept, decline }));
   useEffect(() => {
     if (current) card.current?.scrollIntoView({ block: 'nearest' });
   }, [current]);

@@ -14,7 +14,7 @@ const CALL_MAX = 100;
 /** @param {Verb} verb @param {Api.DeadView[]} some @param {boolean} dry only says what would happen @returns {Promise<Api.DeadActs>} */
 async function act(verb, some, dry) {
   /** @type {Api.DeadActs} */
-  const all = { done: [], refused: [] };
+  const all = { done: [], refused: [], left: 0, dry_run: dry };
   for (let from = 0; from < some.length; from += CALL_MAX) {
     const ids = some.slice(from, from + CALL_MAX).map((one) => one.message_id);
     const acts = await post(`dead/${verb}`, { ids, dry_run: dry });
