@@ -8,6 +8,7 @@ use crate::requests::{Stage, api};
 use crate::world::{Running, within};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 const ASKS: &str = "escal:touch canary-file ;; echo:done";
@@ -61,15 +62,7 @@ async fn a_question_is_told_and_taken_back() {
     let targets = targets("[\"question\"]").await;
     let stage = Stage::new(&targets.settings).await;
     let mut daemon = stage.daemon().await;
-    let made = login(&stage.world, &["--scopes", "read"]).await;
-    let mut browser = Browser::new(made["url"].as_str().unwrap());
-    browser.sign_in(made["code"].as_str().unwrap()).await;
-    let (_, known) = browser.get("../v1/push").await;
-    let key = known["key"].as_str().unwrap().to_owned();
-    let new = targets.push.subscription(&["question"], "hint");
-    let add = browser.call(Method::POST, "../v1/push").json(&new);
-    let (status, added) = browser.answer(add).await;
-    assert_eq!(status, StatusCode::CREATED, "{added}");
+    let (browser, key) = subscribed(&stage, &targets.push, &["question"]).await;
     let asking = stage.asks(&mut daemon, ASKS, 1).await;
     let id = stage.waiting().await["request_id"]
         .as_str()
@@ -135,6 +128,47 @@ async fn a_question_is_told_and_taken_back() {
     hooked(&targets.hook).await;
     asking.answered().await;
     assert!(targets.push.nothing_came(), "its session has ended");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// A browser that takes alerts of this, and the key that it subscribed with.
+async fn subscribed(stage: &Stage, push: &PushService, about: &[&str]) -> (Browser, String) {
+    let made = login(&stage.world, &["--scopes", "read"]).await;
+    let mut browser = Browser::new(made["url"].as_str().unwrap());
+    browser.sign_in(made["code"].as_str().unwrap()).await;
+    let (_, known) = browser.get("../v1/push").await;
+    let new = push.subscription(about, "hint");
+    let add = browser.call(Method::POST, "../v1/push").json(&new);
+    let (status, added) = browser.answer(add).await;
+    assert_eq!(status, StatusCode::CREATED, "{added}");
+    let key = known["key"].as_str().unwrap().to_owned();
+    (browser, key)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_is_gone_is_forgotten() {
+    let targets = targets("[]").await;
+    let stage = Stage::new(&targets.settings).await;
+    let daemon = stage.daemon().await;
+    let (browser, key) = subscribed(&stage, &targets.push, &["failure"]).await;
+    let sent = stage.world.start(&["send", "-c", "b", "fail:400"]).await;
+    let first = targets.push.next(&key).await;
+    assert_eq!(first.payload["kind"], "failure", "{}", first.payload);
+    first.call.answer("500 Internal Server Error").await;
+    let again = targets.push.next(&key).await;
+    assert_eq!(again.payload, first.payload);
+    let (_, known) = browser.get("../v1/push").await;
+    let why = known["subscriptions"][0]["error"].as_str().unwrap();
+    assert!(why.contains("500"), "{known}");
+    again.call.answer("410 Gone").await;
+    within("the end of the subscription", async {
+        let mut look = tokio::time::interval(Duration::from_millis(20));
+        while browser.get("../v1/push").await.1["subscriptions"] != json!([]) {
+            look.tick().await;
+        }
+    })
+    .await;
+    sent.ended().await;
     assert_eq!(daemon.stop().await, Some(0));
 }
 

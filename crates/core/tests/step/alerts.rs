@@ -3,7 +3,7 @@
 use crate::fixture;
 use crate::rows::Given;
 use bridge_core::limits::{ALERT_AGE_MS, ALERTS_WINDOW_MS};
-use bridge_core::port::{AlertChange, AlertRead, Change, Read};
+use bridge_core::port::{AlertChange, AlertRead, Change, Read, TokenChange};
 use bridge_core::step::{
     AddDevice, AlertBegin, AlertDelivery, AlertEnd, AlertStep, AlertWay, DeviceAdded, NoticeAlerts,
     RevokeToken,
@@ -353,7 +353,7 @@ fn browser_ends_with_its_session() {
     };
     let mut given = asks(given(), "q");
     assert_eq!(add(&mut given, "b", 1), DeviceAdded::NoSession);
-    let mut given = given.with(Change::NewToken(session));
+    let mut given = given.with(Change::Token(TokenChange::New(session)));
     assert_eq!(add(&mut given, to().as_str(), 0), DeviceAdded::Added);
     assert_eq!(add(&mut given, "b", 1_000), DeviceAdded::NoSession);
     notice(&mut given, AlertKind::Question, "q", 1);

@@ -26,7 +26,7 @@ const MOLECULE: &str = "molecule:";
 const ORDINAL: u32 = u32::MAX;
 
 /// Why a command that was running when the daemon died is not run again.
-const CUT: &str = "the command was running when the daemon ended, and may have done its work: look, and run it again with `codex-bridge notify-completed` if it did not";
+const CUT: &str = "the command was running when the daemon ended, and may have done its work: look; what a task's end runs is run again by `codex-bridge notify-completed`";
 
 /// Targets that can be notified.
 #[derive(Clone, Debug, Default)]

@@ -148,7 +148,7 @@ async fn copy_is_equal_there_and_back() {
     let again = copy(&server(&database), &file(&back)).unwrap();
     assert_eq!(there.tables, again.tables);
     let names: Vec<_> = there.tables.iter().map(|one| one.table.as_str()).collect();
-    assert_eq!(names.len(), 21, "{names:?}");
+    assert_eq!(names.len(), 23, "{names:?}");
     let empty = there.tables.iter().filter(|one| one.rows == 0);
     assert_eq!(empty.count(), 0, "{:?}", there.tables);
     let chain = there.audit.as_ref().unwrap();
