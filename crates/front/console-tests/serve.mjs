@@ -1,9 +1,10 @@
 // Serves the console as the daemon does, to try it without one: the files below /console/ with their headers, and `/v1`
-// either from a real daemon (`--daemon http://127.0.0.1:4141 --token-file FILE`) or from `fake.mjs`.
+// either from a real daemon (`--daemon http://127.0.0.1:4141`, with `--token-file FILE` or a code of its own) or from `fake.mjs`.
 //
-//     node serve.mjs [--port 4180] [--prefix /some/where] [--daemon URL --token-file FILE]
+//     node serve.mjs [--port 4180] [--prefix /some/where] [--daemon URL [--token-file FILE]]
 
 import { createServer, request } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import { readFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { extname, join, normalize } from 'node:path';
@@ -25,7 +26,7 @@ async function file(path, response) {
   try {
     if (name.startsWith('..')) throw new Error('outside');
     const content = await readFile(join(FOLDER, name));
-    response.writeHead(200, { ...HEADERS, 'content-type': MEDIA[extname(name)] ?? 'text/plain' }).end(content);
+    response.writeHead(200, { ...HEADERS, 'content-type': MEDIA[extname(name)] ?? 'text/plain', 'content-encoding': 'gzip' }).end(gzipSync(content, { level: 9 }));
   } catch {
     response.writeHead(404, HEADERS).end();
   }
@@ -34,7 +35,7 @@ async function file(path, response) {
 function forward(daemon, token) {
   return (incoming, response, path) => {
     const { origin: _, host: __, ...headers } = incoming.headers;
-    const passed = request(new URL(path, daemon), { method: incoming.method, headers: { ...headers, authorization: `Bearer ${token}` } }, (answer) => {
+    const passed = request(new URL(path, daemon), { method: incoming.method, headers: token ? { ...headers, authorization: `Bearer ${token}` } : headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(response);
       // A daemon that dies in the middle of a stream must look like that.
