@@ -3,18 +3,14 @@
 
 use crate::bars;
 use crate::ground::Ground;
-use crate::section::{Column, Plot, Ranked, Section, Table, Whose};
-use crate::stage::PATIENCE;
-use crate::stage::process::Reading;
+use crate::section::{Column, Plot, Section, Table, Whose};
 use crate::stage::served::Served;
-use crate::stats::{Spread, median};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
-use serde_json::json;
-use std::path::PathBuf;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -22,25 +18,66 @@ use tokio::time::timeout;
 const AT_ONCE: usize = 50;
 const ANSWER: &str = "here";
 /// All of the browser's measurements together.
-const BROWSER_PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(900);
+const KIB_PER_MIB: f64 = 1_024.0;
+const BYTES_PER_KB: f64 = 1_000.0;
 
 const WORDS: &str = "Debian's chromium, headless, over the built daemon. The phone profile is a viewport of 390 x 844 and a \
-     processor slowed down to a quarter; cold means a browser that has nothing in its cache, from the navigation to the \
-     list of all conversations. An event's commit is the time in its row; the page shows it when its text is in the \
-     document. The diff is of 10,000 lines, from its rows being there to the frame that shows it. Open pages have a browser \
-     profile and an event stream each.";
+     processor slowed down to a quarter; cold means a browser that has nothing in its cache, from the navigation until the \
+     whole list is known and painted; the median of some rounds. An event's commit is the time in its row; the page shows \
+     it when a frame with its text was painted. The diff is timed from the answer's last byte to the frame that shows its \
+     beginning. Each open page has a browser profile and an event stream of its own, and all of them show a new message.";
 
 /// What the browser's side prints.
 #[derive(Debug, Deserialize)]
 struct Figures {
-    all_kb: f64,
-    first_kb: f64,
-    list_ms: Vec<f64>,
-    shown_ms: Vec<f64>,
-    diff_ms: Vec<f64>,
+    all_gz_bytes: f64,
+    first_visit_gz_bytes: f64,
+    list: List,
+    diff: Diff,
+    commit_to_visible: Visible,
+    pages: Pages,
+}
+
+#[derive(Debug, Deserialize)]
+struct List {
+    conversations: usize,
+    first_screenful_ms: f64,
+    list_complete_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Diff {
+    lines: usize,
+    painted_ms: f64,
+    painted_phone_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Visible {
+    steps: usize,
+    p50_ms: f64,
+    p95_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pages {
+    open: usize,
+    seen_by_all_ms: f64,
+    daemon_kib_before: f64,
+    daemon_kib: f64,
+}
+
+/// Answer to `codex-bridge console --json`.
+#[derive(Debug, Deserialize)]
+struct Login {
+    url: String,
+    code: String,
 }
 
 pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
+    let kit = ground.console_kit.as_deref();
+    let kit = kit.context("the part console needs --console-kit")?;
     let served = Served::start(ground, AT_ONCE).await?;
     let conversations: Vec<String> = (0..ground.plan.known)
         .map(|number| format!("known-{number}"))
@@ -48,170 +85,129 @@ pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     for some in conversations.chunks(AT_ONCE) {
         served.ask(some, ANSWER).await?;
     }
-    let browser = Browser::new(ground, &served)?;
-    let figures = browser.figures(ground.plan.shown).await?;
-    let before = Reading::of(&[served.daemon.pid()?])?;
-    let open = browser.pages(ground.plan.pages).await?;
-    let with = Reading::of(&[served.daemon.pid()?])?;
-    open.close().await?;
-    served.stop().await?;
-    section(ground, &figures, (before, with))
-}
-
-/// Starts the browser's side.
-struct Browser {
-    node: PathBuf,
-    kit: PathBuf,
-    script: PathBuf,
-    /// How it runs commands of ours.
-    command: String,
-}
-
-impl Browser {
-    fn new(ground: &Ground, served: &Served) -> anyhow::Result<Self> {
-        let kit = ground.console_kit.clone();
-        let kit = kit.context("the part console needs --console-kit")?;
-        let modules = std::fs::read_dir(kit.join("node_modules"))?;
-        let node = modules
-            .flatten()
-            .map(|entry| entry.path().join("bin/node"))
-            .find(|path| path.is_file());
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../front/console-tests");
-        let argv = [
-            ground.bridge.as_os_str(),
-            "--state-dir".as_ref(),
-            served.daemon.state().as_os_str(),
-        ];
-        let argv: Vec<_> = argv.map(|part| part.to_string_lossy()).to_vec();
-        Ok(Self {
-            node: node.context("no Node.js in the console's kit")?,
-            kit,
-            script: PathBuf::from(root).join("figures.mjs"),
-            command: json!({"argv": argv, "env": {}}).to_string(),
-        })
-    }
-
-    fn start(&self, args: &[String]) -> Command {
-        let mut command = Command::new(&self.node);
-        command
-            .arg(&self.script)
-            .args(args)
-            .env("CONSOLE_KIT", &self.kit)
-            .env("CONSOLE_COMMAND", &self.command)
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true);
-        command
-    }
-
-    async fn figures(&self, shown: usize) -> anyhow::Result<Figures> {
-        let args = ["measure".to_owned(), shown.to_string()];
-        let ended = self.start(&args).stdin(Stdio::null()).output();
-        let ended = timeout(BROWSER_PATIENCE, ended).await;
-        let ended = ended.context("the browser takes too long")??;
-        ensure!(ended.status.success(), "the browser's side failed");
-        let said = String::from_utf8_lossy(&ended.stdout);
-        let last = said.lines().last().unwrap_or_default();
-        serde_json::from_str(last).with_context(|| format!("understand {last:?}"))
-    }
-
-    /// Opens so many pages and waits until all of them are live.
-    async fn pages(&self, pages: usize) -> anyhow::Result<OpenPages> {
-        let args = ["pages".to_owned(), pages.to_string()];
-        let mut command = self.start(&args);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().context("no output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let live = timeout(BROWSER_PATIENCE, lines.next_line()).await;
-        let live = live.context("the pages take too long")??;
-        ensure!(live.as_deref() == Some("live"), "the pages do not open");
-        Ok(OpenPages(child))
-    }
-}
-
-/// Pages that stay open until their standard input is closed.
-struct OpenPages(tokio::process::Child);
-
-impl OpenPages {
-    async fn close(mut self) -> anyhow::Result<()> {
-        drop(self.0.stdin.take());
-        let ended = timeout(PATIENCE, self.0.wait()).await;
-        let ended = ended.context("the pages do not close")??;
-        ensure!(ended.success(), "the browser's side failed");
-        Ok(())
-    }
-}
-
-fn section(
-    ground: &Ground,
-    figures: &Figures,
-    (before, with): (Reading, Reading),
-) -> anyhow::Result<Section> {
-    ensure!(
-        figures.shown_ms.len() >= ground.plan.shown && !figures.list_ms.is_empty(),
-        "the browser's side measured too little"
+    let login: Login = output(
+        Command::new(&ground.bridge)
+            .arg("--state-dir")
+            .arg(served.daemon.state())
+            .args(["console", "--json"]),
+    )
+    .await?;
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../front/console-tests/figures.mjs"
     );
-    let spread = |ms: &[f64]| {
-        let times = ms.iter().map(|ms| Duration::from_secs_f64(ms / 1_000.0));
-        Spread::of(&times.collect::<Vec<_>>())
-    };
-    let ranked = |label: &str, ms: &[f64]| Ranked {
-        label: label.to_owned(),
-        spread: spread(ms),
-        more: Vec::new(),
-    };
-    let known = ground.plan.known;
-    let times = [
-        ranked(
-            &format!("list of {known} conversations, cold, phone"),
-            &figures.list_ms,
+    let figures = output(
+        Command::new(node_of(kit)?)
+            .arg(script)
+            .env("CONSOLE_KIT", kit)
+            .env("CONSOLE_URL", format!("{}#login={}", login.url, login.code))
+            .env("CONSOLE_PID", served.daemon.pid()?.to_string())
+            .env("CONSOLE_CONVERSATIONS", ground.plan.known.to_string()),
+    )
+    .await?;
+    served.stop().await?;
+    Ok(section(&figures))
+}
+
+fn node_of(kit: &Path) -> anyhow::Result<PathBuf> {
+    let modules = std::fs::read_dir(kit.join("node_modules"))?;
+    let mut programs = modules.flatten().map(|entry| entry.path().join("bin/node"));
+    let node = programs.find(|path| path.is_file());
+    node.context("no Node.js in the console's kit")
+}
+
+/// Runs a command to its end and reads the JSON that it prints.
+async fn output<T: DeserializeOwned>(command: &mut Command) -> anyhow::Result<T> {
+    let command = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
+    let ended = timeout(PATIENCE, command.output()).await;
+    let ended = ended.with_context(|| format!("{command:?} takes too long"))??;
+    ensure!(
+        ended.status.success(),
+        "{command:?} ended with {}",
+        ended.status
+    );
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    serde_json::from_str(&printed).with_context(|| format!("understand {printed:?}"))
+}
+
+fn section(figures: &Figures) -> Section {
+    let Figures {
+        list,
+        diff,
+        commit_to_visible: visible,
+        pages,
+        ..
+    } = figures;
+    let all_kb = figures.all_gz_bytes / BYTES_PER_KB;
+    let (before, with) = (
+        pages.daemon_kib_before / KIB_PER_MIB,
+        pages.daemon_kib / KIB_PER_MIB,
+    );
+    let rows = [
+        ("all files, gzip, kB".to_owned(), all_kb),
+        (
+            "of them for the inbox, kB".to_owned(),
+            figures.first_visit_gz_bytes / BYTES_PER_KB,
         ),
-        ranked("commit of an event to its text", &figures.shown_ms),
-        ranked("diff of 10,000 lines, painted", &figures.diff_ms),
+        (
+            format!(
+                "first screenful of {} conversations, ms",
+                list.conversations
+            ),
+            list.first_screenful_ms,
+        ),
+        ("the whole list, ms".to_owned(), list.list_complete_ms),
+        (
+            format!(
+                "commit to text on the page, {} steps, p50, ms",
+                visible.steps
+            ),
+            visible.p50_ms,
+        ),
+        ("the same, p95, ms".to_owned(), visible.p95_ms),
+        (format!("diff of {} lines, ms", diff.lines), diff.painted_ms),
+        ("the same on a phone, ms".to_owned(), diff.painted_phone_ms),
+        (
+            format!("a new message on {} open pages, ms", pages.open),
+            pages.seen_by_all_ms,
+        ),
+        ("daemon before they were opened, MiB".to_owned(), before),
+        ("daemon with them, MiB".to_owned(), with),
     ];
-    let pages = ground.plan.pages;
-    let sizes = Table {
-        title: "Sizes".to_owned(),
-        head: ["what", "measured"].map(str::to_owned).to_vec(),
-        rows: [
-            ("all files, gzip, kB", figures.all_kb),
-            ("of them for the inbox, kB", figures.first_kb),
-            ("daemon before, MiB", before.rss_mib),
-            (&*format!("daemon with {pages} pages, MiB"), with.rss_mib),
-        ]
-        .map(|(what, value)| vec![what.to_owned(), format!("{value:.1}")])
-        .to_vec(),
-    };
     let column = |label: String, value| Column {
         label,
         value,
         whose: Whose::Ours,
     };
-    Ok(Section {
+    Section {
         title: "The console".to_owned(),
         words: vec![WORDS.to_owned()],
-        tables: vec![
-            Table::of_spreads("In the browser, ms", &["what"], 1, &times),
-            sizes,
-        ],
+        tables: vec![Table {
+            title: "The console in a browser".to_owned(),
+            head: ["what", "measured"].map(str::to_owned).to_vec(),
+            rows: rows
+                .map(|(what, value)| vec![what, format!("{value:.1}")])
+                .to_vec(),
+        }],
         plots: vec![Plot::Columns {
             file: "console.svg",
-            title: "Memory of the daemon".to_owned(),
+            title: "Memory of the daemon with open pages".to_owned(),
             unit: "MiB",
             rows: vec![
-                column("no page".to_owned(), before.rss_mib),
-                column(format!("{pages} live pages"), with.rss_mib),
+                column("before".to_owned(), before),
+                column(format!("{} live pages", pages.open), with),
             ],
             bar: None,
         }],
         bars: vec![
-            bars::console_size(figures.all_kb),
-            bars::console_list(median(&figures.list_ms), known),
-            bars::console_shown(spread(&figures.shown_ms).p95),
-            bars::console_diff(median(&figures.diff_ms)),
+            bars::console_size(all_kb),
+            bars::console_list(list.list_complete_ms, list.conversations),
+            bars::console_shown(visible.p95_ms),
+            bars::console_diff(diff.painted_ms),
         ],
         ..Section::default()
-    })
+    }
 }

@@ -89,10 +89,6 @@ pub(crate) struct Plan {
     pub(crate) floods: usize,
     /// Conversations that are known and idle.
     pub(crate) known: usize,
-    /// Pages of the console that are open at the same time.
-    pub(crate) pages: usize,
-    /// Changes that a page is watched to show.
-    pub(crate) shown: usize,
     /// Conversations that are active at the same time.
     pub(crate) active: usize,
     /// Unfinished rows that a start finds.
@@ -134,8 +130,6 @@ impl Plan {
             filling_floods: 30,
             floods: 5,
             known: 1_000,
-            pages: 20,
-            shown: 120,
             active: 50,
             unfinished: 10_000,
             in_flight: 16,
@@ -172,8 +166,6 @@ impl Plan {
             filling_floods: 30,
             floods: 2,
             known: 50,
-            pages: 4,
-            shown: 10,
             active: 10,
             unfinished: 1_000,
             in_flight: 16,
