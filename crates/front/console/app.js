@@ -73,12 +73,8 @@ export class ApiError extends Error {
 /** @returns {ApiError} */
 export const asApiError = (error) => (error instanceof ApiError ? error : new ApiError(-1, String(error?.message ?? error)));
 
-const signedOut = new Set();
-
-export function onSignedOut(callback) {
-  signedOut.add(callback);
-  return () => void signedOut.delete(callback);
-}
+/** Called when the daemon does not know the session. */
+let signedOut = () => {};
 
 async function call(path, request) {
   const response = await fetch(new URL(`../v1/${path}`, document.baseURI), {
@@ -86,7 +82,7 @@ async function call(path, request) {
   });
   if (response.ok) return response;
   const problem = await response.json().catch(() => null);
-  if (response.status === 401) signedOut.forEach((callback) => callback());
+  if (response.status === 401) signedOut();
   throw new ApiError(response.status, problem?.detail || `the daemon answered ${response.status}`);
 }
 
@@ -226,14 +222,13 @@ export async function follow(path, { signal, lastId, onEvent, onConnection, ends
 const REMEMBERED_MAX = 4096;
 
 const listeners = new Set();
-const watchers = new Set();
 const seen = new Set();
 
 let connected = true;
+let showConnected = (now) => {};
 let leads = false;
 let lastId;
 let channel;
-let running;
 
 /** @param {StreamEvent} event */
 function deliver(event) {
@@ -251,14 +246,14 @@ function deliver(event) {
 function setConnected(now) {
   if (now === connected) return;
   connected = now;
-  watchers.forEach((watcher) => watcher(now));
+  showConnected(now);
   if (now) deliver({ name: 'ready', id: null, data: {} });
 }
 
-async function lead(signal) {
+async function lead() {
   leads = true;
   await follow('events', {
-    signal,
+    signal: new AbortController().signal,
     lastId,
     onEvent: (event) => {
       deliver(event);
@@ -272,10 +267,9 @@ async function lead(signal) {
   leads = false;
 }
 
-export function startLive() {
-  running = new AbortController();
-  const { signal } = running;
-  if (!navigator.locks) return void lead(signal);
+function startLive(show) {
+  showConnected = show;
+  if (!navigator.locks) return void lead();
   const others = new BroadcastChannel('codex-bridge events');
   others.onmessage = ({ data }) => {
     if (data.event) deliver(data.event);
@@ -284,32 +278,7 @@ export function startLive() {
   };
   others.postMessage({ asked: true });
   channel = others;
-  navigator.locks.request('codex-bridge events', { signal }, () => lead(signal)).catch(() => undefined);
-}
-
-export function stopLive() {
-  running?.abort();
-  channel?.close();
-  channel = null;
-  leads = false;
-}
-
-export function useConnected() {
-  const [now, setNow] = useState(connected);
-  useEffect(() => {
-    setNow(connected);
-    watchers.add(setNow);
-    return () => void watchers.delete(setNow);
-  }, []);
-  return now;
-}
-
-/** `ready` and `reset` say that lists must be read again. @type {(listener: (event: StreamEvent) => void, inputs: unknown[]) => void} */
-export function useEvents(listener, inputs) {
-  useEffect(() => {
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, inputs);
+  navigator.locks.request('codex-bridge events', lead);
 }
 
 /** A busy daemon sends hundreds of events in a second. */
@@ -346,8 +315,10 @@ export const useRows = /** @type {UseRows} */ ((read, inputs, concerns) => {
     reload();
     return () => { work.current = null; };
   }, [reload]);
-  useEvents((event) => {
-    if (['ready', 'reset'].includes(event.name) || concerns?.(event)) reload();
+  useEffect(() => {
+    const listener = (/** @type {StreamEvent} */ event) => void ((['ready', 'reset'].includes(event.name) || concerns?.(event)) && reload());
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
   }, [reload]);
 
   return { ...state, reload };
@@ -773,10 +744,10 @@ function Frame({ session }) {
   const [, id, sub] = route;
   const [keys, setKeys] = useState(false);
   const [palette, setPalette] = useState(null);
-  const connected = useConnected();
+  const [standing, setStanding] = useState(true);
   const showKeys = () => setKeys(true);
   const to = (path) => () => goTo(path);
-  useEffect(() => { startLive(); return stopLive; }, []);
+  useEffect(() => startLive(setStanding), []);
   useListener('keydown', (event) => {
     const asked = event.key === 'k' && event.ctrlKey !== event.metaKey;
     if (asked) event.preventDefault();
@@ -790,27 +761,29 @@ function Frame({ session }) {
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
     <${Navigation} here=${entry === WHY ? 'conversations' : entry.path} showKeys=${showKeys} />
     <main id="main" tabindex="-1">
-      <div role="status" aria-live="polite">${!connected && html`<p class="offline">
+      <div role="status" aria-live="polite">${!standing && html`<p class="offline">
         <i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
       <${Screen} key=${route.join('/')} entry=${entry} id=${id} sub=${sub} session=${session} /></main>
     ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />
     ${palette && html`<${palette.draw} acts=${acts} onClose=${() => setPalette(null)} />`}`;
 }
 
+// All begin at once: the screen is there when the daemon has said who this is, or asks for a code.
+const code = takeLoginCode();
+const signedIn = code ? signIn(code) : get('session');
+load(entryOf(readRoute())).catch(() => undefined);
+
 function App() {
-  const [state, setState] = useState(null);
+  const [session, setSession] = useState(/** @type {Session} */ (null));
+  const [out, setOut] = useState(/** @type {string?} */ (null));
   useEffect(() => {
-    const code = takeLoginCode();
-    load(entryOf(readRoute())).catch(() => undefined);
-    (code ? signIn(code) : get('session')).then((session) => setState({ session, out: null }), (problem) => {
-      const error = asApiError(problem);
+    signedIn.then(setSession, (error) => {
       // A daemon that is away comes back: the frame says so, and tries again.
-      setState({ session: null, out: code ? error.message : error.status === 401 ? '' : null });
+      if (code || error.status === 401) setOut(code ? error.message : '');
     });
-    return onSignedOut(() => setState((old) => old && { ...old, out: old.out ?? 'The session ended: it was revoked, or not used for a week.' }));
-  }, []);
-  if (!state) return null;
-  return state.out === null ? html`<${Frame} session=${state.session} />` : html`<${SignedOut} reason=${state.out} />`;
+    signedOut = () => setOut((old) => old ?? (session ? 'The session ended: it was revoked, or not used for a week.' : ''));
+  }, [session]);
+  return out === null ? (!code || session) && html`<${Frame} session=${session} />` : html`<${SignedOut} reason=${out} />`;
 }
 
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById('app')));
