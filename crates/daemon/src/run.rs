@@ -358,10 +358,7 @@ async fn start(
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
     let exec_channels = exec_channels(options, &channels);
-    for molecule in channels.molecule.clone() {
-        molecule.keep_files_in(file_store.clone());
-        secret_registry.add(Box::new(move || tokens(&molecule)));
-    }
+    prepare_molecules(&channels, &file_store, &mut secret_registry);
     let notify = notify_settings(options, &channels, &mut secret_registry);
     let listeners = bind_listeners(options, &state, ledger.inner()).await?;
     let secret_registry = Arc::new(secret_registry);
@@ -427,6 +424,13 @@ async fn start(
         lock,
         holding,
     })
+}
+
+fn prepare_molecules(channels: &Channels, files: &FileStore, secrets: &mut SecretRegistry) {
+    for molecule in channels.molecule.clone() {
+        molecule.keep_files_in(files.clone());
+        secrets.add(Box::new(move || tokens(&molecule)));
+    }
 }
 
 /// Whether nobody has sent anything yet. Only a hint hangs on it: a damaged ledger must still be served and named.

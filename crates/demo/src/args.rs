@@ -18,6 +18,9 @@ pub struct DemoArgs {
     /// Show a fleet instead: three nodes over one PostgreSQL, of which one dies with its disk
     #[arg(long)]
     pub fleet: bool,
+    /// Stay at the end, with questions, failures and work in progress to look at in the console, until Ctrl-C
+    #[arg(long, conflicts_with = "fleet")]
+    pub keep: bool,
     /// Use this Codex binary instead of finding or installing one
     #[arg(long, value_name = "PATH")]
     pub codex_bin: Option<PathBuf>,

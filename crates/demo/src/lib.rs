@@ -44,6 +44,20 @@ pub trait DemoClient: Sized {
         patience: Duration,
     ) -> anyhow::Result<String>;
 
+    /// Sends a message and does not wait for its answer.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refused it.
+    async fn submit(&self, conversation: &str, text: &str) -> anyhow::Result<()>;
+
+    /// The console's address, which signs one browser in.
+    ///
+    /// # Errors
+    ///
+    /// This daemon serves none.
+    async fn console(&self) -> anyhow::Result<String>;
+
     /// Starts a task and returns its id.
     ///
     /// # Errors

@@ -28,38 +28,12 @@ pub(crate) async fn console(
     environment: &Environment,
     state_dir: &Path,
 ) -> anyhow::Result<ExitCode> {
-    let usual: &[Scope] = if args.phone {
-        &OF_PHONES
-    } else {
-        &Scope::OWNER
-    };
-    let scopes = if args.scopes.is_empty() {
-        usual
-            .iter()
-            .map(|scope| scope.as_str().to_owned())
-            .collect()
-    } else {
-        args.scopes
-    };
-    let label = if args.phone { "phone" } else { "browser" };
-    let new = NewLogin {
-        scopes,
-        label: label.to_owned(),
-        elsewhere: args.phone,
-    };
-    let made: LoginMade = client.post("/v1/logins", Some(&new), None).await?;
+    let made = log_in(client, args.phone, args.scopes).await?;
     if args.output.json {
         return print_json(&made, ExitCode::SUCCESS);
     }
     say(&remarks(&made));
-    let base = if args.phone {
-        &made.public_url
-    } else {
-        &made.url
-    };
-    let base = base.as_ref().or(made.public_url.as_ref());
-    let base = base.context("the daemon named no address of the console")?;
-    let address = format!("{base}#login={}", made.code);
+    let address = address_of(&made, args.phone)?;
     if args.phone {
         return print(
             &format!("{}\n{}", picture(&address)?, escape_line(&address)),
@@ -75,6 +49,37 @@ pub(crate) async fn console(
         }
     }
     print(&escape_line(&address), ExitCode::SUCCESS)
+}
+
+/// An address that signs one browser in as the owner.
+pub(crate) async fn owner_address(client: &ApiClient) -> anyhow::Result<String> {
+    let made = log_in(client, false, Vec::new()).await?;
+    address_of(&made, false)
+}
+
+async fn log_in(
+    client: &ApiClient,
+    phone: bool,
+    mut scopes: Vec<String>,
+) -> anyhow::Result<LoginMade> {
+    let usual: &[Scope] = if phone { &OF_PHONES } else { &Scope::OWNER };
+    if scopes.is_empty() {
+        scopes.extend(usual.iter().map(|scope| scope.as_str().to_owned()));
+    }
+    let label = if phone { "phone" } else { "browser" };
+    let new = NewLogin {
+        scopes,
+        label: label.to_owned(),
+        elsewhere: phone,
+    };
+    Ok(client.post("/v1/logins", Some(&new), None).await?)
+}
+
+fn address_of(made: &LoginMade, phone: bool) -> anyhow::Result<String> {
+    let base = if phone { &made.public_url } else { &made.url };
+    let base = base.as_ref().or(made.public_url.as_ref());
+    let base = base.context("the daemon named no address of the console")?;
+    Ok(format!("{base}#login={}", made.code))
 }
 
 fn remarks(made: &LoginMade) -> String {

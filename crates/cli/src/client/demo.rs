@@ -2,6 +2,7 @@
 
 use super::api::ApiClient;
 use super::ask::{AskMode, Asker};
+use super::console::owner_address;
 use super::control::start_task;
 use super::find::short;
 use super::screen::{OutputStream, Screen};
@@ -17,9 +18,30 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+/// How long the daemon may take to store a message.
+const SUBMIT_PATIENCE: Duration = Duration::from_secs(30);
+
 pub(crate) struct ApiDemoClient {
     api: ApiClient,
     no_color: bool,
+}
+
+impl ApiDemoClient {
+    fn options(&self, conversation: &str, text: &str, patience: Duration) -> SendOptions {
+        SendOptions {
+            text: text.to_owned(),
+            conversation: conversation.to_owned(),
+            cwd: None,
+            model: None,
+            sandbox: None,
+            files: Vec::new(),
+            wait: Some(patience),
+            json: false,
+            quiet: false,
+            raw: false,
+            no_color: self.no_color,
+        }
+    }
 }
 
 impl DemoClient for ApiDemoClient {
@@ -34,19 +56,7 @@ impl DemoClient for ApiDemoClient {
         text: &str,
         patience: Duration,
     ) -> anyhow::Result<String> {
-        let options = SendOptions {
-            text: text.to_owned(),
-            conversation: conversation.to_owned(),
-            cwd: None,
-            model: None,
-            sandbox: None,
-            files: Vec::new(),
-            wait: Some(patience),
-            json: false,
-            quiet: false,
-            raw: false,
-            no_color: self.no_color,
-        };
+        let options = self.options(conversation, text, patience);
         let mut screen = Screen::new(OutputStream::Stderr, self.no_color);
         let deadline = after(Instant::now(), patience);
         let submitted = submit(&self.api, &options, deadline, &mut screen).await?;
@@ -69,6 +79,18 @@ impl DemoClient for ApiDemoClient {
             }
             FollowOutcome::StillWorking => bail!("message {message_id} took too long"),
         }
+    }
+
+    async fn submit(&self, conversation: &str, text: &str) -> anyhow::Result<()> {
+        let options = self.options(conversation, text, SUBMIT_PATIENCE);
+        let mut screen = Screen::new(OutputStream::Stderr, self.no_color);
+        let deadline = after(Instant::now(), SUBMIT_PATIENCE);
+        submit(&self.api, &options, deadline, &mut screen).await?;
+        Ok(())
+    }
+
+    async fn console(&self) -> anyhow::Result<String> {
+        owner_address(&self.api).await
     }
 
     async fn start_task(&self, args: &StartArgs) -> anyhow::Result<String> {

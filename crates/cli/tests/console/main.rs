@@ -16,6 +16,9 @@ mod kit;
 mod world;
 
 use kit::Kit;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use world::World;
 
 #[tokio::test]
@@ -55,4 +58,51 @@ async fn person_works_from_the_browser_alone() {
         ("CONSOLE_DIRECTORY", project),
     ];
     kit.test("journey.test.mjs", &env).await;
+}
+
+/// The built binary and its places, for a test that starts daemons and commands itself.
+fn command(world: &World) -> String {
+    let command = world.command(&[]);
+    let command = command.as_std();
+    let text = |part: &OsStr| part.to_str().unwrap().to_owned();
+    let argv: Vec<_> = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args())
+        .map(text)
+        .collect();
+    let env: BTreeMap<_, _> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((text(name), text(value?))))
+        .collect();
+    json!({"argv": argv, "env": env}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_daemon_loses_the_page_nothing() {
+    let kit = Kit::find().await;
+    let world = World::new().await;
+    let command = command(&world);
+    let env = [("CONSOLE_COMMAND", command.as_str())];
+    kit.test("restart.test.mjs", &env).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn phone_decides_two_hundred_questions() {
+    let kit = Kit::find().await;
+    let world = World::with_settings("daemon.turns_max = 64\n").await;
+    let _daemon = world.daemon().await;
+    for n in 0..200 {
+        let cwd = world.path().join(format!("q{n}"));
+        std::fs::create_dir(&cwd).unwrap();
+        let prompt = format!("escal:touch q{n} ;; echo:done");
+        let cwd = cwd.to_str().unwrap();
+        let begun = world.run(&["start", "--cwd", cwd, &prompt]).await;
+        begun.must(0, &[]);
+    }
+    let command = command(&world);
+    let env = [
+        ("CONSOLE_COMMAND", command.as_str()),
+        ("CONSOLE_QUESTIONS", "200"),
+    ];
+    kit.test("crowd.test.mjs", &env).await;
 }

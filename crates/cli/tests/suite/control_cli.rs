@@ -499,7 +499,7 @@ async fn request_and_token_commands_call_routes() {
     api.answers(&route, 200, json!({"state": "accept"}));
     let made = json!({"name": "ci", "scopes": ["read"], "token": "cb_secret"});
     api.answers("POST /v1/tokens", 201, made);
-    let listed = json!({"tokens": [{"name": "ci", "scopes": ["read"], "created_at": 1, "last_used_at": null, "revoked_at": null}]});
+    let listed = json!({"tokens": [{"name": "ci", "scopes": ["read"], "kind": "token", "created_at": 1, "last_used_at": null, "revoked_at": null}]});
     api.answers("GET /v1/tokens", 200, listed);
     let revoked = json!({"name": "ci", "cancelled": 0, "running": [], "joined": []});
     api.answers("DELETE /v1/tokens/ci", 200, revoked);

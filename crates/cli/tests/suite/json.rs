@@ -210,6 +210,7 @@ async fn manages(asked: &mut Asked) {
         ("peers add", &["peers", "add", "planner"]),
         ("peers list", &["peers", "list"]),
         ("peers revoke", &["peers", "revoke", "planner"]),
+        ("console", &["console"]),
         ("reload", &["reload"]),
         ("config check", &["config", "check"]),
         ("doctor", &["doctor"]),

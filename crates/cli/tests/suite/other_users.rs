@@ -304,8 +304,14 @@ async fn members_never_act_as_owner() {
         "/v1/conversations",
         "/v1/find",
         "/.well-known/",
+        "/console",
     ];
     for route in bridge_daemon::routes() {
+        // Leads to the console; says who calls; ends the session that calls, which a member has not.
+        let is_post = route.verb == bridge_front::api::Verb::Post;
+        if ["/", "/v1/session"].contains(&route.path) && !is_post {
+            continue;
+        }
         if open.iter().any(|open| route.path.starts_with(open)) && !route.path.contains("}/") {
             continue;
         }

@@ -110,7 +110,7 @@ async fn policy_explain_rejects_invalid_input() {
         "--",
         "ls",
     ];
-    world.run(&nobody).await.must(1, &["leave --sender out"]);
+    world.run(&nobody).await.must(1, &["leave the sender out"]);
 }
 
 #[tokio::test]

@@ -109,21 +109,8 @@ pub enum Change {
     Stored(StoredBytes),
     /// Adds an act of a person.
     Audit(AuditEntry),
-    /// Inserts a token; one of the same name must be revoked.
-    NewToken(Token),
-    /// Makes a login that is not revoked a session.
-    OpenSession {
-        name: String,
-        hash: String,
-        access: ConsoleAccess,
-        at: Timestamp,
-    },
-    /// Removes a login or session.
-    DropSession { name: String },
-    /// Revokes a token that is good.
-    RevokeToken { name: String, at: Timestamp },
-    /// Records that a good token was used.
-    TokenUsed { name: String, at: Timestamp },
+    /// Tokens and sessions.
+    Token(TokenChange),
     /// Inserts the turn of a new attempt.
     NewTurn(Turn),
     /// Rewrites a turn.
@@ -202,4 +189,24 @@ pub enum Change {
     },
     /// What daemons that share a ledger write beside all this.
     Fleet(FleetChange),
+}
+
+/// A change of tokens, and of the logins and sessions of the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenChange {
+    /// Inserts a token; one of the same name must be revoked.
+    New(Token),
+    /// Makes a login that is not revoked a session.
+    OpenSession {
+        name: String,
+        hash: String,
+        access: ConsoleAccess,
+        at: Timestamp,
+    },
+    /// Removes a login or session.
+    DropSession { name: String },
+    /// Revokes a token that is good.
+    Revoke { name: String, at: Timestamp },
+    /// Records that a good token was used.
+    Used { name: String, at: Timestamp },
 }

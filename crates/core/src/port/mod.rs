@@ -17,7 +17,7 @@ pub use agent::{
     ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec,
     TurnStatus, TurnStream, TurnTransport,
 };
-pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
+pub use change::{Change, OldRecords, RequestsOf, StoredBytes, TokenChange};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Lease, Ledger, LedgerError};
 pub use lists::{

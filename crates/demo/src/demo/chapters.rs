@@ -10,7 +10,7 @@ use bridge_front::StartArgs;
 use std::time::Duration;
 
 /// How long one message of the demo may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The gate that a message waits at while Codex is killed.
 const GATE: &str = "crash";
@@ -66,7 +66,7 @@ pub(super) async fn play<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> a
     crash(setup, paint).await
 }
 
-fn chapter(paint: Paint, title: &str) {
+pub(super) fn chapter(paint: Paint, title: &str) {
     say("");
     say(&paint.bold(title));
 }
@@ -91,7 +91,7 @@ async fn converse<C: DemoClient>(
 /// A task wants to leave its sandbox, asks, and goes on once it is allowed to.
 async fn ask_approval<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> anyhow::Result<()> {
     let prompt = format!("Publish it. escal:touch {MADE} ;; echo:Published, after you said yes.");
-    let directory = setup.project()?;
+    let directory = setup.project("project")?;
     say(&format!("  {} {prompt}", paint.cyan("codex-bridge start:")));
     let terms = StartArgs {
         prompt,

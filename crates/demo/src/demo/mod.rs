@@ -5,6 +5,7 @@
 mod chapters;
 pub(crate) mod codex;
 mod fleet;
+mod keep;
 mod setup;
 
 use crate::{DemoArgs, DemoClient};
@@ -44,10 +45,14 @@ async fn play<C: DemoClient>(
         return Ok(());
     }
     let setup = setup::DemoSetup::<C>::start(codex, &environment, paint).await?;
-    let played = tokio::select! {
-        played = chapters::play(&setup, paint) => played,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
-    };
+    let mut played = unless_interrupted(chapters::play(&setup, paint)).await;
+    if args.keep && played.is_ok() {
+        played = unless_interrupted(keep::fill(&setup, paint)).await;
+        if played.is_ok() {
+            interrupted().await;
+            setup.end_turns();
+        }
+    }
     // Whatever happened, nothing may be left behind.
     let stopped = setup.stop().await;
     played?;
@@ -56,6 +61,14 @@ async fn play<C: DemoClient>(
     say("");
     where_next(paint);
     Ok(())
+}
+
+/// Runs `part` until it ends or somebody interrupts it.
+async fn unless_interrupted(part: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::select! {
+        played = part => played,
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    }
 }
 
 /// Says something on stdout. A reader that went away must not keep the demo from cleaning up.
@@ -79,6 +92,7 @@ fn where_next(paint: Paint) {
     say("  codex login                     log Codex in, once");
     say("  codex-bridge doctor             check Codex, its sandbox and this machine");
     say("  codex-bridge run                start the daemon");
+    say("  codex-bridge console            see everything and decide, in the browser");
     say("  codex-bridge send \"Hello\"       talk to it from another terminal");
     say("  codex-bridge start \"Do it\"      start a task; `watch` shows it and asks what it asks");
 }

@@ -105,8 +105,8 @@ impl<C: DemoClient> DemoSetup<C> {
     }
 
     /// A directory for a task to work in.
-    pub(super) fn project(&self) -> anyhow::Result<PathBuf> {
-        let project = self.directory.path().join("project");
+    pub(super) fn project(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let project = self.directory.path().join(name);
         std::fs::create_dir(&project).context("make a directory for the task")?;
         Ok(project)
     }
@@ -121,6 +121,11 @@ impl<C: DemoClient> DemoSetup<C> {
         let codex = codex.context("no Codex process is running")?;
         kill(Pid::from_raw(codex), Signal::SIGKILL)?;
         Ok(())
+    }
+
+    /// Waits for no turn when everything is stopped.
+    pub(super) fn end_turns(&self) {
+        self.stop.now.cancel();
     }
 
     /// Stops everything and checks that nothing is left.

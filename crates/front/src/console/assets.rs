@@ -84,7 +84,8 @@ fn media(path: &str) -> &'static str {
     }
 }
 
-#[cfg(all(test, feature = "console"))]
+#[cfg(test)]
+#[cfg(feature = "console")]
 mod tests {
     use super::*;
     use std::path::Path;

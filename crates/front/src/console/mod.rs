@@ -113,7 +113,8 @@ fn head(asset: &Asset, headers: &mut HeaderMap) -> Result<(), header::InvalidHea
     Ok(())
 }
 
-#[cfg(all(test, feature = "console"))]
+#[cfg(test)]
+#[cfg(feature = "console")]
 mod tests {
     use super::*;
 

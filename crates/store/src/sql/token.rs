@@ -4,7 +4,7 @@ use super::fields::Fields;
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::RowsError;
+use bridge_core::port::{RowsError, TokenChange};
 use bridge_core::value::{ConsoleAccess, Timestamp, Token, TokenKind};
 
 pub(crate) fn read(row: &Row<'_>) -> Result<Token, RowsError> {
@@ -48,7 +48,22 @@ pub(crate) fn all(conn: Conn<'_>) -> Result<Vec<Token>, RowsError> {
 
 pub(crate) const BY_NAME: &str = "SELECT name, hash, scopes, kind, label, expires_at, created_at, last_used_at, revoked_at FROM token WHERE name = ?1";
 
-pub(crate) fn insert(conn: Conn<'_>, token: &Token) -> Result<(), RowsError> {
+pub(super) fn apply(conn: Conn<'_>, change: &TokenChange) -> Result<(), RowsError> {
+    match change {
+        TokenChange::New(token) => insert(conn, token),
+        TokenChange::OpenSession {
+            name,
+            hash,
+            access,
+            at,
+        } => open_session(conn, name, hash, access, *at),
+        TokenChange::DropSession { name } => drop_session(conn, name),
+        TokenChange::Revoke { name, at } => revoke(conn, name, *at),
+        TokenChange::Used { name, at } => used(conn, name, *at),
+    }
+}
+
+fn insert(conn: Conn<'_>, token: &Token) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO token \
@@ -73,7 +88,7 @@ pub(crate) fn insert(conn: Conn<'_>, token: &Token) -> Result<(), RowsError> {
     )
 }
 
-pub(crate) fn open_session(
+fn open_session(
     conn: Conn<'_>,
     name: &str,
     hash: &str,
@@ -89,7 +104,7 @@ pub(crate) fn open_session(
     )
 }
 
-pub(crate) fn drop_session(conn: Conn<'_>, name: &str) -> Result<(), RowsError> {
+fn drop_session(conn: Conn<'_>, name: &str) -> Result<(), RowsError> {
     sql::write(
         conn,
         "DELETE FROM token WHERE name = ?1 AND kind <> 'token'",
@@ -98,7 +113,7 @@ pub(crate) fn drop_session(conn: Conn<'_>, name: &str) -> Result<(), RowsError> 
     )
 }
 
-pub(crate) fn revoke(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), RowsError> {
+fn revoke(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE token SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
@@ -107,7 +122,7 @@ pub(crate) fn revoke(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), Ro
     )
 }
 
-pub(crate) fn used(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), RowsError> {
+fn used(conn: Conn<'_>, name: &str, at: Timestamp) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE token SET last_used_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",

@@ -51,18 +51,7 @@ impl Rows for MemoryRows {
             Change::ForgetRecords(old) => self.forget_records(*old),
             Change::Stored(stored) => self.add_stored(stored),
             Change::Audit(entry) => self.audited(entry),
-            Change::NewToken(token) => self.new_token(token)?,
-            Change::OpenSession {
-                name,
-                hash,
-                access,
-                at,
-            } => self.open_session(name, hash, access, *at)?,
-            Change::DropSession { name } => self.drop_session(name)?,
-            Change::RevokeToken { name, at } => self.revoke_token(name, *at)?,
-            Change::TokenUsed { name, at } => {
-                self.edit_token(name, |token| token.last_used_at = Some(*at))?;
-            }
+            Change::Token(change) => self.change_token(change)?,
             Change::NewTurn(turn) => self.new_turn(turn)?,
             Change::Turn(turn) => self.turn_again(turn)?,
             Change::NewAnswer(answer) => self.new_answer(answer)?,
@@ -114,10 +103,6 @@ impl MemoryRows {
         let last = self.audits.iter().next_back();
         let row = last.map_or(1, |(last, _)| last + 1);
         self.audits.put(row, entry.clone());
-    }
-
-    fn revoke_token(&mut self, name: &str, at: Timestamp) -> Result<(), RowsError> {
-        self.edit_token(name, |token| token.revoked_at = Some(at))
     }
 
     fn new_incarnation(&mut self, incarnation: &Incarnation) -> Result<(), RowsError> {

@@ -21,7 +21,9 @@ impl ListRead for MemoryRows {
         let chain = self.audit_chain();
         let ends = AuditEnds {
             removed: removed.clone(),
-            newest: chain.last().and_then(|link| link.sum.clone()),
+            newest: chain
+                .last()
+                .map_or(removed.clone(), |link| link.sum.clone()),
             base: 0,
         };
         let wanted = page(query.limit);

@@ -2,7 +2,7 @@
 
 use super::MemoryRows;
 use bridge_core::limits::{PAGE_MAX, STORED_HOURS_READ};
-use bridge_core::port::{RowsError, StoredBytes};
+use bridge_core::port::{RowsError, StoredBytes, TokenChange};
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{ChannelId, ConsoleAccess, Timestamp, Token, TokenKind};
 
@@ -17,7 +17,26 @@ impl MemoryRows {
         all.take(PAGE_MAX as usize).collect()
     }
 
-    pub(super) fn new_token(&mut self, token: &Token) -> Result<(), RowsError> {
+    pub(super) fn change_token(&mut self, change: &TokenChange) -> Result<(), RowsError> {
+        match change {
+            TokenChange::New(token) => self.new_token(token),
+            TokenChange::OpenSession {
+                name,
+                hash,
+                access,
+                at,
+            } => self.open_session(name, hash, access, *at),
+            TokenChange::DropSession { name } => self.drop_session(name),
+            TokenChange::Revoke { name, at } => {
+                self.edit_token(name, |token| token.revoked_at = Some(*at))
+            }
+            TokenChange::Used { name, at } => {
+                self.edit_token(name, |token| token.last_used_at = Some(*at))
+            }
+        }
+    }
+
+    fn new_token(&mut self, token: &Token) -> Result<(), RowsError> {
         let known = self.tokens.get(&token.name);
         let same_hash =
             |(name, other): (&String, &Token)| *name != token.name && other.hash == token.hash;
@@ -30,11 +49,7 @@ impl MemoryRows {
         Ok(())
     }
 
-    pub(super) fn edit_token(
-        &mut self,
-        name: &str,
-        edit: impl FnOnce(&mut Token),
-    ) -> Result<(), RowsError> {
+    fn edit_token(&mut self, name: &str, edit: impl FnOnce(&mut Token)) -> Result<(), RowsError> {
         let name = name.to_owned();
         match self.tokens.get(&name).cloned() {
             Some(mut token) if token.revoked_at.is_none() => {
@@ -46,7 +61,7 @@ impl MemoryRows {
         }
     }
 
-    pub(super) fn open_session(
+    fn open_session(
         &mut self,
         name: &str,
         hash: &str,
@@ -64,7 +79,7 @@ impl MemoryRows {
         })
     }
 
-    pub(super) fn drop_session(&mut self, name: &str) -> Result<(), RowsError> {
+    fn drop_session(&mut self, name: &str) -> Result<(), RowsError> {
         let name = name.to_owned();
         match self.tokens.get(&name) {
             Some(token) if token.kind != TokenKind::Bearer => {

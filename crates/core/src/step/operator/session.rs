@@ -2,7 +2,7 @@
 //! that row a session. One transaction does it, so a code is good once, on whichever node it arrives.
 
 use crate::limits::{LOGIN_MS, SESSION_MS, SESSIONS_MAX};
-use crate::port::Change;
+use crate::port::{Change, TokenChange};
 use crate::step::{RunError, Transition, Tx};
 use crate::value::{ConsoleAccess, Timestamp, Token, TokenKind};
 
@@ -45,11 +45,11 @@ impl Transition for AddLogin {
             return Ok(LoginAdded::Full);
         }
         for Token { name, .. } in over {
-            tx.change(Change::DropSession { name })?;
+            tx.change(Change::Token(TokenChange::DropSession { name }))?;
         }
         let expires_at = now.plus_ms(LOGIN_MS);
         let (subject, detail) = (format!("session {}", self.name), self.scopes.join(" "));
-        tx.change(Change::NewToken(Token {
+        tx.change(Change::Token(TokenChange::New(Token {
             name: self.name,
             hash: self.hash,
             scopes: self.scopes,
@@ -60,7 +60,7 @@ impl Transition for AddLogin {
             created_at: now,
             last_used_at: None,
             revoked_at: None,
-        }))?;
+        })))?;
         tx.audit(self.by, "console-login", subject, detail, now)?;
         Ok(LoginAdded::Added { expires_at })
     }
@@ -96,12 +96,12 @@ impl Transition for OpenSession {
             label,
             expires_at: now.plus_ms(SESSION_MS),
         };
-        tx.change(Change::OpenSession {
+        tx.change(Change::Token(TokenChange::OpenSession {
             name: login.name.clone(),
             hash: self.hash.clone(),
             access: access.clone(),
             at: now,
-        })?;
+        }))?;
         let subject = format!("session {}", login.name);
         tx.audit(login.name.clone(), "console-open", subject, "", now)?;
         Ok(Some(Token {

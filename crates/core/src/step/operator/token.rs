@@ -1,7 +1,7 @@
 //! Tokens of the API: made, revoked and seen. Making and revoking leaves an act behind; a token alone is none.
 
 use crate::limits::TOKENS_MAX;
-use crate::port::{Change, RowsError, TaskQuery};
+use crate::port::{Change, RowsError, TaskQuery, TokenChange};
 use crate::step::{RunError, Transition, Tx};
 use crate::value::{Timestamp, Token, TokenKind};
 
@@ -58,7 +58,7 @@ impl Transition for AddToken {
             return Ok(TokenAdded::Full);
         }
         let (subject, scopes) = (format!("token {}", self.name), self.scopes.join(" "));
-        tx.change(Change::NewToken(Token {
+        tx.change(Change::Token(TokenChange::New(Token {
             name: self.name,
             hash: self.hash,
             scopes: self.scopes,
@@ -66,7 +66,7 @@ impl Transition for AddToken {
             created_at: now,
             last_used_at: None,
             revoked_at: None,
-        }))?;
+        })))?;
         tx.audit(self.by, "token-add", subject, scopes, now)?;
         Ok(TokenAdded::Added)
     }
@@ -89,10 +89,10 @@ impl Transition for RevokeToken {
             return Ok(false);
         }
         let subject = format!("token {}", self.name);
-        tx.change(Change::RevokeToken {
+        tx.change(Change::Token(TokenChange::Revoke {
             name: self.name.clone(),
             at: now,
-        })?;
+        }))?;
         tx.change(Change::DropPushesOf { owner: self.name })?;
         tx.audit(self.by, "token-revoke", subject, "", now)?;
         Ok(true)
@@ -111,10 +111,10 @@ impl Transition for UseToken {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
         if is_live(tx, &self.name, now)? {
-            tx.change(Change::TokenUsed {
+            tx.change(Change::Token(TokenChange::Used {
                 name: self.name,
                 at: now,
-            })?;
+            }))?;
         }
         Ok(())
     }

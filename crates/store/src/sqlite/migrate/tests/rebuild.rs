@@ -41,7 +41,7 @@ fn fill(conn: &Connection, n: usize, state: StateName) {
              6, 7);
          INSERT INTO reply_text VALUES ({n}, '{answer}', {answer_sum}, NULL);
          INSERT INTO request VALUES ({n}, 'r{n}', 'm{n}', 1, 'i1', '0', NULL, 'm', 'command', 'make', 'make', 'd',
-             '{{}}', 'approval', 0, 'owner', 'open', NULL, NULL, NULL, NULL, NULL, NULL, 7, 8, 0, 0);
+             '{{}}', 'approval', 0, 'owner', 'open', NULL, NULL, NULL, NULL, NULL, NULL, 7, 8, 0, 0, NULL);
          INSERT INTO event VALUES ('m{n}', 1, 1, 'bridge', 'said', 8);"
     ))
     .unwrap();
