@@ -66,6 +66,13 @@ pub const PACKAGES: &[Package] = &[
         package: "chromium",
         why: "the tests of the console drive it",
     },
+    Package {
+        program: "firefox-esr",
+        versions: None,
+        setting: None,
+        package: "firefox-esr",
+        why: "a test signs in to the console with it",
+    },
 ];
 
 const POSTGRES: Package = Package {
