@@ -15,6 +15,8 @@ const SHIM: &str = "node_modules/@openai/codex/bin/codex.js";
 
 /// The part that starts a PostgreSQL.
 const FLEET: &str = "fleet";
+/// The part that drives a browser.
+const CONSOLE: &str = "console";
 
 /// Fails where a bar is missed.
 ///
@@ -22,10 +24,20 @@ const FLEET: &str = "fleet";
 ///
 /// Where something cannot be built or set up, or the bench says so.
 pub fn run(root: &Path, bench: &Bench) -> anyhow::Result<()> {
-    let fleet = |parts: &String| parts.split(',').any(|part| part == FLEET);
-    if bench.only.as_ref().is_none_or(fleet) {
+    let measures = |name: &str| {
+        let only = bench.only.as_ref();
+        only.is_none_or(|parts| parts.split(',').any(|part| part == name))
+    };
+    if measures(FLEET) {
         tools::packages(tools::FOR_FLEETS)?;
     }
+    let kit = match measures(CONSOLE) {
+        true => {
+            tools::packages(tools::FOR_BROWSERS)?;
+            Some(tools::console_kit(root)?)
+        }
+        false => None,
+    };
     let codex = tools::codex(root)?;
     let shim = codex.ancestors().map(|above| above.join(SHIM));
     let shim = shim.into_iter().find(|path| path.is_file());
@@ -51,6 +63,9 @@ pub fn run(root: &Path, bench: &Bench) -> anyhow::Result<()> {
     ];
     for (flag, path) in places {
         command.arg(flag).arg(path);
+    }
+    if let Some(kit) = kit {
+        command.arg("--console-kit").arg(kit);
     }
     if bench.length == Length::Quick {
         command.arg("--quick");

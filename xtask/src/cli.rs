@@ -19,6 +19,8 @@ Commands:
   mcp-kit Install the MCP Inspector and conformance suite into target/tools and print where
   console-kit
           Install what drives a browser over the console into target/tools and print where
+  pictures
+          Take the pictures of docs/guides/console.md from `demo --keep`
   a2a-kit Run the official A2A conformance kits against the built daemon with the pinned Codex
   a2a-sdk Install the official A2A SDK for Python into target/tools and print its interpreter
   simulate
@@ -53,8 +55,8 @@ Usage: cargo xtask fuzz [--minutes N] [--target T] [--seed S]
 Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
 
   --quick           Small numbers, to see that it works; writes no page
-  --only PART,...   Some of: latency, pickup, traces, ledger, fleet, flood, footprint, cost;
-                    writes no page. `fleet` needs PostgreSQL
+  --only PART,...   Some of: latency, pickup, traces, ledger, fleet, flood, footprint, console,
+                    cost; writes no page. `fleet` needs PostgreSQL, `console` a browser
   --against FILE    Figures of an earlier run that this one must agree with;
                     each run leaves its own in target/bench/figures.json
 
@@ -74,6 +76,7 @@ pub enum Command {
     Codex,
     McpKit,
     ConsoleKit,
+    Pictures,
     A2aKit(Kits),
     A2aSdk,
     Simulate(Schedules),
@@ -198,6 +201,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "codex" => alone(args, Command::Codex),
         "mcp-kit" => alone(args, Command::McpKit),
         "console-kit" => alone(args, Command::ConsoleKit),
+        "pictures" => alone(args, Command::Pictures),
         "a2a-kit" => parse_a2a_kit(args),
         "a2a-sdk" => alone(args, Command::A2aSdk),
         "simulate" => parse_simulate(args),

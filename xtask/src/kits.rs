@@ -139,6 +139,15 @@ fn node() -> anyhow::Result<&'static str> {
     })
 }
 
+/// The Node.js of an installed kit.
+///
+/// # Errors
+///
+/// There is none for this machine.
+pub fn node_of(kit: &Path) -> anyhow::Result<PathBuf> {
+    Ok(kit.join("node_modules").join(node()?).join("bin/node"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xtask::cli::{self, Command};
-use xtask::{a2a, bench, ci, tidy, tools};
+use xtask::{a2a, bench, ci, pictures, tidy, tools};
 
 fn main() -> ExitCode {
     let command = match cli::parse(env::args().skip(1)) {
@@ -47,6 +47,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             println!("{}", tools::console_kit(&root)?.display());
             Ok(())
         }
+        Command::Pictures => pictures::run(&root),
         Command::A2aKit(kits) => a2a::run(&root, &kits),
         Command::A2aSdk => {
             println!("{}", tools::a2a_sdk(&root)?.display());

@@ -59,13 +59,7 @@ pub const PACKAGES: &[Package] = &[
         why: "the guides call the HTTP API with it, and the tests run their snippets",
     },
     POSTGRES,
-    Package {
-        program: "chromium",
-        versions: None,
-        setting: None,
-        package: "chromium",
-        why: "the tests of the console drive it",
-    },
+    CHROMIUM,
     Package {
         program: "firefox-esr",
         versions: None,
@@ -75,6 +69,14 @@ pub const PACKAGES: &[Package] = &[
     },
 ];
 
+const CHROMIUM: Package = Package {
+    program: "chromium",
+    versions: None,
+    setting: None,
+    package: "chromium",
+    why: "tests, pictures and the bench of the console drive it",
+};
+
 const POSTGRES: Package = Package {
     program: "postgres",
     versions: Some("/usr/lib/postgresql"),
@@ -83,6 +85,8 @@ const POSTGRES: Package = Package {
     why: "tests and the bench start servers of their own with it",
 };
 
+/// What drives the console.
+pub const FOR_BROWSERS: &[Package] = &[CHROMIUM];
 /// What the bench's part for fleets starts.
 pub const FOR_FLEETS: &[Package] = &[POSTGRES];
 

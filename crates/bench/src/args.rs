@@ -41,6 +41,9 @@ pub(crate) struct Measure {
     /// npm's shim around it
     #[arg(long)]
     pub(crate) shim: PathBuf,
+    /// Where the browser's tools were installed, for the part `console`
+    #[arg(long)]
+    pub(crate) console_kit: Option<PathBuf>,
     /// Where `benchmarks.md` and its plots are written
     #[arg(long)]
     pub(crate) docs: PathBuf,

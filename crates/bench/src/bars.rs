@@ -54,6 +54,46 @@ pub(crate) fn smaller_than_one_each(times: f64, conversations: usize) -> Bar {
     }
 }
 
+/// All that a browser can load of the console, gzip.
+pub(crate) fn console_size(kb: f64) -> Bar {
+    Bar {
+        words: "all that a browser loads of the console, gzip".to_owned(),
+        measured: kb,
+        limit: Limit::AtMost(60.0),
+        unit: "kB",
+    }
+}
+
+/// The list of conversations on a phone whose cache is empty.
+pub(crate) fn console_list(ms: f64, conversations: usize) -> Bar {
+    Bar {
+        words: format!("console: list of {conversations} conversations, cold, phone profile"),
+        measured: ms,
+        limit: Limit::AtMost(500.0),
+        unit: "ms",
+    }
+}
+
+/// From the commit of an event to its text on the page, p95.
+pub(crate) fn console_shown(ms: f64) -> Bar {
+    Bar {
+        words: "console: commit of an event to its text on the page, p95".to_owned(),
+        measured: ms,
+        limit: Limit::AtMost(150.0),
+        unit: "ms",
+    }
+}
+
+/// A diff of 10,000 lines.
+pub(crate) fn console_diff(ms: f64) -> Bar {
+    Bar {
+        words: "console: a diff of 10,000 lines, painted".to_owned(),
+        measured: ms,
+        limit: Limit::AtMost(200.0),
+        unit: "ms",
+    }
+}
+
 /// Whole lives of messages, durable, 64 conversations.
 pub(crate) fn lives_per_second(rate: f64) -> Bar {
     Bar {

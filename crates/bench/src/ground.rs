@@ -12,4 +12,6 @@ pub(crate) struct Ground {
     pub(crate) codex: PathBuf,
     /// npm's shim around it.
     pub(crate) shim: PathBuf,
+    /// The browser's tools.
+    pub(crate) console_kit: Option<PathBuf>,
 }

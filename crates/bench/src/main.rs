@@ -7,6 +7,7 @@
 mod agreement;
 mod args;
 mod bars;
+mod console;
 mod cost;
 mod fleet;
 mod flood;

@@ -13,11 +13,12 @@ pub(crate) enum Part {
     Fleet,
     Flood,
     Footprint,
+    Console,
     Cost,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Latency,
         Self::Pickup,
         Self::Traces,
@@ -25,6 +26,7 @@ impl Part {
         Self::Fleet,
         Self::Flood,
         Self::Footprint,
+        Self::Console,
         Self::Cost,
     ];
 

@@ -5,7 +5,7 @@ use crate::args::Measure;
 use crate::ground::Ground;
 use crate::plan::{Part, Plan};
 use crate::section::{Ratio, Section};
-use crate::{cost, fleet, flood, footprint, latency, ledger, pickup, report, traces};
+use crate::{console, cost, fleet, flood, footprint, latency, ledger, pickup, report, traces};
 use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +23,7 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         bridge: args.bridge.clone(),
         codex: args.codex.clone(),
         shim: args.shim.clone(),
+        console_kit: args.console_kit.clone(),
     };
     let parts: Vec<Part> = Part::ALL
         .into_iter()
@@ -83,6 +84,7 @@ async fn measure(part: Part, ground: &Ground) -> anyhow::Result<Section> {
         Part::Fleet => fleet::measure(ground).await,
         Part::Flood => flood::measure(ground).await,
         Part::Footprint => footprint::measure(ground).await,
+        Part::Console => console::measure(ground).await,
         Part::Cost => cost::measure(ground).await,
     }
 }

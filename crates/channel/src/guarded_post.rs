@@ -17,6 +17,23 @@ pub struct PostPayload<'a> {
     pub body: &'a str,
 }
 
+/// Why a call did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PostRefused {
+    /// What the other end said, if it was reached.
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) failure: Failure,
+}
+
+impl From<Failure> for PostRefused {
+    fn from(failure: Failure) -> Self {
+        Self {
+            status: None,
+            failure,
+        }
+    }
+}
+
 /// Calls such addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct GuardedPost {
@@ -54,9 +71,20 @@ impl GuardedPost {
     pub(crate) async fn post(
         &self,
         url: &str,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
         body: String,
     ) -> Result<(), Failure> {
+        let posted = self.post_bytes(url, headers, body.into_bytes()).await;
+        posted.map_err(|refused| refused.failure)
+    }
+
+    /// The same, and says what the other end answered.
+    pub(crate) async fn post_bytes(
+        &self,
+        url: &str,
+        mut headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<(), PostRefused> {
         let url = self
             .check(url)
             .map_err(|reason| Failure::new(Class::Permanent, reason))?;
@@ -69,8 +97,11 @@ impl GuardedPost {
         let call = client.post(url.clone()).headers(headers).body(body);
         match call.send().await {
             Ok(response) if response.status().is_success() => Ok(()),
-            Ok(response) => Err(self.answered(&response)),
-            Err(error) => Err(self.broken(&error, &url)),
+            Ok(response) => Err(PostRefused {
+                status: Some(response.status()),
+                failure: self.answered(&response),
+            }),
+            Err(error) => Err(self.broken(&error, &url).into()),
         }
     }
 

@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+pub mod alerts;
 pub mod budget;
 pub mod channels;
 pub mod deadline;

@@ -494,6 +494,8 @@ fn notify_settings(
     if let Some(webhook) = notify.webhook.clone() {
         secret_registry.add(Box::new(move || signing_secrets(&webhook)));
     }
+    let own = notify.clone();
+    secret_registry.add(Box::new(move || own.secrets()));
     secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
     notify
 }

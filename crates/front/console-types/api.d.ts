@@ -709,6 +709,19 @@ declare namespace Api {
     scopes: Array<string>;
   };
 
+  /** Body of `POST /v1/push`: what a browser's `PushSubscription` says. */
+  type NewPush = {
+    /** At least one. */
+    about: Array<PushAbout>;
+    /** The browser's secret, in base64url. */
+    auth: string;
+    detail?: PushDetail;
+    /** The address of the browser's push service. */
+    endpoint: string;
+    /** The browser's public key, in base64url. */
+    p256dh: string;
+  };
+
   /** Body of `POST /v1/tokens`. */
   type NewToken = {
     /** Who will hold it. */
@@ -815,6 +828,38 @@ declare namespace Api {
     status: number;
     /** What kind of problem. */
     title: string;
+  };
+
+  /** What a browser is told of. */
+  type PushAbout = "question" | "failure" | "task";
+
+  /** Answer to `POST /v1/push`. */
+  type PushAdded = {
+    /** The same again for the same browser. */
+    id: string;
+  };
+
+  /** How much of it. */
+  type PushDetail = "hint" | "headline";
+
+  /** Answer to `GET /v1/push`. */
+  type PushList = {
+    /** The key to subscribe with: `applicationServerKey`, in base64url. */
+    key: string;
+    /** The browsers of the session that calls; of all sessions with `admin`. */
+    subscriptions: Array<PushView>;
+  };
+
+  /** A browser that is told. */
+  type PushView = {
+    about: Array<PushAbout>;
+    created_at: string;
+    detail: PushDetail;
+    /** Why the newest alert was not taken. */
+    error?: string | null;
+    id: string;
+    /** The session that it belongs to, and ends with. */
+    session: string;
   };
 
   /** One that could not be done. */

@@ -7,8 +7,9 @@ use bridge_core::step::{
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, MessageId, RequestDecision,
-    RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId, TaskInput, Tier, Timestamp,
+    Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, MessageId, PushDevice,
+    ReceiverId, RequestDecision, RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId,
+    TaskInput, Tier, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -198,6 +199,19 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     fn open_console(&self) -> impl Future<Output = Result<ConsolePlace, String>> + Send {
         async { Err("this daemon serves no console".to_owned()) }
     }
+
+    /// The key that browsers subscribe with to be told. The error says why there is none now.
+    fn push_key(&self) -> impl Future<Output = Result<Result<String, String>, LedgerError>> + Send {
+        async { Ok(Err("no browser can be told here".to_owned())) }
+    }
+
+    /// Why a browser can't be told.
+    fn check_device(&self, _device: &PushDevice) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A receiver of alerts is on disk.
+    fn receiver_added(&self, _receiver_id: &ReceiverId) {}
 
     /// Health of the daemon.
     fn health(&self) -> impl Future<Output = HealthView> + Send;

@@ -6,6 +6,7 @@
 -- The audit columns are the ends of the chain in `audit`: `audit_removed` is the sum of the newest row that retention
 -- removed, `audit_newest` the sum of the newest row. Rows up to `audit_base` were written under another key; the row after
 -- them is summed over the content of all of them. `audit_signature` is Ed25519 over these three, `audit_key` its public key.
+-- `push_key` is the key pair by which push services know this bridge, encrypted.
 CREATE TABLE instance (
     id              INTEGER PRIMARY KEY CHECK (id = 1),
     epoch           INTEGER NOT NULL,
@@ -14,7 +15,8 @@ CREATE TABLE instance (
     audit_newest    TEXT,
     audit_base      INTEGER NOT NULL DEFAULT 0,
     audit_signature TEXT,
-    audit_key       TEXT
+    audit_key       TEXT,
+    push_key        TEXT
 ) STRICT;
 INSERT INTO instance (id, epoch) VALUES (1, 0);
 
@@ -375,6 +377,46 @@ CREATE TABLE subscription (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX subscription_open ON subscription (task_id, subscription_id) WHERE state = 'waiting' OR state = 'sending';
+
+-- Who is alerted: a browser of a session, or, without one, a target of the configuration. `about` are words with spaces
+-- between them. `endpoint`, `p256dh` and `auth` are encrypted.
+CREATE TABLE receiver (
+    receiver_id TEXT PRIMARY KEY NOT NULL,
+    session     TEXT,
+    endpoint    TEXT,
+    p256dh      TEXT,
+    auth        TEXT,
+    about       TEXT NOT NULL,
+    detail      TEXT NOT NULL CHECK (detail = 'hint' OR detail = 'headline'),
+    error       TEXT,
+    created_at  INTEGER NOT NULL,
+    CHECK ((session IS NULL) = (endpoint IS NULL)),
+    CHECK ((session IS NULL) = (p256dh IS NULL)),
+    CHECK ((session IS NULL) = (auth IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- What a receiver is told of a question, a failure or the end of a task, and how far that is. `subject` is the id of a
+-- request, message or task. `mark` names the event: `asked` and `settled` of a question.
+CREATE TABLE alert (
+    receiver_id     TEXT NOT NULL REFERENCES receiver,
+    kind            TEXT NOT NULL CHECK (kind = 'question' OR kind = 'failure' OR kind = 'task'),
+    subject         TEXT NOT NULL,
+    conversation_id TEXT NOT NULL,
+    mark            TEXT NOT NULL,
+    state           TEXT NOT NULL CHECK (state = 'waiting' OR state = 'sending' OR state = 'shown' OR state = 'over'),
+    not_before      INTEGER,
+    summed          INTEGER NOT NULL CHECK (summed IN (0, 1)),
+    tries           INTEGER NOT NULL,
+    first_try_at    INTEGER,
+    tried_at        INTEGER,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (receiver_id, kind, subject),
+    CHECK (not_before IS NULL OR state = 'waiting')
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX alert_unsent ON alert (receiver_id, created_at, kind, subject) WHERE state = 'waiting' OR state = 'sending';
+CREATE INDEX alert_shown ON alert (receiver_id, kind, subject) WHERE state = 'shown';
+CREATE INDEX alert_tried ON alert (receiver_id, tried_at) WHERE tried_at IS NOT NULL;
 
 -- Bytes that a sender stored within an hour, kept for a day: for `bytes_per_day`.
 CREATE TABLE stored_bytes (

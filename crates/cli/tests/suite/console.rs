@@ -7,14 +7,14 @@ use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 /// A browser that is signed in.
-struct Browser {
+pub(crate) struct Browser {
     client: Client,
     page: String,
     session: HeaderMap,
 }
 
 impl Browser {
-    fn new(page: &str) -> Self {
+    pub(crate) fn new(page: &str) -> Self {
         Self {
             client: Client::builder().tls_certs_only([]).build().unwrap(),
             page: page.to_owned(),
@@ -23,19 +23,19 @@ impl Browser {
     }
 
     /// A call of the page, as the page addresses it.
-    fn call(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn call(&self, method: Method, path: &str) -> RequestBuilder {
         let call = self.client.request(method, format!("{}{path}", self.page));
         call.header("Sec-Fetch-Site", "same-origin")
             .headers(self.session.clone())
     }
 
-    async fn answer(&self, call: RequestBuilder) -> (StatusCode, Value) {
+    pub(crate) async fn answer(&self, call: RequestBuilder) -> (StatusCode, Value) {
         let response = within("an answer", call.send()).await.unwrap();
         let status = response.status();
         (status, response.json().await.unwrap_or(Value::Null))
     }
 
-    async fn sign_in(&mut self, code: &str) -> (StatusCode, Value) {
+    pub(crate) async fn sign_in(&mut self, code: &str) -> (StatusCode, Value) {
         let call = self.call(Method::POST, "../v1/session");
         let call = call.json(&json!({"code": code}));
         let response = within("an answer", call.send()).await.unwrap();
@@ -50,7 +50,7 @@ impl Browser {
         (status, said)
     }
 
-    async fn get(&self, path: &str) -> (StatusCode, Value) {
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         self.answer(self.call(Method::GET, path)).await
     }
 }
@@ -63,7 +63,7 @@ fn says(ended: &Ended, words: &[&str]) {
     }
 }
 
-async fn login(world: &World, args: &[&str]) -> Value {
+pub(crate) async fn login(world: &World, args: &[&str]) -> Value {
     let made = world.json(&[&["console", "--json"], args].concat()).await;
     assert!(made["code"].as_str().unwrap().starts_with("cbt_"), "{made}");
     made

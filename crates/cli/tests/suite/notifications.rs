@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,21 +40,33 @@ impl Call {
 
 /// Waits for the next call.
 pub(crate) async fn called(listener: &TcpListener) -> Call {
+    called_raw(listener).await.0
+}
+
+/// The same, with the bytes of its body.
+pub(crate) async fn called_raw(listener: &TcpListener) -> (Call, Vec<u8>) {
     let read = async {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut bytes = Vec::new();
+        let mut bytes: Vec<u8> = Vec::new();
         loop {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head_end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+            if let Some(at) = head_end {
+                let head = String::from_utf8_lossy(&bytes[..at]).into_owned();
                 let length = head.lines().find_map(|line| {
                     line.to_lowercase()
                         .strip_prefix("content-length: ")?
                         .parse::<usize>()
                         .ok()
                 });
+                let body = bytes[at + 4..].to_vec();
                 if body.len() >= length.unwrap() {
-                    let (head, body) = (head.to_owned(), body.to_owned());
-                    return Call { stream, head, body };
+                    let text = String::from_utf8_lossy(&body).into_owned();
+                    let call = Call {
+                        stream,
+                        head,
+                        body: text,
+                    };
+                    return (call, body);
                 }
             }
             let mut chunk = [0; 4096];
@@ -86,10 +99,8 @@ fn check_signature(call: &Call) {
     assert_eq!(call.header("webhook-signature"), expected);
 }
 
-/// A world whose webhooks may call this listener.
-async fn hooked(more: &str) -> (World, TcpListener, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let origin = format!("http://{}", listener.local_addr().unwrap());
+/// A file with the secret that webhooks are signed with.
+pub(crate) fn whsec() -> PathBuf {
     let secrets = tempfile::Builder::new()
         .prefix("cb-secret-")
         .tempfile()
@@ -97,6 +108,14 @@ async fn hooked(more: &str) -> (World, TcpListener, String) {
     let (_, path) = secrets.keep().unwrap();
     std::fs::write(&path, format!("whsec_{}\n", STANDARD.encode(KEY))).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+/// A world whose webhooks may call this listener.
+async fn hooked(more: &str) -> (World, TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let path = whsec();
     let settings =
         format!("[notify]\nwebhook_secret_file = {path:?}\nallow_origins = [{origin:?}]\n{more}");
     (

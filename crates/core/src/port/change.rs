@@ -1,5 +1,6 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
+use super::alerts::AlertChange;
 use super::fleet::FleetChange;
 use crate::value::{
     Answer, AuditEntry, ChannelId, ConsoleAccess, Conversation, ConversationId, Incarnation,
@@ -26,6 +27,8 @@ pub struct OldRecords {
     pub audit: Timestamp,
     /// Hours of what senders stored before this.
     pub stored: Timestamp,
+    /// Alerts that were noticed before this, and of which nothing more is sent.
+    pub alerts: Timestamp,
     /// Nodes whose lease ended before this and that no conversation waits for.
     pub nodes: Timestamp,
 }
@@ -187,6 +190,8 @@ pub enum Change {
         /// When we learned it.
         at: Timestamp,
     },
+    /// What is written of alerts.
+    Alert(AlertChange),
     /// What daemons that share a ledger write beside all this.
     Fleet(FleetChange),
 }

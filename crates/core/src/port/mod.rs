@@ -4,6 +4,7 @@
 //! replies (`channel`). Ports speak in the core's values only.
 
 mod agent;
+mod alerts;
 mod change;
 mod fleet;
 mod ledger;
@@ -17,6 +18,7 @@ pub use agent::{
     ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec,
     TurnStatus, TurnStream, TurnTransport,
 };
+pub use alerts::{AlertChange, AlertRead, AlertsTried};
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes, TokenChange};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Lease, Ledger, LedgerError};

@@ -3,6 +3,7 @@
 //! Only a [`crate::step::Transition`] uses these, through [`crate::step::Transition::run`]; everything outside the core
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
+use super::alerts::AlertRead;
 use super::change::Change;
 use super::fleet::{FleetRead, NodeFilter};
 use super::lists::ListRead;
@@ -317,7 +318,7 @@ pub struct Figures {
 }
 
 /// What a transition, and whoever explains rows to people, may read.
-pub trait Read: FleetRead + ListRead {
+pub trait Read: AlertRead + FleetRead + ListRead {
     /// A message by its id.
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError>;
     /// A message by the platform's id: how a row shown twice is recognised.

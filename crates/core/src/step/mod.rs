@@ -3,11 +3,13 @@
 //! A transition reads the few rows it needs, decides, writes and says what to do after the commit, in one pass over a
 //! [`Tx`]. It never acts. An action is a hint that may be lost: [`regenerate`] gives it again from rows after a crash.
 
+mod alert;
 mod approval;
 mod file;
 mod fleet;
 mod intake;
 mod operator;
+mod receiver;
 mod regenerate;
 mod reply;
 mod schedule;
@@ -17,6 +19,7 @@ mod task_input;
 mod turn;
 mod tx;
 
+pub use alert::{AlertBegin, AlertDelivery, AlertEnd, AlertStep, AlertWay, NoticeAlerts};
 pub use approval::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, Decide, DecideOutcome,
     DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
@@ -35,6 +38,7 @@ pub use operator::{
     LoginAdded, OpenSession, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
     StopCause, StopSender, TokenAdded, UseToken,
 };
+pub use receiver::{AddDevice, DeviceAdded, DropDevice, KeepPushKey, SetAlertTargets};
 pub use regenerate::regenerate;
 pub use reply::{Confirm, Send, SendFailed, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};

@@ -343,7 +343,7 @@ fn delivered(
 
 /// It did not arrive: it is tried again, or given up.
 fn failed(before: Subscription, failure: &Failure, jitter: u16, now: Timestamp) -> Subscription {
-    let state = match next_try(failure, &before, jitter, now) {
+    let state = match next_try(failure, (before.tries, before.first_try_at), jitter, now) {
         Some(at) => SubscriptionState::Waiting {
             not_before: Some(at),
         },
@@ -361,16 +361,16 @@ fn failed(before: Subscription, failure: &Failure, jitter: u16, now: Timestamp) 
 }
 
 /// When a failed delivery is tried again, as replies are; `None` when it is given up.
-fn next_try(
+pub(super) fn next_try(
     failure: &Failure,
-    subscription: &Subscription,
+    (tries, first_try_at): (u32, Option<Timestamp>),
     jitter: u16,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let first_try_at = subscription.first_try_at.unwrap_or(now);
+    let first_try_at = first_try_at.unwrap_or(now);
     let old = now.since_ms(first_try_at) > limits::REPLY_AGE_MAX_MS;
     let soonest = now.plus_ms(backoff_ms(
-        subscription.tries.saturating_sub(1),
+        tries.saturating_sub(1),
         limits::REPLY_BACKOFF_BASE_MS,
         limits::NOTIFY_BACKOFF_MAX_MS,
         jitter,

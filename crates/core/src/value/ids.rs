@@ -63,6 +63,8 @@ text_id! {
     TaskId;
     /// What we send as `clientUserMessageId`: Codex gives it back after a crash.
     ClientId;
+    /// Somebody who is alerted: a browser, or a target of the configuration.
+    ReceiverId;
     /// Identity of one outbound piece, the same for every try.
     ReplyKey;
 }
@@ -130,6 +132,15 @@ impl ReplyKey {
         hash.update(message_id.as_str());
         hash.update(ordinal.to_be_bytes());
         Self(HEXLOWER.encode(&hash.finalize()[..16]))
+    }
+}
+
+impl ReceiverId {
+    /// The id of a browser's endpoint or a configured target, which may hold a secret and can't be found out from it.
+    #[must_use]
+    pub fn of(kind: &str, place: &str) -> Self {
+        let hash = Sha256::digest(place.as_bytes());
+        Self(format!("{kind}-{}", HEXLOWER.encode(&hash[..12])))
     }
 }
 

@@ -7,6 +7,7 @@
 mod words;
 
 mod actor;
+mod alert;
 mod audit;
 mod class;
 mod command;
@@ -24,6 +25,10 @@ mod time;
 mod turn;
 
 pub use actor::{Actor, ConsoleAccess, Token, TokenKind};
+pub use alert::{
+    Alert, AlertDetail, AlertKind, AlertState, AlertStateName, AlertSubject, PushDevice, PushKey,
+    Receiver,
+};
 pub use audit::{
     AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, RECORD_UNSIGNED,
 };
@@ -33,7 +38,7 @@ pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use file::{Attachment, FileDigest, KeptFile};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    MessageId, NodeId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
+    MessageId, NodeId, ReceiverId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};

@@ -4,6 +4,8 @@
 use bridge_core::value;
 
 #[cfg(test)]
+mod alerts;
+#[cfg(test)]
 mod approval;
 #[cfg(test)]
 mod fail;

@@ -16,7 +16,8 @@ use bridge_core::step::{
     TaskAnswered, Transition,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, MessageId, Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
+    Actor, Attachment, ChannelId, MessageId, PushDevice, ReceiverId, Subscription, Task, TaskId,
+    TaskInput, Tier, Timestamp,
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
@@ -253,6 +254,19 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         };
         let settings = self.daemon.settings();
         console::place(address, &settings.config.http)
+    }
+
+    async fn push_key(&self) -> Result<Result<String, String>, LedgerError> {
+        let key = self.daemon.push_key().await?;
+        Ok(key.map(|key| key.public()))
+    }
+
+    fn check_device(&self, device: &PushDevice) -> Result<(), String> {
+        self.daemon.check_device(device)
+    }
+
+    fn receiver_added(&self, receiver_id: &ReceiverId) {
+        self.daemon.receiver_is_new(receiver_id.clone());
     }
 
     async fn accept_input(&self, input: NewTaskInput) -> Result<InputAccepted, SubmitError> {

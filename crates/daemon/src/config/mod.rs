@@ -5,6 +5,7 @@
 //! documented example all follow from it.
 
 mod a2a;
+mod alerts;
 mod check;
 mod environment;
 mod error;
@@ -25,6 +26,7 @@ mod tiers;
 mod validate;
 
 pub use a2a::{A2aConfig, AgentConfig, DefaultContext};
+pub(crate) use alerts::AlertConfig;
 pub use check::{ConfigReport, differing, in_force, print_schema, report};
 pub use environment::{Environment, ServiceManagerVars};
 pub use error::{ConfigError, ConfigProblem};

@@ -2,6 +2,7 @@
 //!
 //! A secret is never a key: the file may be readable by others and ends up in repositories.
 
+use super::alerts::{self, AlertConfig, NtfyConfig, SmtpConfig};
 use super::error::ConfigProblem;
 use super::keys::Config;
 use super::load::ValueOrigins;
@@ -34,7 +35,7 @@ pub struct TasksConfig {
     pub raw_events: bool,
 }
 
-/// Who may be notified when a task has finished.
+/// Who may be notified when a task has finished, and who is told of what needs a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifyConfig {
@@ -50,6 +51,10 @@ pub struct NotifyConfig {
     /// Who sends to targets of other senders, by their scheme: `feishu = "command:NAME"` or `"webhook:https://…"` takes
     /// `feishu:<address>`. The sender gets `scheme`, `address` and `text` with the notification.
     pub schemes: BTreeMap<String, String>,
+    /// Who is told of questions, failures and ends of tasks, one table each.
+    pub alert: Vec<AlertConfig>,
+    pub ntfy: NtfyConfig,
+    pub smtp: SmtpConfig,
 }
 
 /// One command. It gets the notification as JSON on its standard input; an exit status of 0 confirms it.
@@ -141,6 +146,9 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
         if let Some(what) = refuse_argv(&command.argv) {
             say(&key("argv"), what);
         }
+    }
+    for (key, what) in alerts::problems(notify) {
+        say(&key, what);
     }
     for (scheme, sender) in &notify.schemes {
         if let Some(what) = refuse_sender(notify, scheme, sender) {
@@ -245,6 +253,25 @@ mod tests {
                 "can't be used",
             ),
             ("tasks.import = 'codex_bridge.db'", "absolute path"),
+            ("[[notify.alert]]\nto = 'local'", "tells nobody"),
+            (
+                "[[notify.alert]]\nto = 'ntfy:codex'",
+                "`notify.ntfy.server`",
+            ),
+            (
+                "[[notify.alert]]\nto = 'command:a'",
+                "no [[notify.command]]",
+            ),
+            ("[[notify.alert]]\nto = 'feishu:x'", "does not have feishu"),
+            (
+                "[[notify.alert]]\nto = 'email:ann@example.org'",
+                "`notify.smtp.host`",
+            ),
+            (
+                "[[notify.alert]]\nto = 'email:ann@example.org'\n[notify.smtp]\nhost = 'mail.example'\nfrom = 'b@example.org'\ntls = 'none'",
+                "another machine",
+            ),
+            ("notify.ntfy.server = 'ntfy.example'", "no address"),
         ] {
             let said = judge(text);
             assert_eq!(said.len(), 1, "{text}: {said:?}");
@@ -253,6 +280,9 @@ mod tests {
         let twice = "[[notify.command]]\nname = 'a'\nargv = ['/bin/sh']\n";
         assert_eq!(judge(&twice.repeat(2)).len(), 1);
         assert!(judge(twice).is_empty());
+        let topic = "[[notify.alert]]\nto = 'ntfy:https://ntfy.example/codex'\n";
+        assert!(judge(topic).is_empty());
+        assert_eq!(judge(&topic.repeat(2)).len(), 1);
         assert!(
             judge("tasks.roots = ['/']\nnotify.allow_origins = ['http://127.0.0.1:9000']")
                 .is_empty()

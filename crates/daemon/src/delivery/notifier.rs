@@ -1,5 +1,5 @@
-//! Delivers the events of tasks to their subscribers, at least once and in order: push notifications of A2A, and the
-//! notifications of ended tasks.
+//! Delivers the events of tasks to their subscribers, at least once and in order: push notifications of A2A, the
+//! notifications of ended tasks, and alerts (`alerts`).
 //!
 //! It lives on rows alone: a wake-up only says where to look, the intent is on disk before the send, and a failed
 //! delivery is tried again later.
@@ -7,6 +7,7 @@
 mod slots;
 
 pub(crate) use slots::Slots;
+pub(super) use slots::{Key, Slot, SlotKind};
 
 use crate::Daemon;
 use crate::process::ids::{jitter, now};
@@ -21,7 +22,7 @@ use bridge_core::value::{
     Class, Failure, Subscription, SubscriptionState, SubscriptionTarget, TaskId, Timestamp,
 };
 use bridge_front::{Notified, PushPut};
-use slots::{Key, Look, Slot, SlotKind};
+use slots::Look;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,10 +35,13 @@ const FAULT_PAUSE_MS: i64 = 1_000;
 /// How long a person who asked for a notification waits for its end. It goes on without them.
 const ASKED_WAIT: Duration = Duration::from_secs(15);
 
+/// A subscription by its task and id.
+type SubscriptionKey = (TaskId, String);
+
 /// What the rows say about a subscription.
 enum Found {
     /// There is an event to deliver, or the subscription to close.
-    Due { key: Key, kind: SlotKind },
+    Due { of: SubscriptionKey, kind: SlotKind },
     /// Not before this.
     Later(Timestamp),
 }
@@ -129,19 +133,38 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             let read = self.ledger.read(move |rows| {
                 let mut subscriptions = Vec::new();
-                for (task_id, id) in &next {
-                    subscriptions.extend(rows.subscription(task_id, id)?);
+                let mut receivers = Vec::new();
+                for key in next {
+                    match key {
+                        Key::Task(task_id, id) => {
+                            subscriptions.extend(rows.subscription(&task_id, &id)?);
+                        }
+                        Key::Receiver(receiver_id) => receivers.push(receiver_id),
+                    }
                 }
-                found(rows, subscriptions)
+                Ok((found(rows, subscriptions)?, receivers))
             });
-            self.consider(read.await?);
+            let (found, receivers) = read.await?;
+            self.consider(found);
+            for receiver_id in receivers {
+                self.alert(receiver_id);
+            }
         }
         match look {
-            Look::At { messages, tasks } if messages.is_empty() && tasks.is_empty() => {}
+            Look::At {
+                messages,
+                tasks,
+                receivers,
+            } if messages.is_empty() && tasks.is_empty() && receivers.is_empty() => {}
             Look::At {
                 messages,
                 mut tasks,
+                receivers,
             } => {
+                for receiver_id in receivers {
+                    self.alert(receiver_id);
+                }
+                self.notice_messages(messages.clone()).await?;
                 let read = self.ledger.read(move |rows| {
                     for message_id in &messages {
                         tasks.extend(rows.task_of_message(message_id)?);
@@ -154,19 +177,24 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 });
                 self.consider(read.await?);
             }
-            Look::All => self.walk().await?,
+            Look::All => {
+                self.walk().await?;
+                self.walk_alerts().await?;
+            }
         }
         Ok(())
     }
 
     async fn walk(self: &Arc<Self>) -> Result<(), LedgerError> {
-        let mut after: Option<Key> = None;
+        let mut after = None;
         loop {
             let from = after.take();
             let page = self.ledger.read(move |rows| {
-                let from = from.as_ref().map(|(task_id, id)| (task_id, id.as_str()));
+                let from = from.as_ref();
+                let from = from.map(|(task_id, id): &SubscriptionKey| (task_id, id.as_str()));
                 let open = rows.subscriptions_open(from, PAGE_MAX)?;
-                let last = open.last().map(key_of);
+                let last = open.last();
+                let last = last.map(|it| (it.task_id.clone(), it.subscription_id.clone()));
                 Ok((found(rows, open)?, last))
             });
             let (page, last) = page.await?;
@@ -181,20 +209,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     fn consider(self: &Arc<Self>, found: Vec<Found>) {
         for one in found {
-            let slot = match one {
-                Found::Due { key, kind } => self.slots.take(key, kind),
+            let (of, kind) = match one {
+                Found::Due { of, kind } => (of, kind),
                 Found::Later(at) => {
                     self.slots.due_at(at);
-                    None
+                    continue;
                 }
             };
-            let Some(slot) = slot else {
+            let key = Key::Task(of.0.clone(), of.1.clone());
+            let Some(slot) = self.slots.take(key, kind) else {
                 continue;
             };
             let daemon = Arc::clone(self);
-            self.spawn_for(slot.key.0.clone(), async move {
-                if let Err(error) = daemon.deliver_all(&slot).await {
-                    let task_id = &slot.key.0;
+            self.spawn_for(of.0.clone(), async move {
+                if let Err(error) = daemon.deliver_all(&slot, &of).await {
+                    let task_id = &of.0;
                     tracing::error!(%error, %task_id, "a notification met a fault of the database");
                 }
             });
@@ -202,9 +231,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Delivers every event that there is, one after the other.
-    async fn deliver_all(self: &Arc<Self>, slot: &Slot) -> Result<(), LedgerError> {
+    async fn deliver_all(
+        self: &Arc<Self>,
+        slot: &Slot,
+        of: &SubscriptionKey,
+    ) -> Result<(), LedgerError> {
         while !self.stopping.is_cancelled() {
-            let delivery = match self.begin_delivery(slot, None).await? {
+            let delivery = match self.begin_delivery(of, None).await? {
                 NotifyStep::Send(delivery) => delivery,
                 NotifyStep::Nothing if slot.asked_again() => continue,
                 NotifyStep::Nothing => return Ok(()),
@@ -237,13 +270,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         task_id: &TaskId,
         by: &str,
     ) -> Result<Notified, LedgerError> {
-        let key = (task_id.clone(), Subscription::END.to_owned());
+        let of = (task_id.clone(), Subscription::END.to_owned());
+        let key = Key::Task(of.0.clone(), of.1.clone());
         let Some(slot) = self.slots.take(key, SlotKind::Notifications) else {
             return Ok(Notified::Busy);
         };
         let (daemon, by) = (Arc::clone(self), by.to_owned());
         let sending = self.tasks.spawn(async move {
-            let delivery = match daemon.begin_delivery(&slot, Some(by)).await? {
+            let delivery = match daemon.begin_delivery(&of, Some(by)).await? {
                 NotifyStep::Send(delivery) => delivery,
                 NotifyStep::Later(_) | NotifyStep::Nothing => return Ok(Notified::Nothing),
             };
@@ -265,10 +299,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn begin_delivery(
         self: &Arc<Self>,
-        slot: &Slot,
+        of: &SubscriptionKey,
         asked: Option<String>,
     ) -> Result<NotifyStep, LedgerError> {
-        let (task_id, subscription_id) = slot.key.clone();
+        let (task_id, subscription_id) = of.clone();
         self.commit(NotifyBegin {
             task_id,
             subscription_id,
@@ -331,7 +365,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let push_client = Arc::clone(&self.settings().push_client);
                 push_client.deliver(delivery).await
             }
-            SubscriptionTarget::Notify(target) => self.notify_target(target, delivery).await,
+            SubscriptionTarget::Notify(target) => self.notify_end(target, delivery).await,
             SubscriptionTarget::Nobody => Ok(()),
         }
     }
@@ -343,13 +377,6 @@ fn unreadable() -> Failure {
         class: Class::Permanent,
         reason: "its address and credentials can't be decrypted: the database was opened with another key than they were stored with, or somebody changed them".to_owned(),
     }
-}
-
-fn key_of(subscription: &Subscription) -> Key {
-    (
-        subscription.task_id.clone(),
-        subscription.subscription_id.clone(),
-    )
 }
 
 /// Those that are to be considered. Most have nothing to deliver, which is found out without a write.
@@ -379,7 +406,7 @@ fn found(rows: &dyn Read, subscriptions: Vec<Subscription>) -> Result<Vec<Found>
         {
             found.push(Found::Due {
                 kind: SlotKind::of(&one, &timeline.view.task.owner),
-                key: key_of(&one),
+                of: (one.task_id, one.subscription_id),
             });
         }
     }

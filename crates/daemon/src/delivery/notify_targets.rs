@@ -1,15 +1,18 @@
 //! How a notification goes out, by its target: a webhook, a workspace of a Molecule platform, a command of the
 //! configuration, or the row itself.
 
+use super::notification::Notification;
 use crate::Daemon;
-use crate::config::Config;
+use crate::config::{AlertConfig, Config};
 use bridge_channel::PostPayload;
-use bridge_channel::notify::{Target, Webhook};
+use bridge_channel::notify::{
+    Mail, Mailer, Ntfy, NtfyMessage, NtfyPriority, Target, WebPush, Webhook,
+};
 use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
-use bridge_core::step::EventDelivery;
+use bridge_core::step::{AlertWay, EventDelivery};
 use bridge_core::value::{
-    ChannelId, Class, ConversationId, ExternalId, Failure, Life, Message, MessageId, Reply,
-    ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, TaskInput, Tier, Timestamp,
+    AlertDetail, ChannelId, Class, ExternalId, Failure, Life, Message, Receiver, ReceiverId, Reply,
+    ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Tier,
 };
 use bridge_front::NotificationPayload;
 use bridge_host::{NotifyProgram, NotifyProgramError};
@@ -19,13 +22,11 @@ use std::time::Duration;
 
 /// What begins the channel of a workspace.
 const MOLECULE: &str = "molecule:";
-/// What begins the id of a notification; the rest is the task's.
-const ID_PREFIX: &str = "msg_";
 /// The place of a notification among the replies of a task's first message: none ever has it.
 const ORDINAL: u32 = u32::MAX;
 
 /// Why a command that was running when the daemon died is not run again.
-const CUT: &str = "the command was running when the daemon ended, and may have done its work: look, and run it again with `codex-bridge notify-completed` if it did not";
+const CUT: &str = "the command was running when the daemon ended, and may have done its work: look; what a task's end runs is run again by `codex-bridge notify-completed`";
 
 /// Targets that can be notified.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,16 @@ pub(crate) struct NotifySettings {
     schemes: BTreeMap<String, Target>,
     /// The workspaces that are served.
     molecules: Vec<ChannelId>,
+    /// Publishes to topics.
+    ntfy: Ntfy,
+    /// Sends mail.
+    mailer: Option<Mailer>,
+    /// Sends to browsers.
+    pub(crate) web_push: Option<WebPush>,
+    /// Targets that are alerted, and addresses that tasks may name.
+    alerts: Vec<AlertConfig>,
+    /// Where links begin.
+    console: String,
 }
 
 impl NotifySettings {
@@ -62,7 +73,77 @@ impl NotifySettings {
                 .filter_map(|(scheme, sender)| Some((scheme.clone(), Target::parse(sender).ok()?)))
                 .collect(),
             molecules: Vec::new(),
+            ntfy: config.notify.ntfy(),
+            mailer: config.notify.mailer(),
+            web_push: Some(config.web_push()),
+            alerts: config.notify.alert.clone(),
+            console: config.console_url(),
         }
+    }
+
+    pub(super) fn console(&self) -> &str {
+        &self.console
+    }
+
+    /// The targets of the configuration that are alerted, as rows.
+    pub(crate) fn alert_receivers(&self) -> Vec<Receiver> {
+        let alerted = self.alerts.iter().filter(|entry| !entry.about.is_empty());
+        alerted.map(AlertConfig::receiver).collect()
+    }
+
+    /// The entry of a receiver that is a target.
+    pub(super) fn alert_target(&self, id: &ReceiverId) -> Option<&AlertConfig> {
+        let is_it = |entry: &&AlertConfig| entry.receiver().receiver_id == *id;
+        self.alerts.iter().find(is_it)
+    }
+
+    /// What a target can do with alerts: programs get each of them, and people not too many.
+    pub(crate) fn way_of(&self, id: &ReceiverId) -> Option<AlertWay> {
+        let target = Target::parse(&self.alert_target(id)?.to).ok()?;
+        let is_program = match target {
+            Target::Webhook(_) | Target::Command(_) | Target::Other { .. } => true,
+            Target::Local | Target::Molecule(_) | Target::Ntfy(_) | Target::Email(_) => false,
+        };
+        Some(AlertWay {
+            takes_back: is_program,
+            sums_up: !is_program,
+        })
+    }
+
+    /// The credentials of ntfy and mail servers.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mail = self.mailer.as_ref().and_then(Mailer::secret);
+        let secrets = self.ntfy.secret().into_iter().chain(mail);
+        secrets.map(|secret| secret.expose().to_owned()).collect()
+    }
+
+    fn mailer(&self) -> Result<&Mailer, String> {
+        let missing = "no mail is sent here: set `notify.smtp.host` and `notify.smtp.from`";
+        self.mailer.as_ref().ok_or_else(|| missing.to_owned())
+    }
+
+    /// What the entry of an address lets through.
+    fn text_for<'n>(
+        &self,
+        target: &Target,
+        notification: &'n Notification,
+    ) -> Result<&'n str, Failure> {
+        let entry = self.listed(target);
+        let entry = entry.map_err(|why| Failure::new(Class::Config, why))?;
+        Ok(match entry.detail.into() {
+            AlertDetail::Hint => &notification.note.text,
+            AlertDetail::Headline => &notification.note.headline,
+        })
+    }
+
+    /// The entry of an address that only the configuration may name.
+    fn listed(&self, target: &Target) -> Result<&AlertConfig, String> {
+        let is_it = |entry: &&AlertConfig| Target::parse(&entry.to).as_ref() == Ok(target);
+        self.alerts.iter().find(is_it).ok_or_else(|| {
+            format!(
+                "notify target {target}: the configuration has no [[notify.alert]] with `to = \"{target}\"`, and tasks can name only what stands there"
+            )
+        })
     }
 
     /// With the workspaces that can be notified.
@@ -73,10 +154,19 @@ impl NotifySettings {
 
     /// Whether a target can be notified, as far as that is known in advance.
     pub(crate) fn check(&self, target: &str) -> Result<(), String> {
-        match Target::parse(target).map_err(|error| error.to_string())? {
+        let target = Target::parse(target).map_err(|error| error.to_string())?;
+        match &target {
             Target::Local => Ok(()),
+            Target::Ntfy(topic) => {
+                self.listed(&target)?;
+                self.ntfy.check(topic)
+            }
+            Target::Email(address) => {
+                self.listed(&target)?;
+                self.mailer()?.check(address)
+            }
             Target::Webhook(url) => match &self.webhook {
-                Some(webhook) => webhook.check(&url),
+                Some(webhook) => webhook.check(url),
                 None => Err("there are no webhooks here".to_owned()),
             },
             Target::Molecule(_) if self.molecules.is_empty() => Err(
@@ -84,15 +174,15 @@ impl NotifySettings {
                     .to_owned(),
             ),
             Target::Molecule(_) => Ok(()),
-            Target::Command(name) => match self.commands.get(&name) {
+            Target::Command(name) => match self.commands.get(name) {
                 Some(_) => Ok(()),
                 None => Err(format!(
                     "unknown notify target command:{name}: the configuration has no [[notify.command]] of that name"
                 )),
             },
-            Target::Other { scheme, .. } => match self.schemes.get(&scheme) {
+            Target::Other { scheme, .. } => match self.schemes.get(scheme) {
                 Some(_) => Ok(()),
-                None => Err(unmapped(&scheme)),
+                None => Err(unmapped(scheme)),
             },
         }
     }
@@ -140,30 +230,40 @@ fn gone(what: &str) -> Failure {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Tells the target of the end of a task, once.
-    pub(crate) async fn notify_target(
+    pub(crate) async fn notify_end(
         &self,
         target: &str,
         delivery: &EventDelivery,
     ) -> Result<(), Failure> {
-        let task = &delivery.timeline.view.task;
-        let again = delivery.again;
-        let target = Target::parse(target).map_err(|error| gone(&error.to_string()))?;
-        let row = task.clone();
-        let notice = self
+        let row = delivery.timeline.view.task.clone();
+        let payload = self
             .ledger
             .read(move |rows| NotificationPayload::load(rows, &row))
-            .await;
-        let mut notice = notice
-            .map_err(|error| Failure::new(error.class(), error.to_string()))?
-            .ok_or_else(|| gone("the task's messages are gone"))?;
-        let id = format!("{ID_PREFIX}{}", task.task_id);
+            .await
+            .map_err(|error| Failure::new(error.class(), error.to_string()))?;
+        let settings = self.settings();
+        let console = settings.start.notify.console();
+        let notification =
+            payload.and_then(|payload| Notification::of_task(delivery, payload, console));
+        let notification = notification.ok_or_else(|| gone("the task's messages are gone"))?;
+        self.notify_target(target, notification).await
+    }
+
+    /// Sends a target one notification, once.
+    pub(super) async fn notify_target(
+        &self,
+        target: &str,
+        mut notification: Notification,
+    ) -> Result<(), Failure> {
+        let target = Target::parse(target).map_err(|error| gone(&error.to_string()))?;
         let settings = self.settings();
         let settings = &settings.start.notify;
         let (target, address) = settings.sender(target)?;
         if let Some(Address { scheme, address }) = address {
-            notice.body["scheme"] = scheme.into();
-            notice.body["address"] = address.into();
-            notice.body["text"] = notice.text.clone().into();
+            let body = &mut notification.body;
+            body["scheme"] = scheme.into();
+            body["address"] = address.into();
+            body["text"] = notification.text.clone().into();
         }
         match target {
             Target::Local => Ok(()),
@@ -172,18 +272,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Target::Webhook(url) => {
                 let webhook = settings.webhook.as_ref();
                 let webhook = webhook.ok_or_else(|| gone("there are no webhooks here"))?;
-                let body = notice.body.to_string();
-                webhook
-                    .deliver(
-                        &url,
-                        PostPayload {
-                            id: &id,
-                            body: &body,
-                        },
-                    )
-                    .await
+                let body = notification.body.to_string();
+                let payload = PostPayload {
+                    id: &notification.id,
+                    body: &body,
+                };
+                webhook.deliver(&url, payload).await
             }
-            Target::Command(_) if again => Err(gone(CUT)),
+            Target::Command(_) if notification.again => Err(gone(CUT)),
             Target::Command(name) => {
                 let command = settings.commands.get(&name).ok_or_else(|| {
                     let reason = format!(
@@ -191,9 +287,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     );
                     Failure::new(Class::Config, reason)
                 })?;
-                let mut body = notice.body;
-                body["id"] = serde_json::Value::String(id);
-                body["text"] = serde_json::Value::String(notice.text);
+                let mut body = notification.body;
+                body["id"] = notification.id.into();
+                body["text"] = notification.text.into();
                 let sent = command.tell(format!("{body}\n").into_bytes()).await;
                 sent.map_err(|error| command_failure(&error))
             }
@@ -202,8 +298,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     let reason = "no workspace of a Molecule platform is configured any more";
                     Failure::new(Class::Config, reason)
                 })?;
-                self.tell_workspace(delivery, &workspace, way, notice.text)
-                    .await
+                self.tell_workspace(&notification, &workspace, way).await
+            }
+            Target::Ntfy(ref topic) => {
+                let text = settings.text_for(&target, &notification)?;
+                publish(&settings.ntfy, topic, text, &notification).await
+            }
+            Target::Email(ref address) => {
+                let text = settings.text_for(&target, &notification)?;
+                let mailer = settings.mailer();
+                let mailer = mailer.map_err(|why| Failure::new(Class::Config, why))?;
+                let mail = Mail {
+                    id: &notification.id,
+                    subject: &notification.note.title,
+                    text: &format!("{text}\n\n{}\n", notification.note.link),
+                };
+                mailer.send(address, mail).await
             }
         }
     }
@@ -211,22 +321,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Tells a workspace as a reply would be: a bubble on the own canvas, a message to a peer.
     async fn tell_workspace(
         &self,
-        delivery: &EventDelivery,
+        notification: &Notification,
         workspace: &str,
         (channel, kind): (ChannelId, SenderKind),
-        text: String,
     ) -> Result<(), Failure> {
-        let again = delivery.again;
-        let task = &delivery.timeline.view.task;
-        let inputs = &delivery.timeline.view.inputs;
-        let first = inputs.iter().find_map(TaskInput::message_id);
-        let first = first.ok_or_else(|| gone("the task's messages are gone"))?;
-        let message = as_message(task, first, channel, kind, workspace);
-        let reply = as_reply(delivery, first, text);
+        let again = notification.again;
+        let message = as_message(notification, channel, kind, workspace);
+        let reply = as_reply(notification);
         let class = self.sink.traits(&message).class;
         let doubtful = match class {
             // A look costs nothing, and an earlier try may have been seen.
-            SinkClass::Probeable => again || delivery.subscription.tries > 1,
+            SinkClass::Probeable => again || notification.tries > 1,
             SinkClass::Idempotent | SinkClass::Blind { .. } => again,
         };
         let may_act = || self.expect_lease();
@@ -251,6 +356,25 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
+async fn publish(
+    ntfy: &Ntfy,
+    topic: &str,
+    text: &str,
+    notification: &Notification,
+) -> Result<(), Failure> {
+    let note = &notification.note;
+    let message = NtfyMessage {
+        title: &note.title,
+        text,
+        link: Some(&note.link),
+        priority: match note.is_urgent {
+            true => NtfyPriority::High,
+            false => NtfyPriority::Default,
+        },
+    };
+    ntfy.publish(topic, message).await
+}
+
 fn command_failure(error: &NotifyProgramError) -> Failure {
     let class = match error {
         NotifyProgramError::NotStarted { .. } => Class::Config,
@@ -262,40 +386,37 @@ fn command_failure(error: &NotifyProgramError) -> Failure {
 }
 
 /// The words of a notification as the reply that a channel knows how to send.
-fn as_reply(delivery: &EventDelivery, first: &MessageId, text: String) -> Reply {
-    let task = &delivery.timeline.view.task;
-    let first_try = delivery.subscription.first_try_at;
+fn as_reply(notification: &Notification) -> Reply {
     Reply {
-        message_id: first.clone(),
+        message_id: notification.reply_of.clone(),
         ordinal: ORDINAL,
-        key: ReplyKey::of(first, ORDINAL),
-        conversation_id: task.conversation_id.clone(),
+        key: ReplyKey::of(&notification.reply_of, ORDINAL),
+        conversation_id: notification.conversation_id.clone(),
         seq: Seq(0),
         kind: ReplyKind::Notice,
-        body: text,
+        body: notification.text.clone(),
         attachments: Vec::new(),
         state: ReplyState::Sending,
-        tries: delivery.subscription.tries,
-        first_try_at: first_try,
-        created_at: first_try.unwrap_or(task.created_at),
+        tries: notification.tries,
+        first_try_at: notification.first_try_at,
+        created_at: notification.created_at,
     }
 }
 
 /// Whom that reply answers, as far as a channel looks at it.
 fn as_message(
-    task: &Task,
-    first: &MessageId,
+    notification: &Notification,
     channel: ChannelId,
     kind: SenderKind,
     workspace: &str,
 ) -> Message {
-    let at: Timestamp = task.created_at;
+    let at = notification.created_at;
     Message {
-        message_id: first.clone(),
-        conversation_id: ConversationId::new(task.conversation_id.as_str()),
+        message_id: notification.reply_of.clone(),
+        conversation_id: notification.conversation_id.clone(),
         seq: Seq(0),
         channel,
-        external_id: ExternalId::new(format!("notify:{}", task.task_id)),
+        external_id: ExternalId::new(format!("notify:{}", notification.id)),
         kind,
         sender: workspace.to_owned(),
         tier: Tier::Peer,

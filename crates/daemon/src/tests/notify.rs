@@ -115,7 +115,7 @@ impl Stage {
             },
             timeline: Timeline::load(&rows, &task.task_id).unwrap().unwrap(),
         };
-        self.daemon.notify_target(&target, &delivery).await
+        self.daemon.notify_end(&target, &delivery).await
     }
 
     fn notified(&self, task: &Task) -> SubscriptionState {
@@ -223,6 +223,32 @@ async fn interrupted_notify_command_is_not_rerun() {
     let slow = stage.starts("two", "command:slow").await;
     let overrun = stage.delivers(&slow, false).await;
     assert_eq!(overrun.unwrap_err().class, Class::Permanent);
+}
+
+/// A stranger's task must not write to anybody.
+#[test]
+fn tasks_name_only_listed_addresses() {
+    let config = "[notify.ntfy]\nserver = 'https://ntfy.example'\n\
+         [notify.smtp]\nhost = 'mail.example'\nfrom = 'bridge@example.org'\n\
+         [[notify.alert]]\nto = 'ntfy:codex'\nabout = []\n\
+         [[notify.alert]]\nto = 'mailto:ann@example.org'\nabout = ['failure']\n";
+    let config: Config = toml::from_str(config).unwrap();
+    let notify = NotifySettings::new(&config, &[]);
+    for listed in ["ntfy:codex", "email:ann@example.org"] {
+        assert_eq!(notify.check(listed), Ok(()), "{listed}");
+    }
+    for other in [
+        "ntfy:other",
+        "ntfy:https://ntfy.example/codex",
+        "email:bob@example.org",
+    ] {
+        let why = notify.check(other).unwrap_err();
+        assert!(why.contains("[[notify.alert]]"), "{why}");
+    }
+    let alerted = notify.alert_receivers();
+    assert_eq!(alerted.len(), 1, "who is about nothing is not alerted");
+    let way = notify.way_of(&alerted[0].receiver_id).unwrap();
+    assert!(way.sums_up && !way.takes_back);
 }
 
 fn tell(name: &str, text: &str) -> Tell {

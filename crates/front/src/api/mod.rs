@@ -24,6 +24,7 @@ mod permits;
 mod platform;
 pub(crate) mod policy;
 mod problem;
+mod push;
 pub(crate) mod requests;
 mod route;
 pub(crate) mod search;

@@ -5,8 +5,8 @@ use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
     all_events, audit, conversations, dead, feed, figures, files, find, mcp, messages, metrics,
-    nodes, openapi, operator, platform, policy, requests, search, senders, sessions, status, tasks,
-    tokens,
+    nodes, openapi, operator, platform, policy, push, requests, search, senders, sessions, status,
+    tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::console;
@@ -36,6 +36,7 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     let mut routes = about();
     routes.extend(console::rows());
     routes.extend(sessions::rows());
+    routes.extend(push::rows());
     routes.extend(of_operators());
     routes.push(mcp::row());
     routes.extend(of_messages());

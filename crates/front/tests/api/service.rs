@@ -14,8 +14,8 @@ use bridge_core::step::{
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
     Actor, ApprovalPolicy, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId,
-    MessageId, NodeId, NodeInfo, RequestVerdict, Sandbox, SenderKind, Subscription, Task, TaskId,
-    TaskInput, Tier, Timestamp,
+    MessageId, NodeId, NodeInfo, PushDevice, RequestVerdict, Sandbox, SenderKind, Subscription,
+    Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
@@ -331,6 +331,17 @@ impl BridgeService for TestService {
             public_url: Some("https://bridge.example/console/".to_owned()),
             remark: None,
         })
+    }
+
+    async fn push_key(&self) -> Result<Result<String, String>, LedgerError> {
+        Ok(Ok("the-key".to_owned()))
+    }
+
+    fn check_device(&self, device: &PushDevice) -> Result<(), String> {
+        match device.endpoint.strip_prefix("https://") {
+            Some(_) => Ok(()),
+            None => Err("it must be https".to_owned()),
+        }
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {

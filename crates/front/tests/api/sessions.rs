@@ -275,3 +275,86 @@ async fn sessions_are_good_on_every_node() {
     let (status, _) = two.get(&session, "/v1/dead").await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
 }
+
+#[tokio::test(start_paused = true)]
+async fn browsers_belong_to_their_session() {
+    let service = TestService::new();
+    let node = Node::of(&service);
+    let phone = node.session(&["read", "approve"]).await;
+    let owner = node.session(&["read", "admin"]).await;
+    let body = |endpoint: &str| {
+        json!({
+            "endpoint": endpoint,
+            "p256dh": "canary-key",
+            "auth": "canary-auth",
+            "about": ["task", "question", "question"],
+        })
+    };
+    let add = |session: &Session, endpoint: &str| {
+        let request = session.of(Request::post("/v1/push"));
+        let (router, body) = (node.tcp.clone(), body(endpoint));
+        async move { call(&router, request, Some(body)).await }
+    };
+    let (status, _, added) = add(&phone, "https://push.example/canary-1").await;
+    assert_eq!(status, StatusCode::CREATED, "{added}");
+    let (status, _, again) = add(&phone, "https://push.example/canary-1").await;
+    assert_eq!((status, &again), (StatusCode::CREATED, &added));
+    let (status, _, refused) = add(&phone, "http://127.0.0.1/").await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{refused}");
+    let (_, listed) = node.get(&phone, "/v1/push").await;
+    let own = &listed["subscriptions"];
+    assert_eq!(
+        (&listed["key"], own.as_array().unwrap().len()),
+        (&json!("the-key"), 1)
+    );
+    assert_eq!(own[0]["about"], json!(["question", "task"]));
+    assert_eq!(
+        (&own[0]["detail"], &own[0]["id"]),
+        (&json!("hint"), &added["id"])
+    );
+    assert!(!listed.to_string().contains("canary"), "{listed}");
+    for number in 2..=4 {
+        let endpoint = format!("https://push.example/{number}");
+        assert_eq!(add(&phone, &endpoint).await.0, StatusCode::CREATED);
+    }
+    let (status, _, full) = add(&phone, "https://push.example/5").await;
+    assert_eq!(status, StatusCode::CONFLICT, "{full}");
+    let theirs = add(&owner, "https://push.example/6").await.2;
+    assert_eq!(
+        node.get(&phone, "/v1/push").await.1["subscriptions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+    assert_eq!(
+        node.get(&owner, "/v1/push").await.1["subscriptions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+    let remove = |session: &Session, id: &Value| {
+        let path = format!("/v1/push/{}", id.as_str().unwrap());
+        let request = session.of(Request::delete(path));
+        let router = node.tcp.clone();
+        async move { call(&router, request, None).await.0 }
+    };
+    assert_eq!(remove(&phone, &theirs["id"]).await, StatusCode::NOT_FOUND);
+    assert_eq!(remove(&owner, &added["id"]).await, StatusCode::NO_CONTENT);
+    let acts = service.ledger().read(|rows| rows.audit(20)).await.unwrap();
+    for what in ["push-add", "push-remove"] {
+        assert!(acts.iter().any(|act| act.what == what), "{what}");
+    }
+    let out = phone.of(Request::delete("/v1/session"));
+    assert_eq!(call(&node.tcp, out, None).await.0, StatusCode::NO_CONTENT);
+    let left = node.get(&owner, "/v1/push").await.1;
+    assert_eq!(left["subscriptions"].as_array().unwrap().len(), 1, "{left}");
+    let local = call(
+        &node.local,
+        Request::post("/v1/push"),
+        Some(body("https://x.example/")),
+    )
+    .await;
+    assert_eq!(local.0, StatusCode::FORBIDDEN, "{}", local.2);
+}

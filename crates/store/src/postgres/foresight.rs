@@ -24,7 +24,7 @@ const WAYS_MAX: usize = 4;
 pub(super) type Tables = u32;
 
 /// All of them, in the order of the schema.
-const TABLES: [&str; 23] = [
+const TABLES: [&str; 25] = [
     "instance",
     "conversation",
     "message",
@@ -41,6 +41,8 @@ const TABLES: [&str; 23] = [
     "task",
     "task_input",
     "subscription",
+    "receiver",
+    "alert",
     "stored_bytes",
     "audit",
     "node",

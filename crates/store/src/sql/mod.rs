@@ -3,6 +3,7 @@
 //! One file per table; nothing outside of them knows a column. Statements are written in what both engines understand
 //! (`postgres::dialect` says what is translated), and `engine` is the one place that tells the engines apart.
 
+mod alert;
 pub(crate) mod apply;
 pub(crate) mod attached;
 pub(crate) mod audit;

@@ -40,6 +40,14 @@ impl SealContext {
         Self::of(&["file", &digest.to_string(), &start.to_string()])
     }
 
+    pub(crate) fn receiver(part: &str, receiver_id: &str) -> Self {
+        Self::of(&["receiver", part, receiver_id])
+    }
+
+    pub(crate) fn push_key() -> Self {
+        Self::of(&["instance", "push key"])
+    }
+
     pub(crate) fn answers(request_id: &str) -> Self {
         Self::of(&["request", "answers", request_id])
     }

@@ -86,7 +86,12 @@ async fn filled() -> OnDisk {
     }
     conn.execute_batch(
         "INSERT INTO token (name, hash, scopes, kind, created_at) VALUES ('t', 'h', 'read', 'token', 9223372036854775807); \
-         INSERT OR IGNORE INTO stored_bytes (channel, sender, hour, bytes) VALUES ('local', 'ann', -1, 0)",
+         INSERT OR IGNORE INTO stored_bytes (channel, sender, hour, bytes) VALUES ('local', 'ann', -1, 0); \
+         INSERT INTO receiver (receiver_id, session, endpoint, p256dh, auth, about, detail, created_at) \
+         VALUES ('r', 's', 'e', 'p', 'a', 'task', 'hint', 1); \
+         INSERT INTO alert (receiver_id, kind, subject, conversation_id, mark, state, summed, tries, created_at) \
+         VALUES ('r', 'task', 't', 'c', 'end', 'waiting', 0, 0, 1); \
+         UPDATE instance SET push_key = 'k'",
     )
     .unwrap();
     let one = |query: &str| -> String { conn.query_row(query, [], |row| row.get(0)).unwrap() };
@@ -143,7 +148,7 @@ async fn copy_is_equal_there_and_back() {
     let again = copy(&server(&database), &file(&back)).unwrap();
     assert_eq!(there.tables, again.tables);
     let names: Vec<_> = there.tables.iter().map(|one| one.table.as_str()).collect();
-    assert_eq!(names.len(), 21, "{names:?}");
+    assert_eq!(names.len(), 23, "{names:?}");
     let empty = there.tables.iter().filter(|one| one.rows == 0);
     assert_eq!(empty.count(), 0, "{:?}", there.tables);
     let chain = there.audit.as_ref().unwrap();

@@ -78,10 +78,12 @@ impl MemoryRows {
             incarnations,
             audit,
             stored,
+            alerts,
             nodes,
         } = old;
         self.forget_stored(stored);
         self.forget_nodes(nodes);
+        self.forget_alerts(alerts);
         let gone: Vec<_> = self
             .incarnations
             .iter()

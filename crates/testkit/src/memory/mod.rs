@@ -3,6 +3,7 @@
 //! [`MemoryRows`] is the rows alone, usable without any runtime; [`MemoryLedger`] shares them between tasks.
 //! Nothing here survives the process.
 
+mod alert;
 mod apply;
 mod derived;
 mod fleet;

@@ -3,14 +3,15 @@
 //! Reading is in `read`, writing in `apply`. Everything is sorted and nothing is random, so the same
 //! transitions give the same rows every time.
 
+use super::alert::AlertKey;
 use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest, Home,
-    Incarnation, IncarnationId, ItemEvent, KeptFile, Message, MessageId, Node, NodeId, Reply,
-    ReplyKey, Request, RequestId, Round, Segment, Seq, Subscription, Task, TaskId, TaskInput,
-    ThreadId, Timestamp, Token, Turn,
+    Alert, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
+    Home, Incarnation, IncarnationId, ItemEvent, KeptFile, Message, MessageId, Node, NodeId,
+    PushKey, Receiver, ReceiverId, Reply, ReplyKey, Request, RequestId, Round, Segment, Seq,
+    Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -63,6 +64,10 @@ pub struct MemoryRows {
     pub(super) subscriptions: Table<(TaskId, String), Subscription>,
     /// Bytes by channel, sender and hour.
     pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
+    pub(super) receivers: Table<ReceiverId, Receiver>,
+    pub(super) alerts: Table<AlertKey, Alert>,
+    /// One row at most.
+    pub(super) push_keys: Table<(), PushKey>,
     pub(super) nodes: Table<NodeId, Node>,
     pub(super) homes: Table<ConversationId, Home>,
     /// By thread, path and offset.
@@ -132,6 +137,9 @@ impl MemoryRows {
             input_of,
             subscriptions,
             stored,
+            receivers,
+            alerts,
+            push_keys,
             nodes,
             homes,
             segments,
@@ -140,7 +148,7 @@ impl MemoryRows {
             clock_ms: _,
             this_node: _,
         } = self;
-        let tables: [&mut dyn Transactional; 33] = [
+        let tables: [&mut dyn Transactional; 36] = [
             conversations,
             active,
             conversation_keys,
@@ -169,6 +177,9 @@ impl MemoryRows {
             input_of,
             subscriptions,
             stored,
+            receivers,
+            alerts,
+            push_keys,
             nodes,
             homes,
             segments,

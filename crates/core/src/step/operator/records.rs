@@ -119,6 +119,7 @@ impl Transition for Prune {
             incarnations: before,
             audit: before,
             stored: storage::counted_from(now),
+            alerts: now.plus_ms(-limits::ALERT_KEPT_MS),
             nodes: now.plus_ms(-limits::NODE_KEPT_MS),
         }))?;
         Ok(forgotten)

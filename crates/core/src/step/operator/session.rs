@@ -2,7 +2,7 @@
 //! that row a session. One transaction does it, so a code is good once, on whichever node it arrives.
 
 use crate::limits::{LOGIN_MS, SESSION_MS, SESSIONS_MAX};
-use crate::port::{Change, TokenChange};
+use crate::port::{AlertChange, Change, TokenChange};
 use crate::step::{RunError, Transition, Tx};
 use crate::value::{ConsoleAccess, Timestamp, Token, TokenKind};
 
@@ -45,6 +45,9 @@ impl Transition for AddLogin {
             return Ok(LoginAdded::Full);
         }
         for Token { name, .. } in over {
+            tx.change(Change::Alert(AlertChange::DropDevicesOf {
+                session: name.clone(),
+            }))?;
             tx.change(Change::Token(TokenChange::DropSession { name }))?;
         }
         let expires_at = now.plus_ms(LOGIN_MS);

@@ -1,7 +1,7 @@
 //! Tokens of the API: made, revoked and seen. Making and revoking leaves an act behind; a token alone is none.
 
 use crate::limits::TOKENS_MAX;
-use crate::port::{Change, RowsError, TaskQuery, TokenChange};
+use crate::port::{AlertChange, Change, RowsError, TaskQuery, TokenChange};
 use crate::step::{RunError, Transition, Tx};
 use crate::value::{Timestamp, Token, TokenKind};
 
@@ -92,6 +92,9 @@ impl Transition for RevokeToken {
         tx.change(Change::Token(TokenChange::Revoke {
             name: self.name.clone(),
             at: now,
+        }))?;
+        tx.change(Change::Alert(AlertChange::DropDevicesOf {
+            session: self.name.clone(),
         }))?;
         tx.change(Change::DropPushesOf { owner: self.name })?;
         tx.audit(self.by, "token-revoke", subject, "", now)?;

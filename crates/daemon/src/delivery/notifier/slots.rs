@@ -1,7 +1,9 @@
 //! What the notifier knows beside the rows: where to look, which deliveries run, and which wait for a slot. All of it may
 //! be lost: the next walk over the rows finds it again.
 
-use bridge_core::value::{MessageId, Subscription, SubscriptionTarget, TaskId, Timestamp};
+use bridge_core::value::{
+    MessageId, ReceiverId, Subscription, SubscriptionTarget, TaskId, Timestamp,
+};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,21 +15,31 @@ const PUSHES_MAX: usize = 16;
 const PUSHES_OF_OWNER_MAX: usize = 4;
 /// Notifications of ended tasks that are sent at the same time.
 const NOTIFICATIONS_MAX: usize = 8;
+/// Receivers of alerts that are called at the same time.
+const ALERTS_MAX: usize = 8;
 /// Changed messages and tasks that are remembered one by one; beyond it everything is looked at.
 const CHANGED_MAX: usize = 1_024;
 /// Deliveries that wait for a slot by name; beyond it everything is looked at when all of them had theirs.
 const WAITING_MAX: usize = 1_024;
 
-/// A subscription by its task and id.
-pub(super) type Key = (TaskId, String);
+/// Who is delivered to, one event after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::delivery) enum Key {
+    /// A subscription of a task, by its id.
+    Task(TaskId, String),
+    /// A receiver of alerts.
+    Receiver(ReceiverId),
+}
 
 /// Which bound a delivery counts for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SlotKind {
+pub(in crate::delivery) enum SlotKind {
     /// Notifications of ended tasks, together.
     Notifications,
     /// Push notifications of this owner.
     Pushes(String),
+    /// Alerts, together.
+    Alerts,
 }
 
 impl SlotKind {
@@ -54,6 +66,8 @@ struct SlotState {
     changed: HashSet<MessageId>,
     /// Tasks whose subscriptions are new, or changed while an event was delivered.
     asked: HashSet<TaskId>,
+    /// Receivers of alerts that have something to be sent.
+    receivers: HashSet<ReceiverId>,
     /// When everything is to be looked at: a pause is over, or there was too much to remember.
     due: Option<Timestamp>,
     /// Deliveries that run now.
@@ -78,12 +92,13 @@ pub(super) enum Look {
     At {
         messages: Vec<MessageId>,
         tasks: HashSet<TaskId>,
+        receivers: HashSet<ReceiverId>,
     },
 }
 
 /// A delivery that runs, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(in crate::delivery) struct Slot {
     slots: Arc<Slots>,
     pub(super) key: Key,
 }
@@ -98,13 +113,15 @@ impl SlotState {
     }
 
     fn pushes(&self) -> usize {
-        let notifications = self.running(&SlotKind::Notifications);
-        self.going.len().saturating_sub(notifications)
+        let going = self.going.values();
+        let pushes = going.filter(|it| matches!(it.kind, SlotKind::Pushes(_)));
+        pushes.count()
     }
 
     fn is_free(&self, kind: &SlotKind) -> bool {
         match kind {
             SlotKind::Notifications => self.running(kind) < NOTIFICATIONS_MAX,
+            SlotKind::Alerts => self.running(kind) < ALERTS_MAX,
             SlotKind::Pushes(_) => {
                 self.running(kind) < PUSHES_OF_OWNER_MAX && self.pushes() < PUSHES_MAX
             }
@@ -134,8 +151,21 @@ impl Slots {
     }
 
     /// There are subscriptions.
-    pub(super) fn some(&self) {
+    pub(in crate::delivery) fn some(&self) {
         self.state().any = true;
+    }
+
+    /// A receiver of alerts is new, or has something to be sent.
+    pub(in crate::delivery) fn look_for(&self, receiver_id: ReceiverId) {
+        let mut state = self.state();
+        state.any = true;
+        if state.receivers.len() < CHANGED_MAX {
+            _ = state.receivers.insert(receiver_id)
+        } else {
+            state.due_at(Timestamp(0))
+        }
+        drop(state);
+        self.wake.notify_one();
     }
 
     /// The rows of a message changed.
@@ -167,7 +197,7 @@ impl Slots {
     }
 
     /// Everything is to be looked at then.
-    pub(super) fn due_at(&self, at: Timestamp) {
+    pub(in crate::delivery) fn due_at(&self, at: Timestamp) {
         self.state().due_at(at);
         self.wake.notify_one();
     }
@@ -182,6 +212,7 @@ impl Slots {
         let mut state = self.state();
         let messages = mem::take(&mut state.changed);
         let tasks = mem::take(&mut state.asked);
+        let receivers = mem::take(&mut state.receivers);
         if all {
             state.due = None;
             Look::All
@@ -189,6 +220,7 @@ impl Slots {
             Look::At {
                 messages: messages.into_iter().collect(),
                 tasks,
+                receivers,
             }
         }
     }
@@ -206,13 +238,14 @@ impl Slots {
             let running = state.running(&kind) + ahead;
             let free = match &kind {
                 SlotKind::Notifications => running < NOTIFICATIONS_MAX,
+                SlotKind::Alerts => running < ALERTS_MAX,
                 SlotKind::Pushes(_) => running < PUSHES_OF_OWNER_MAX && pushes > 0,
             };
             if !free {
                 state.waiting.push_back((key, kind));
                 continue;
             }
-            if kind != SlotKind::Notifications {
+            if matches!(kind, SlotKind::Pushes(_)) {
                 pushes -= 1;
             }
             taken.push(kind);
@@ -225,7 +258,7 @@ impl Slots {
     }
 
     /// A slot for a delivery; without a free one it waits.
-    pub(super) fn take(self: &Arc<Self>, key: Key, kind: SlotKind) -> Option<Slot> {
+    pub(in crate::delivery) fn take(self: &Arc<Self>, key: Key, kind: SlotKind) -> Option<Slot> {
         let mut state = self.state();
         if let Some(going) = state.going.get_mut(&key) {
             going.again = true;
@@ -246,7 +279,7 @@ impl Slots {
 
 impl Slot {
     /// Whether it was asked for again since the rows were read.
-    pub(super) fn asked_again(&self) -> bool {
+    pub(in crate::delivery) fn asked_again(&self) -> bool {
         let mut state = self.slots.state();
         let going = state.going.get_mut(&self.key);
         going.is_some_and(|going| mem::take(&mut going.again))
@@ -259,10 +292,11 @@ impl Drop for Slot {
         let again = state.going.remove(&self.key).is_some_and(|it| it.again);
         let others = !state.waiting.is_empty() || state.left_out;
         drop(state);
-        match again {
-            true => self.slots.look(&self.key.0),
-            false if others => self.slots.wake.notify_one(),
-            false => {}
+        match (&self.key, again) {
+            (Key::Task(task_id, _), true) => self.slots.look(task_id),
+            (Key::Receiver(receiver_id), true) => self.slots.look_for(receiver_id.clone()),
+            (_, false) if others => self.slots.wake.notify_one(),
+            (_, false) => {}
         }
     }
 }

@@ -209,7 +209,9 @@ impl Mender<'_> {
         self.drop_rows("task", inputless)?;
         let orphaned = "task_id NOT IN (SELECT task_id FROM task)";
         self.drop_rows("task_input", orphaned)?;
-        self.drop_rows("subscription", orphaned)
+        self.drop_rows("subscription", orphaned)?;
+        let unsent = "receiver_id NOT IN (SELECT receiver_id FROM receiver)";
+        self.drop_rows("alert", unsent)
     }
 
     fn texts(&mut self) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 mod a2a_tasks;
 mod acts;
+mod alerts;
 mod budgets;
 mod claim;
 mod door;
@@ -46,6 +47,12 @@ contract! {
     sqlite: crate::fixture::OnDisk,
     postgres: crate::fixture::OnPostgres;
     {
+        alerts {
+            receivers_come_back_until_their_session_ends,
+            alerts_are_sent_in_order,
+            shown_alerts_are_walked_and_kept,
+            one_push_key_is_kept,
+        }
         life {
             a_message_goes_from_receipt_to_done,
             every_value_comes_back_as_it_was_written,
