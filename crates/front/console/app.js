@@ -661,17 +661,17 @@ export function useSwipe({ onRight, onLeft }) {
 
 /** `file` exports the screen by its name; `icon` is a path of 24 by 24. @type {Entry[]} */
 const ENTRIES = [
-  ['requests', 'i', 'Inbox', 'inbox', 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5', 'requests'],
-  ['conversations', 'c', 'Conversations', 'conversations', 'M4 5h16v11H10l-5 4v-4H4z'],
-  ['tasks', 't', 'Tasks', 'conversations', 'M9 6h11M9 12h11M9 18h11M4 6l1 1 2-2M4 12l1 1 2-2M4 18l1 1 2-2'],
-  ['dead', 'f', 'Failed', 'inbox', 'M12 4l9 16H3zM12 10v4M12 17v.5', 'failed'],
+  ['requests', 'i', 'Inbox', 'work', 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5', 'requests'],
+  ['conversations', 'c', 'Conversations', 'work', 'M4 5h16v11H10l-5 4v-4H4z'],
+  ['tasks', 't', 'Tasks', 'work', 'M9 6h11M9 12h11M9 18h11M4 6l1 1 2-2M4 12l1 1 2-2M4 18l1 1 2-2'],
+  ['dead', 'f', 'Failed', 'work', 'M12 4l9 16H3zM12 10v4M12 17v.5', 'failed'],
   ['health', 'h', 'Health', 'admin', 'M3 12h4l2-6 4 12 2-6h6'],
   ['figures', 'n', 'Figures', 'admin', 'M5 20V10M12 20V4M19 20v-7'],
   ['access', 'a', 'Access', 'admin', 'M14 10a4 4 0 1 1-3.5-4M12 11l8 8M17 16l2-2'],
   ['policy', 'r', 'Rules', 'admin', 'M12 3l8 3v6c0 5-4 8-8 9-4-1-8-4-8-9V6zM9 12l2 2 4-4'],
   ['audit', 'u', 'Audit', 'admin', 'M6 3h9l4 4v14H6zM9 11h7M9 15h7'],
 ].map(([path, key, name, file, icon, count]) => ({ path, key, name, file, icon, count }));
-const WHY = { path: 'messages', key: '', name: 'Why', file: 'inbox', icon: '' };
+const WHY = { path: 'messages', key: '', name: 'Why', file: 'work', icon: '' };
 const MORE = 'M5 12h.5M12 12h.5M19 12h.5';
 const FIRST = 4;
 const PHONE = matchMedia('(max-width: 760px)');
@@ -749,10 +749,9 @@ function Frame({ session }) {
   const to = (path) => () => goTo(path);
   useEffect(() => startLive(setStanding), []);
   useListener('keydown', (event) => {
-    const asked = event.key === 'k' && event.ctrlKey !== event.metaKey;
-    if (asked) event.preventDefault();
-    // Loaded with the first of its keys, so that nothing is lost of what is typed next.
-    if (asked || ['Control', 'Meta'].includes(event.key)) load({ file: 'conversations' }).then(({ Palette }) => asked && !find('dialog[open]') && setPalette({ draw: Palette }), () => undefined);
+    if (event.key !== 'k' || event.ctrlKey === event.metaKey) return;
+    event.preventDefault();
+    if (!find('dialog[open]')) load(WHY).then(({ Palette }) => setPalette({ draw: Palette }), complain);
   });
   useKeys('Everywhere', [{ key: '?', what: 'these keys', run: showKeys }, { key: 'Ctrl+K', what: 'go to a screen, a conversation, a message', run: () => {} },
     ...ENTRIES.map(({ key, name, path }) => ({ key: `g ${key}`, what: `go to ${name}`, run: to(path) }))]);
