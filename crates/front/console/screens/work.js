@@ -389,9 +389,9 @@ const SIDE = {
 };
 
 /** @param {Props.States} _ */
-function States({ story: { state, replies, answer, attempts } }) {
+function States({ story: { state, answer, attempts } }) {
   const on = TRUNK.indexOf(state);
-  const at = on >= 0 ? on : TRUNK.indexOf(replies.length > 0 || answer ? 'answered' : attempts.length > 0 ? 'running' : 'received');
+  const at = on >= 0 ? on : TRUNK.indexOf(answer ? 'answered' : attempts.length > 0 ? 'running' : 'received');
   return html`<ol class="states" aria-label="States of a message">${TRUNK.map((name, index) => html`
     <li key=${name} class=${name === state ? 'here' : index < at || (index === at && on < 0) ? 'passed' : ''} aria-current=${name === state ? 'step' : undefined}><span>${name}</span>
       ${SIDE[state] && index === at && html`<span class="branch ${state}" aria-current="step">${state}<small>${SIDE[state]}</small></span>`}</li>`)}</ol>`;
