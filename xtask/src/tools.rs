@@ -60,6 +60,13 @@ pub const PACKAGES: &[Package] = &[
     },
     POSTGRES,
     CHROMIUM,
+    Package {
+        program: "firefox-esr",
+        versions: None,
+        setting: None,
+        package: "firefox-esr",
+        why: "a test signs in to the console with it",
+    },
 ];
 
 const CHROMIUM: Package = Package {

@@ -38,7 +38,7 @@ async function sizes() {
   const files = readdirSync(folder, { recursive: true }).filter((name) => /\.(m?js|css|html|svg|webmanifest)$/.test(name));
   const all = await Promise.all(files.map(async (file) => [file, await sent(file)]));
   const sum = (some) => some.reduce((total, [, bytes]) => total + bytes, 0);
-  const first = all.filter(([file]) => !/screens\/(admin|conversations)|sw\.js/.test(file));
+  const first = all.filter(([file]) => !/screens\/admin|sw\.js/.test(file));
   return { files: all.length, all_gz_bytes: sum(all), first_visit_gz_bytes: sum(first) };
 }
 

@@ -12,9 +12,9 @@ import { SCREENS } from './screens.mjs';
 import { serve } from './serve.mjs';
 
 /** All that a browser can load of the console, each file as the daemon sends it. */
-const ALL_BYTES = 60 * 1024;
+const ALL_BYTES = 60_000;
 /** What it loads for the inbox. */
-const FIRST_BYTES = 40 * 1024;
+const FIRST_BYTES = 50_000;
 const PAINTED_MS = 200;
 const CORPUS = [
   '<script>alert(1)</script>', '"><img src=x onerror=alert(2)>', "'-alert(3)-'", '<svg onload=alert(4)>', '[x](javascript:alert(5))', '[x](data:text/html,<script>alert(6)</script>)',

@@ -1568,6 +1568,7 @@ declare namespace Api {
     P extends `find` ? FoundView :
     P extends `messages` ? MessageList :
     P extends `nodes` ? NodeList :
+    P extends `push` ? PushList :
     P extends `requests` ? RequestList :
     P extends `search` ? SearchList :
     P extends `senders` ? SenderList :
@@ -1595,6 +1596,7 @@ declare namespace Api {
     P extends `tasks/notify-completed` ? NotifyReply :
     P extends `logins` ? LoginMade :
     P extends `messages` ? SubmitResponse :
+    P extends `push` ? PushAdded :
     P extends `reload` ? ReloadView :
     P extends `session` ? SessionOpened :
     P extends `stop` ? StopSenderView :

@@ -73,12 +73,8 @@ export class ApiError extends Error {
 /** @returns {ApiError} */
 export const asApiError = (error) => (error instanceof ApiError ? error : new ApiError(-1, String(error?.message ?? error)));
 
-const signedOut = new Set();
-
-export function onSignedOut(callback) {
-  signedOut.add(callback);
-  return () => void signedOut.delete(callback);
-}
+/** Called when the daemon does not know the session. */
+let signedOut = () => {};
 
 async function call(path, request) {
   const response = await fetch(new URL(`../v1/${path}`, document.baseURI), {
@@ -86,7 +82,7 @@ async function call(path, request) {
   });
   if (response.ok) return response;
   const problem = await response.json().catch(() => null);
-  if (response.status === 401) signedOut.forEach((callback) => callback());
+  if (response.status === 401) signedOut();
   throw new ApiError(response.status, problem?.detail || `the daemon answered ${response.status}`);
 }
 
@@ -226,14 +222,13 @@ export async function follow(path, { signal, lastId, onEvent, onConnection, ends
 const REMEMBERED_MAX = 4096;
 
 const listeners = new Set();
-const watchers = new Set();
 const seen = new Set();
 
 let connected = true;
+let showConnected = (now) => {};
 let leads = false;
 let lastId;
 let channel;
-let running;
 
 /** @param {StreamEvent} event */
 function deliver(event) {
@@ -251,14 +246,14 @@ function deliver(event) {
 function setConnected(now) {
   if (now === connected) return;
   connected = now;
-  watchers.forEach((watcher) => watcher(now));
+  showConnected(now);
   if (now) deliver({ name: 'ready', id: null, data: {} });
 }
 
-async function lead(signal) {
+async function lead() {
   leads = true;
   await follow('events', {
-    signal,
+    signal: new AbortController().signal,
     lastId,
     onEvent: (event) => {
       deliver(event);
@@ -272,10 +267,9 @@ async function lead(signal) {
   leads = false;
 }
 
-export function startLive() {
-  running = new AbortController();
-  const { signal } = running;
-  if (!navigator.locks) return void lead(signal);
+function startLive(show) {
+  showConnected = show;
+  if (!navigator.locks) return void lead();
   const others = new BroadcastChannel('codex-bridge events');
   others.onmessage = ({ data }) => {
     if (data.event) deliver(data.event);
@@ -284,32 +278,7 @@ export function startLive() {
   };
   others.postMessage({ asked: true });
   channel = others;
-  navigator.locks.request('codex-bridge events', { signal }, () => lead(signal)).catch(() => undefined);
-}
-
-export function stopLive() {
-  running?.abort();
-  channel?.close();
-  channel = null;
-  leads = false;
-}
-
-export function useConnected() {
-  const [now, setNow] = useState(connected);
-  useEffect(() => {
-    setNow(connected);
-    watchers.add(setNow);
-    return () => void watchers.delete(setNow);
-  }, []);
-  return now;
-}
-
-/** `ready` and `reset` say that lists must be read again. @type {(listener: (event: StreamEvent) => void, inputs: unknown[]) => void} */
-export function useEvents(listener, inputs) {
-  useEffect(() => {
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, inputs);
+  navigator.locks.request('codex-bridge events', lead);
 }
 
 /** A busy daemon sends hundreds of events in a second. */
@@ -346,8 +315,10 @@ export const useRows = /** @type {UseRows} */ ((read, inputs, concerns) => {
     reload();
     return () => { work.current = null; };
   }, [reload]);
-  useEvents((event) => {
-    if (['ready', 'reset'].includes(event.name) || concerns?.(event)) reload();
+  useEffect(() => {
+    const listener = (/** @type {StreamEvent} */ event) => void ((['ready', 'reset'].includes(event.name) || concerns?.(event)) && reload());
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
   }, [reload]);
 
   return { ...state, reload };
@@ -690,17 +661,17 @@ export function useSwipe({ onRight, onLeft }) {
 
 /** `file` exports the screen by its name; `icon` is a path of 24 by 24. @type {Entry[]} */
 const ENTRIES = [
-  ['requests', 'i', 'Inbox', 'inbox', 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5', 'requests'],
-  ['conversations', 'c', 'Conversations', 'conversations', 'M4 5h16v11H10l-5 4v-4H4z'],
-  ['tasks', 't', 'Tasks', 'conversations', 'M9 6h11M9 12h11M9 18h11M4 6l1 1 2-2M4 12l1 1 2-2M4 18l1 1 2-2'],
-  ['dead', 'f', 'Failed', 'inbox', 'M12 4l9 16H3zM12 10v4M12 17v.5', 'failed'],
+  ['requests', 'i', 'Inbox', 'work', 'M4 13l3-8h10l3 8v6H4zM4 13h5a3 3 0 0 0 6 0h5', 'requests'],
+  ['conversations', 'c', 'Conversations', 'work', 'M4 5h16v11H10l-5 4v-4H4z'],
+  ['tasks', 't', 'Tasks', 'work', 'M9 6h11M9 12h11M9 18h11M4 6l1 1 2-2M4 12l1 1 2-2M4 18l1 1 2-2'],
+  ['dead', 'f', 'Failed', 'work', 'M12 4l9 16H3zM12 10v4M12 17v.5', 'failed'],
   ['health', 'h', 'Health', 'admin', 'M3 12h4l2-6 4 12 2-6h6'],
   ['figures', 'n', 'Figures', 'admin', 'M5 20V10M12 20V4M19 20v-7'],
   ['access', 'a', 'Access', 'admin', 'M14 10a4 4 0 1 1-3.5-4M12 11l8 8M17 16l2-2'],
   ['policy', 'r', 'Rules', 'admin', 'M12 3l8 3v6c0 5-4 8-8 9-4-1-8-4-8-9V6zM9 12l2 2 4-4'],
   ['audit', 'u', 'Audit', 'admin', 'M6 3h9l4 4v14H6zM9 11h7M9 15h7'],
 ].map(([path, key, name, file, icon, count]) => ({ path, key, name, file, icon, count }));
-const WHY = { path: 'messages', key: '', name: 'Why', file: 'inbox', icon: '' };
+const WHY = { path: 'messages', key: '', name: 'Why', file: 'work', icon: '' };
 const MORE = 'M5 12h.5M12 12h.5M19 12h.5';
 const FIRST = 4;
 const PHONE = matchMedia('(max-width: 760px)');
@@ -773,15 +744,14 @@ function Frame({ session }) {
   const [, id, sub] = route;
   const [keys, setKeys] = useState(false);
   const [palette, setPalette] = useState(null);
-  const connected = useConnected();
+  const [standing, setStanding] = useState(true);
   const showKeys = () => setKeys(true);
   const to = (path) => () => goTo(path);
-  useEffect(() => { startLive(); return stopLive; }, []);
+  useEffect(() => startLive(setStanding), []);
   useListener('keydown', (event) => {
-    const asked = event.key === 'k' && event.ctrlKey !== event.metaKey;
-    if (asked) event.preventDefault();
-    // Loaded with the first of its keys, so that nothing is lost of what is typed next.
-    if (asked || ['Control', 'Meta'].includes(event.key)) load({ file: 'conversations' }).then(({ Palette }) => asked && !find('dialog[open]') && setPalette({ draw: Palette }), () => undefined);
+    if (event.key !== 'k' || event.ctrlKey === event.metaKey) return;
+    event.preventDefault();
+    if (!find('dialog[open]')) load(WHY).then(({ Palette }) => setPalette({ draw: Palette }), complain);
   });
   useKeys('Everywhere', [{ key: '?', what: 'these keys', run: showKeys }, { key: 'Ctrl+K', what: 'go to a screen, a conversation, a message', run: () => {} },
     ...ENTRIES.map(({ key, name, path }) => ({ key: `g ${key}`, what: `go to ${name}`, run: to(path) }))]);
@@ -790,27 +760,29 @@ function Frame({ session }) {
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>To the content</a>
     <${Navigation} here=${entry === WHY ? 'conversations' : entry.path} showKeys=${showKeys} />
     <main id="main" tabindex="-1">
-      <div role="status" aria-live="polite">${!connected && html`<p class="offline">
+      <div role="status" aria-live="polite">${!standing && html`<p class="offline">
         <i class="dot" aria-hidden="true"></i> The connection is lost; trying again. What you see may be old.</p>`}</div>
       <${Screen} key=${route.join('/')} entry=${entry} id=${id} sub=${sub} session=${session} /></main>
     ${keys && html`<${Keys} onClose=${() => setKeys(false)} />`}<${Notices} />
     ${palette && html`<${palette.draw} acts=${acts} onClose=${() => setPalette(null)} />`}`;
 }
 
+// All begin at once: the screen is there when the daemon has said who this is, or asks for a code.
+const code = takeLoginCode();
+const signedIn = code ? signIn(code) : get('session');
+load(entryOf(readRoute())).catch(() => undefined);
+
 function App() {
-  const [state, setState] = useState(null);
+  const [session, setSession] = useState(/** @type {Session} */ (null));
+  const [out, setOut] = useState(/** @type {string?} */ (null));
   useEffect(() => {
-    const code = takeLoginCode();
-    load(entryOf(readRoute())).catch(() => undefined);
-    (code ? signIn(code) : get('session')).then((session) => setState({ session, out: null }), (problem) => {
-      const error = asApiError(problem);
+    signedIn.then(setSession, (error) => {
       // A daemon that is away comes back: the frame says so, and tries again.
-      setState({ session: null, out: code ? error.message : error.status === 401 ? '' : null });
+      if (code || error.status === 401) setOut(code ? error.message : '');
     });
-    return onSignedOut(() => setState((old) => old && { ...old, out: old.out ?? 'The session ended: it was revoked, or not used for a week.' }));
-  }, []);
-  if (!state) return null;
-  return state.out === null ? html`<${Frame} session=${state.session} />` : html`<${SignedOut} reason=${state.out} />`;
+    signedOut = () => setOut((old) => old ?? (session ? 'The session ended: it was revoked, or not used for a week.' : ''));
+  }, [session]);
+  return out === null ? (!code || session) && html`<${Frame} session=${session} />` : html`<${SignedOut} reason=${out} />`;
 }
 
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById('app')));

@@ -42,6 +42,13 @@ async fn browser_is_told_and_decides() {
     kit.test("push.test.mjs", &[]).await;
 }
 
+#[tokio::test]
+async fn firefox_signs_in_and_decides() {
+    let kit = Kit::find().await;
+    let smoke = "crates/front/console-tests/firefox-smoke.mjs";
+    kit.node(&[smoke], &[]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn person_works_from_the_browser_alone() {
     let kit = Kit::find().await;
