@@ -579,7 +579,7 @@ const PHASES = ['working', 'waiting for you', 'queued', 'failed', 'done', 'stopp
 /** The newer ones count. @param {Api.ActiveConversation[]} older @param {Api.ActiveConversation[]} newer */
 function merged(older, newer) {
   const ids = new Set(newer.map((one) => one.conversation_id));
-  return [...newer, ...older.filter((one) => !ids.has(one.conversation_id))].sort((a, b) => b.active_at.localeCompare(a.active_at));
+  return [...newer, ...older.filter((one) => !ids.has(one.conversation_id))].sort((a, b) => (a.active_at < b.active_at ? 1 : -1));
 }
 
 function useConversations() {
