@@ -109,6 +109,17 @@ impl<L: Ledger> CodexAgent<L> {
     }
 }
 
+/// Whether Codex refused to interrupt a turn because it does not run.
+fn is_over(error: &CallError) -> bool {
+    let CallError::Refused { error: refused, .. } = error else {
+        return false;
+    };
+    matches!(
+        refused.refusal(),
+        RpcRefusal::NoActiveTurn | RpcRefusal::OtherTurnActive
+    )
+}
+
 fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
     let CallError::Refused { error: refused, .. } = error else {
         return Err(of_call(error, CallEffect::StartsTurn));
@@ -356,6 +367,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Err(agent_error(Class::Transient, reason));
         };
         let interrupted = interrupt(&session.connection, thread, turn_id).await;
+        if interrupted.as_ref().is_err_and(is_over) {
+            session.connection.router.expect_end(thread, turn_id);
+        }
         let cleaned = match &interrupted {
             Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, thread).await,
             Err(_) => Ok(()),

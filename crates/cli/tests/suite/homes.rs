@@ -119,6 +119,7 @@ async fn next_daemon_adopts_every_home() {
     codex.adopt().await.unwrap();
     let lost = LostTurn {
         turn: turn.clone(),
+        turn_id: None,
         after_turn: None,
         incarnation,
     };
