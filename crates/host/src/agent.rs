@@ -65,13 +65,13 @@ impl<L: Ledger> CodexAgent<L> {
     }
 
     /// How the usual Codex is.
-    pub fn health(&self) -> CodexHealth {
-        self.homes.usual().health()
+    pub async fn health(&self) -> CodexHealth {
+        self.homes.usual().health().await
     }
 
     /// How the Codex of each other CODEX_HOME is that has one now.
-    pub fn homes(&self) -> Vec<(String, CodexHealth)> {
-        self.homes.health()
+    pub async fn homes(&self) -> Vec<(String, CodexHealth)> {
+        self.homes.health().await
     }
 
     /// Warnings of the default Codex about its configuration since it was started.

@@ -70,7 +70,8 @@ async fn waits_for_another_codex(rules: &Value, words: &[&str]) {
     let daemon = world.daemon().await;
     let shown = world.finished(&id).await;
     assert_eq!(shown["answer"]["text"], "the answer", "{shown:#}");
-    assert_eq!(world.times_asked("append:log.txt"), 1);
+    // For the command, and for the answer: one turn.
+    assert_eq!(world.times_asked("append:log.txt"), 2);
     assert_eq!(written(&world, "log.txt").await, "once\n");
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(world.processes(), []);

@@ -10,6 +10,8 @@ pub(crate) mod transport;
 
 use crate::app_server::connection::{Connection, Learned};
 use crate::app_server::restart::{Permit, Supervisor};
+use crate::binary::stamp::BinaryStamp;
+use crate::binary::{self, Vars};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
 use crate::locked;
@@ -137,6 +139,8 @@ pub(crate) struct Host<L> {
     state: Mutex<HostState>,
     /// The session in `state`, for callers that must not wait for a start.
     present: std::sync::Mutex<Option<Arc<Session>>>,
+    /// What replaced the file that Codex was started from, and the version that it says it is.
+    installed: Mutex<Option<(BinaryStamp, Option<String>)>>,
     /// When it was last needed.
     used: std::sync::Mutex<tokio::time::Instant>,
 }
@@ -191,6 +195,7 @@ impl<L: Ledger> Host<L> {
             learned: Learned::default(),
             state: Mutex::new(state),
             present: std::sync::Mutex::default(),
+            installed: Mutex::default(),
             used: std::sync::Mutex::new(tokio::time::Instant::now()),
         }
     }
@@ -208,8 +213,12 @@ impl<L: Ledger> Host<L> {
                 && state.current.is_none()
                 && incarnation.transport == Transport::Socket
                 && self.options.transport != TransportChoice::Only(Transport::Stdio);
-            if wanted && self.attach(&mut state, &incarnation).await {
+            let other = self.other_codex(&incarnation).filter(|_| wanted);
+            if wanted && other.is_none() && self.attach(&mut state, &incarnation).await {
                 continue;
+            }
+            if let Some(other) = other {
+                tracing::warn!(started_from = %other.display(), codex = %self.options.launch.codex.display(), "this daemon is told another codex than the one that an earlier daemon left: that one is ended, and what it worked on is looked at and continued");
             }
             if ours {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
@@ -221,6 +230,13 @@ impl<L: Ledger> Host<L> {
             launch::remove_directory(&incarnation);
             self.record_gone(&incarnation.incarnation_id).await;
         }
+    }
+
+    /// What an earlier daemon's Codex was started from, where that is not what we are told. Its sandbox would look for
+    /// a program that our turns grant no more.
+    fn other_codex(&self, incarnation: &Incarnation) -> Option<PathBuf> {
+        let started_from = BinaryStamp::read(Path::new(&incarnation.directory))?.path;
+        (started_from != self.options.launch.codex).then_some(started_from)
     }
 
     fn take_up(&self, state: &mut HostState, session: &Arc<Session>, hold: KeeperHold) {
@@ -240,7 +256,7 @@ impl<L: Ledger> Host<L> {
         };
         match attached {
             Ok((session, hold)) => {
-                tracing::info!(incarnation = %incarnation.incarnation_id, "attached to the codex process of an earlier daemon");
+                tracing::info!(incarnation = %incarnation.incarnation_id, codex = %describe(&session.incarnation), "attached to the codex process of an earlier daemon");
                 self.take_up(state, &Arc::new(session), hold);
                 true
             }
@@ -388,7 +404,7 @@ impl<L: Ledger> Host<L> {
 
     async fn handshake(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
         let Launched {
-            incarnation,
+            mut incarnation,
             reader,
             writer,
             hold,
@@ -403,7 +419,10 @@ impl<L: Ledger> Host<L> {
             .map_err(|error| of_call(&error, CallEffect::Repeatable))?;
         connection.notify(INITIALIZED).await;
         match version::from_user_agent(&answer.user_agent) {
-            Ok(version) if version::is_supported(&version) => {}
+            // The file may have been another one when its version was asked.
+            Ok(version) if version::is_supported(&version) => {
+                incarnation.codex_version = version.to_string();
+            }
             Ok(version) => {
                 let reason = format!(
                     "Codex {version} is too old, {FLOOR} is the oldest that works: run `npm install -g @openai/codex@latest`"
@@ -546,7 +565,55 @@ impl<L: Ledger> Host<L> {
     }
 
     /// How the host is, without waiting for a start that is under way.
-    pub(crate) fn health(&self) -> CodexHealth {
+    pub(crate) async fn health(&self) -> CodexHealth {
+        let mut health = self.current_health();
+        if let Some(session) = self.present()
+            && health.ready
+            && let Some(change) = self.change_since(&session).await
+        {
+            health.detail = format!("{}; {change}", health.detail);
+        }
+        health
+    }
+
+    /// What happened to the file that a living Codex was started from.
+    async fn change_since(&self, session: &Session) -> Option<String> {
+        let started_from = BinaryStamp::read(Path::new(&session.incarnation.directory))?;
+        let path = started_from.path.display();
+        let Ok(now) = BinaryStamp::of(&started_from.path) else {
+            return Some(format!(
+                "{path} is gone since it was started, and no other can be"
+            ));
+        };
+        if now == started_from {
+            return None;
+        }
+        let version = match self.version_of(now).await {
+            Some(version) => format!("is {version} now"),
+            None => "does not say its version".to_owned(),
+        };
+        Some(format!(
+            "{path} has changed since it was started and {version}: the next start of Codex uses that"
+        ))
+    }
+
+    /// The version of a file, which is asked once.
+    async fn version_of(&self, stamp: BinaryStamp) -> Option<String> {
+        let mut installed = self.installed.lock().await;
+        if let Some((known, version)) = &*installed
+            && *known == stamp
+        {
+            return version.clone();
+        }
+        let (path, env) = (stamp.path.clone(), self.options.launch.env.clone());
+        let asked = move || binary::version_of(&path, Vars::of(&env)).ok();
+        let version = tokio::task::spawn_blocking(asked).await.ok().flatten();
+        let version = version.map(|version| version.to_string());
+        *installed = Some((stamp, version.clone()));
+        version
+    }
+
+    fn current_health(&self) -> CodexHealth {
         let starting = || CodexHealth::not_ready("codex is being started");
         match self.state.try_lock() {
             Ok(state) => match (&state.current, &state.health) {

@@ -90,6 +90,8 @@ async fn history(
         ));
     }
     let (opened, mut turns) = resumed.into_parts(&SortDirection::Descending);
+    let threads = &session.connection.threads;
+    threads.reported(&thread, &opened.thread.status);
     mailbox.compare(ReportedPermissions::from(&opened));
     mailbox.recall(&turns);
     let listed = Listed::of(&opened.thread);
