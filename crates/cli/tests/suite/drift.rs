@@ -179,6 +179,18 @@ async fn c14_renamed_client_id_runs_once() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
+/// C14: Codex never said which turn it is, and the history does not say whose its messages are: nothing is taken for
+/// somebody else's.
+#[tokio::test]
+async fn c14_unmarked_history_proves_no_absence() {
+    let rules = json!([
+        {"do": "member", "name": "clientId", "to": "clientMark"},
+        {"do": "drop", "in": ["turn/start", "item/started", "item/completed", "turn/diff/updated"]},
+    ]);
+    let words = "it does not say whose the messages in it are";
+    waits_for_another_codex(&rules, &[words]).await;
+}
+
 /// C23: npm replaces the binary under a running daemon. What runs is what is told, and that it is not what would be
 /// started now.
 #[tokio::test]

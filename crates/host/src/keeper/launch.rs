@@ -182,8 +182,11 @@ pub(crate) async fn launch(
     }
     let directory = options.run_dir.join(incarnation_id.as_str());
     make_directory(&directory)?;
-    // Before the start: should the file be replaced in between, it counts as changed, and that is told.
-    BinaryStamp::of(&options.codex)?.write(&directory)?;
+    // Before the start: should the file be replaced in between, it counts as changed, and that is told. What is not there
+    // fails at the start, with better words.
+    if let Ok(started_from) = BinaryStamp::of(&options.codex) {
+        started_from.write(&directory)?;
+    }
     let mut child = spawn_keeper(options, transport, &directory).inspect_err(|_| {
         // Nothing was started that could leave anything else.
         let _left = std::fs::remove_dir_all(&directory);

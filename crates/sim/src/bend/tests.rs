@@ -1,3 +1,5 @@
+//! What the rules make of messages; the program around them is tested with the real Codex.
+
 use super::*;
 
 fn bender(rules: Value) -> Bender {
