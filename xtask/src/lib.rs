@@ -9,6 +9,7 @@ pub mod bench;
 pub mod ci;
 pub mod cli;
 pub mod kits;
+pub mod matrix;
 mod report;
 pub mod tidy;
 pub mod tools;
