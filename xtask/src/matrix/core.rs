@@ -24,7 +24,7 @@ pub(super) const CORE: &[Group] = &[
         name: "messages",
         tests: &[
             "processes::concurrent_conversations_share_one_codex",
-            "steer::steered_messages_share_one_answer",
+            "steer::steered_message_ignores_earlier_answer",
             "attachments::image_reaches_model_file_reaches_workdir",
             "stop::interrupt_ends_turn_and_its_command",
             "exec::messages_of_one_conversation_resume_one_thread",
@@ -96,6 +96,22 @@ pub(super) const CORE: &[Group] = &[
         short: 2,
     },
 ];
+
+/// A way in which versions may differ and work all the same.
+pub(super) struct Trait {
+    /// The head of its column.
+    pub(super) name: &'static str,
+    /// Passes where it is so.
+    pub(super) test: &'static str,
+    /// What people see where it is not.
+    pub(super) otherwise: &'static str,
+}
+
+pub(super) const TRAITS: &[Trait] = &[Trait {
+    name: "steers at once",
+    test: "agent::steer_reaches_only_the_running_turn",
+    otherwise: "a text that is given to a running turn reaches the model when that has said its present answer, not at once; both answers are sent",
+}];
 
 /// How each test ended.
 #[derive(Debug, Default)]

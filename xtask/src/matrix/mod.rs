@@ -10,7 +10,7 @@ use crate::report::Report;
 use anyhow::{Context, bail};
 use bridge_host::binary::install;
 use bridge_host::version::{FLOOR, Version};
-use core::{CORE, Counts, Outcomes};
+use core::{CORE, Counts, Outcomes, TRAITS};
 use page::Tested;
 use std::collections::BTreeMap;
 use std::fs;
@@ -136,6 +136,8 @@ fn test(
         let again = Outcomes::of(&run.cargo_test(&SUITE, &failed, Some("1"))?);
         outcomes.try_again(&again);
     }
+    let probes: Vec<&str> = TRAITS.iter().map(|one| one.test).collect();
+    let probed = Outcomes::of(&run.cargo_test(&SUITE, &probes, Some("1"))?);
     let compared = run.cargo_test(&SCHEMA, &[FITS, "--nocapture"], None)?;
     let differences = compared
         .lines()
@@ -148,6 +150,10 @@ fn test(
         counts: CORE
             .iter()
             .map(|group| Counts::of(&outcomes, group.tests(short)))
+            .collect(),
+        traits: probes
+            .iter()
+            .map(|probe| probed.failed(&[probe]).is_empty())
             .collect(),
         failed: outcomes
             .failed(&names)

@@ -1,6 +1,6 @@
 //! The page that says on which versions of Codex what was tested.
 
-use super::core::{CORE, Counts};
+use super::core::{CORE, Counts, TRAITS};
 use bridge_host::version::{FLOOR, PINNED, Version};
 use std::fmt::Write as _;
 
@@ -12,6 +12,8 @@ pub(super) struct Tested {
     pub(super) tested: String,
     /// In the order of the groups.
     pub(super) counts: Vec<Counts>,
+    /// Which of the traits it has, in their order.
+    pub(super) traits: Vec<bool>,
     /// Tests that failed, also when they were tried again.
     pub(super) failed: Vec<String>,
     /// Whether all that we write and read is as it was, beside what is harmless or new.
@@ -24,6 +26,18 @@ impl Tested {
     pub(super) fn passed(&self) -> bool {
         self.failed.is_empty() && self.fits
     }
+
+    fn differs(&self) -> bool {
+        !self.differences.is_empty() || !self.failed.is_empty() || self.traits.contains(&false)
+    }
+
+    /// What people see where it lacks a trait.
+    fn otherwise(&self) -> impl Iterator<Item = &'static str> {
+        let traits = TRAITS.iter().zip(&self.traits);
+        traits
+            .filter(|(_, has)| !**has)
+            .map(|(one, _)| one.otherwise)
+    }
 }
 
 const HEAD: &str = "# Versions of Codex
@@ -35,7 +49,8 @@ Linux, x86_64; no account and no real model, so logins and limits of accounts ar
 
 /// The whole page.
 pub(super) fn page(tested: &[Tested]) -> String {
-    let names: Vec<&str> = CORE.iter().map(|group| group.name).collect();
+    let groups = CORE.iter().map(|group| group.name);
+    let names: Vec<&str> = groups.chain(TRAITS.iter().map(|one| one.name)).collect();
     let mut text = format!(
         "{HEAD}\n| Codex | released | tested | {} | schema |\n|{}\n",
         names.join(" | "),
@@ -45,10 +60,7 @@ pub(super) fn page(tested: &[Tested]) -> String {
         text += &self::row(row);
         text.push('\n');
     }
-    let differing: Vec<&Tested> = tested
-        .iter()
-        .filter(|row| !row.differences.is_empty() || !row.failed.is_empty())
-        .collect();
+    let differing: Vec<&Tested> = tested.iter().filter(|row| row.differs()).collect();
     if differing.is_empty() {
         return text;
     }
@@ -58,6 +70,9 @@ pub(super) fn page(tested: &[Tested]) -> String {
         let _infallible = writeln!(text, "\n{}:\n", row.version);
         for name in &row.failed {
             let _infallible = writeln!(text, "- failed: `{name}`");
+        }
+        for otherwise in row.otherwise() {
+            let _infallible = writeln!(text, "- {otherwise}");
         }
         for difference in &row.differences {
             let _infallible = writeln!(text, "- {difference}");
@@ -77,6 +92,8 @@ pub(super) fn row(tested: &Tested) -> String {
         version.to_string()
     };
     let counts = tested.counts.iter().map(cell);
+    let traits = tested.traits.iter();
+    let traits = traits.map(|has| if *has { "yes" } else { "no" }.to_owned());
     let schema = match (tested.fits, tested.differences.len()) {
         (true, 0) => "same".to_owned(),
         (true, number) => format!("fits, {number} differ"),
@@ -86,6 +103,7 @@ pub(super) fn row(tested: &Tested) -> String {
     let cells: Vec<String> = [name, released.to_owned(), tested.tested.clone()]
         .into_iter()
         .chain(counts)
+        .chain(traits)
         .chain([schema])
         .collect();
     format!("| {} |", cells.join(" | "))
@@ -123,6 +141,7 @@ mod tests {
             released: Some("2026-10-29".to_owned()),
             tested: "2026-11-19".to_owned(),
             counts: CORE.iter().map(counts).collect(),
+            traits: TRAITS.iter().map(|_| true).collect(),
             failed: Vec::new(),
             fits: true,
             differences: Vec::new(),
@@ -137,13 +156,15 @@ mod tests {
         let mut bad = tested("0.170.0");
         bad.counts[0].passed = 4;
         bad.counts[1].alone = 1;
+        bad.traits[0] = false;
         bad.failed.push("steer::a".to_owned());
         bad.differences
             .push("blind spot: x: codex has the new word \"y\"".to_owned());
         assert!(!bad.passed());
         let text = page(&[fine, bad]);
         assert!(text.contains("| **4/6** | 6/6 (1 again) |"), "{text}");
-        assert!(text.contains("0.170.0:\n\n- failed: `steer::a`\n- blind spot: x"));
+        assert!(text.contains("0.170.0:\n\n- failed: `steer::a`\n- a text that is given"));
+        assert!(text.contains("\n- blind spot: x"), "{text}");
         let columns = |line: &str| line.matches('|').count();
         let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         assert!(table.iter().all(|line| columns(line) == columns(table[0])));
