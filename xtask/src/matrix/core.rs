@@ -24,11 +24,11 @@ pub(super) const CORE: &[Group] = &[
         name: "messages",
         tests: &[
             "processes::concurrent_conversations_share_one_codex",
-            "steer::steered_message_ignores_earlier_answer",
             "attachments::image_reaches_model_file_reaches_workdir",
             "stop::interrupt_ends_turn_and_its_command",
             "exec::messages_of_one_conversation_resume_one_thread",
-            "homes::each_home_has_its_own_codex",
+            "homes::idle_home_ends_and_restarts",
+            "processes::restart_after_kill_attaches_to_codex",
         ],
         short: 2,
     },
@@ -67,7 +67,7 @@ pub(super) const CORE: &[Group] = &[
             "codex_threads::c19_foreign_turn_is_waited_for",
             "codex_threads::c20_thread_open_elsewhere_is_waited_for",
             "codex_threads::c21_lost_turn_waits_for_thread_holder",
-            "histories::work_that_failed_unseen_is_not_repeated",
+            "histories::legacy_history_never_repeats_failed_work",
             "exec::k8_unseen_exec_answer_is_harvested",
         ],
         short: 3,
@@ -107,11 +107,18 @@ pub(super) struct Trait {
     pub(super) otherwise: &'static str,
 }
 
-pub(super) const TRAITS: &[Trait] = &[Trait {
-    name: "steers at once",
-    test: "agent::steer_reaches_only_the_running_turn",
-    otherwise: "a text that is given to a running turn reaches the model when that has said its present answer, not at once; both answers are sent",
-}];
+pub(super) const TRAITS: &[Trait] = &[
+    Trait {
+        name: "steers at once",
+        test: "agent::steer_reaches_only_the_running_turn",
+        otherwise: "a text that is given to a running turn reaches the model when that has said its present answer, not at once; both answers are sent",
+    },
+    Trait {
+        name: "keeps commands",
+        test: "histories::work_that_failed_unseen_is_not_repeated",
+        otherwise: "the history of its threads does not keep the commands of a turn: one that was lost from sight counts as one that may have changed something",
+    },
+];
 
 /// How each test ended.
 #[derive(Debug, Default)]
