@@ -318,7 +318,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     }
 
     async fn health(&self) -> HealthView {
-        let codex = self.daemon.agent.inner().health();
+        let codex = self.daemon.agent.inner().health().await;
         let stopping = self.daemon.stopping.is_cancelled();
         let drained = self.daemon.drained.load(Ordering::Relaxed);
         let closed = self
