@@ -121,7 +121,7 @@ fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<ExplainView, String> {
 }
 
 fn in_words(said: &ExplainView) -> String {
-    let decides = match (said.ruling.as_str(), said.who.as_deref()) {
+    let decides = match (said.decision.as_str(), said.who.as_deref()) {
         ("ask", Some(who)) if who == Deciders::Sender.as_str() => {
             "ask: whoever sent the message decides, or the owner of this machine"
         }
@@ -156,10 +156,10 @@ fn in_words(said: &ExplainView) -> String {
         format!("{}, approval policy {}", said.sandbox, said.approval_policy),
     );
     say("asked", said.asked.clone());
-    if said.ruling != RuleDecision::Deny.as_str() {
+    if said.decision != RuleDecision::Deny.as_str() {
         say("an accept", said.accept_means.clone());
     }
-    if said.ruling == RuleDecision::Ask.as_str() {
+    if said.decision == RuleDecision::Ask.as_str() {
         say(
             "silence",
             format!("is a decline after {} s", said.deadline_secs),

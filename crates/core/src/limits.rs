@@ -61,16 +61,18 @@ pub const CANDIDATES_MAX: u32 = 20;
 pub const SHORT_ID_CHARS: usize = 8;
 
 /// Newest messages that one search looks through.
-pub const SEARCH_LOOKED_AT: u32 = 2_000;
+pub const SEARCH_SCAN_MAX: u32 = 2_000;
+/// So many of them at a time: each may have a text and an answer of a mebibyte, and others read meanwhile.
+pub const SEARCH_CHUNK: u32 = 100;
 /// Conversations that one page of a filtered list looks at.
-pub const CONVERSATIONS_LOOKED_AT: u32 = 500;
+pub const CONVERSATIONS_SCAN_MAX: u32 = 500;
 /// Newest messages among which senders are looked for.
-pub const SENDERS_LOOKED_AT: u32 = 10_000;
+pub const SENDERS_SCAN_MAX: u32 = 10_000;
 /// Messages of each end that figures are made of.
-pub const FIGURES_LOOKED_AT: u32 = 20_000;
+pub const FIGURES_SCAN_MAX: u32 = 20_000;
 
 /// Acts that one filtered page of the audit looks at.
-pub const AUDIT_LOOKED_AT: u32 = 10_000;
+pub const AUDIT_SCAN_MAX: u32 = 10_000;
 
 /// How long what a sender used counts against its budget.
 pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;
@@ -118,7 +120,7 @@ pub const PRUNE_BATCH: u32 = 200;
 pub const NODE_KEPT_MS: i64 = 30 * 24 * 3_600_000;
 
 /// Files that a sweep looks at together: every look reads all lists of files that rows have.
-pub const FILES_LOOKED_AT: u32 = 50_000;
+pub const FILES_SCAN_MAX: u32 = 50_000;
 
 /// Files that one transaction removes from the ledger.
 pub const FILES_DROPPED: usize = 20;

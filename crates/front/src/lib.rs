@@ -25,7 +25,7 @@ pub use api::conversations::{
     ActiveConversation, ConversationList, ConversationStory, ConversationView,
 };
 pub use api::dead::{DeadActs, DeadRequest, RefusedAct};
-pub use api::figures::{EndsView, FailureFigures, FiguresView, HourView, SenderFigures};
+pub use api::figures::{FailureFigures, HourView, OutcomeCounts, OutcomesView, SenderFigures};
 pub use api::find::{CandidateView, FoundView};
 pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{
@@ -62,6 +62,8 @@ pub use time::Time;
 
 /// Whether the files of the console are in this program.
 pub const CONSOLE_IS_BUILT: bool = cfg!(feature = "console");
+/// Why it is not served.
+pub const NO_CONSOLE: &str = "this daemon serves no console: it was built without, or `console.enabled` is false in its configuration";
 
 /// Locks a mutex, also after a panic of another holder: what these mutexes guard is whole after each statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -200,7 +200,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
 
     /// Where the console is; listens for it if nothing does. The error says what to do.
     fn open_console(&self) -> impl Future<Output = Result<ConsolePlace, String>> + Send {
-        async { Err("this daemon serves no console".to_owned()) }
+        async { Err(crate::NO_CONSOLE.to_owned()) }
     }
 
     /// The key that browsers subscribe with to be told. The error says why there is none now.

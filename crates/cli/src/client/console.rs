@@ -84,13 +84,13 @@ fn address_of(made: &LoginMade, phone: bool) -> anyhow::Result<String> {
 
 fn remarks(made: &LoginMade) -> String {
     let scopes = made.scopes.join(", ");
-    let said = format!(
+    let summary = format!(
         "{} may {scopes}. Its code is good once, for 5 minutes.",
         made.name
     );
     match &made.remark {
-        Some(remark) => format!("{said}\n{remark}"),
-        None => said,
+        Some(remark) => format!("{summary}\n{remark}"),
+        None => summary,
     }
 }
 

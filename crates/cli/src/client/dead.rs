@@ -11,7 +11,7 @@ use anyhow::bail;
 use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX, REDRIVE_MAX};
 use bridge_core::requester::LOCAL_OWNER;
 use bridge_daemon::term::{escape, span};
-use bridge_front::{ActView, DeadList, DeadView, MessageView, StoryView};
+use bridge_front::{ActView, DeadList, DeadView, MessageView, RefusedAct, StoryView};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -158,13 +158,6 @@ fn is_about(error: &ClientError) -> bool {
     )
 }
 
-/// One that could not be done.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct NotDone {
-    message_id: String,
-    reason: String,
-}
-
 /// What `discard --json` prints.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "DiscardReport")]
@@ -172,7 +165,7 @@ pub(crate) struct Dropped {
     /// Those that were given up.
     dropped: Vec<ActView>,
     /// Those that were not, and why.
-    refused: Vec<NotDone>,
+    refused: Vec<RefusedAct>,
 }
 
 async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<ExitCode> {
@@ -190,7 +183,7 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
     for id in ids {
         match act(client, &id, MessageAct::Drop).await {
             Ok(act) => done.dropped.push(act),
-            Err(error) if is_about(&error) => done.refused.push(NotDone {
+            Err(error) if is_about(&error) => done.refused.push(RefusedAct {
                 message_id: id,
                 reason: error.to_string(),
             }),
@@ -201,7 +194,7 @@ async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<Exit
     if output.json {
         return print_json(&done, code);
     }
-    for NotDone { reason, .. } in &done.refused {
+    for RefusedAct { reason, .. } in &done.refused {
         say(&format!("not discarded: {reason}"));
     }
     let words: Vec<_> = done
@@ -245,7 +238,7 @@ pub(crate) struct Redriven {
     /// Those that were sent again.
     redriven: Vec<ActView>,
     /// Those that were not, and why.
-    refused: Vec<NotDone>,
+    refused: Vec<RefusedAct>,
     /// Ids that were not sent again, because too many before them died again.
     left: Vec<String>,
 }
@@ -320,7 +313,7 @@ async fn each(
                 if !quiet {
                     say(&format!("not sent again: {error}"));
                 }
-                done.refused.push(NotDone {
+                done.refused.push(RefusedAct {
                     message_id: id,
                     reason: error.to_string(),
                 });

@@ -268,7 +268,7 @@ async fn policy_explain_knows_mcp_tools() {
             "policy", "explain", "--json", "--tier", tier, "--server", "asker", "--tool", tool,
         ];
         let said = world.json(&args).await;
-        (said["ruling"].clone(), said["rule"].clone())
+        (said["decision"].clone(), said["rule"].clone())
     };
     assert_eq!(
         explain("owner", "plain").await,

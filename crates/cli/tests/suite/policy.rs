@@ -34,7 +34,7 @@ async fn policy_explain_reports_decision_and_rule() {
     };
     let git = explain(&["--tier", "tool", "--", "git", "status"]).await;
     assert_eq!(
-        (&git["ruling"], &git["rule"]),
+        (&git["decision"], &git["rule"]),
         (&"allow".into(), &"git".into()),
         "{git}"
     );
@@ -46,7 +46,7 @@ async fn policy_explain_reports_decision_and_rule() {
     ])
     .await;
     assert_eq!(
-        (&push["ruling"], &push["rule"]),
+        (&push["decision"], &push["rule"]),
         (&"ask".into(), &"pushing".into()),
         "{push}"
     );
@@ -57,13 +57,13 @@ async fn policy_explain_reports_decision_and_rule() {
     );
     let both = explain(&["--tier", "owner", "--", "git status; ls"]).await;
     assert_eq!(
-        (&both["ruling"], &both["who"]),
+        (&both["decision"], &both["who"]),
         (&"ask".into(), &"sender".into()),
         "{both}"
     );
     let peer = explain(&["--tier", "peer", "--escalated", "--", "git", "status"]).await;
     assert_eq!(
-        (&peer["ruling"], &peer["who"]),
+        (&peer["decision"], &peer["who"]),
         (&"ask".into(), &"owner".into()),
         "{peer}"
     );

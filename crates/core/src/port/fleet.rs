@@ -60,7 +60,7 @@ pub trait FleetRead {
     /// The stored bytes of a file that begin at an offset.
     fn file_piece(&self, digest: &FileDigest, offset: u64) -> Result<Option<Vec<u8>>, RowsError>;
     /// Files that no node was about to name since `before`, by digest, after `after`, at most `limit`: none beyond
-    /// [`FILES_LOOKED_AT`](crate::limits::FILES_LOOKED_AT).
+    /// [`FILES_SCAN_MAX`](crate::limits::FILES_SCAN_MAX).
     fn files_kept_before(
         &self,
         before: Timestamp,

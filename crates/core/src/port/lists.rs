@@ -16,10 +16,9 @@ pub trait ListRead {
     fn failed(&self) -> Result<Vec<(MessageId, RedriveOutcome)>, RowsError>;
     /// Until when the last of many failed messages that are sent again is held.
     fn last_redrive(&self) -> Result<Option<Timestamp>, RowsError>;
-    /// Messages with this text in them or in their answer, among the newest
-    /// [`SEARCH_LOOKED_AT`](crate::limits::SEARCH_LOOKED_AT) before a place.
+    /// Messages with this text in them or in their answer, among the newest before a place.
     fn search(&self, query: &SearchQuery) -> Result<SearchPage, RowsError>;
-    /// Who sent messages since then, among the newest [`SENDERS_LOOKED_AT`](crate::limits::SENDERS_LOOKED_AT), by channel
+    /// Who sent messages since then, among the newest [`SENDERS_SCAN_MAX`](crate::limits::SENDERS_SCAN_MAX), by channel
     /// and name.
     fn recent_senders(&self, since: Timestamp) -> Result<Vec<RecentSender>, RowsError>;
     /// What a sender's turns after a time used; claimed messages count already.
@@ -30,7 +29,7 @@ pub trait ListRead {
         since: Timestamp,
     ) -> Result<TurnsUsed, RowsError>;
     /// Finished messages in this state that ended since then, newest first, at most
-    /// [`FIGURES_LOOKED_AT`](crate::limits::FIGURES_LOOKED_AT).
+    /// [`FIGURES_SCAN_MAX`](crate::limits::FIGURES_SCAN_MAX).
     fn finished_since(
         &self,
         state: StateName,
@@ -114,13 +113,15 @@ pub struct SearchQuery {
     pub before: Option<i64>,
     /// How many messages are found at most.
     pub limit: u32,
+    /// How many are looked through at most.
+    pub reach: u32,
 }
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchPage {
     /// Newest first.
-    pub found: Vec<Found>,
+    pub found: Vec<SearchHit>,
     /// How many messages were looked through.
     pub looked_at: u32,
     /// Where to go on; absent when all were looked through.
@@ -129,7 +130,7 @@ pub struct SearchPage {
 
 /// A message in which a text was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchHit {
     pub message_id: MessageId,
     pub place: FoundIn,
 }

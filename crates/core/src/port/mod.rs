@@ -23,8 +23,8 @@ pub use change::{Change, OldRecords, RequestsOf, StoredBytes, TokenChange};
 pub use fleet::{FleetChange, FleetRead, NodeFilter};
 pub use ledger::{Committed, Lease, Ledger, LedgerError};
 pub use lists::{
-    AuditFilter, AuditPage, AuditQuery, FinishedMessage, Found, FoundIn, ListRead, RecentSender,
-    SearchPage, SearchQuery, TurnsUsed,
+    AuditFilter, AuditPage, AuditQuery, FinishedMessage, FoundIn, ListRead, RecentSender,
+    SearchHit, SearchPage, SearchQuery, TurnsUsed,
 };
 pub use rows::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,

@@ -12,8 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Calls that wait for the listener; more of them wait before they are put.
 const CALLS_MAX: usize = 4;
-/// Why there is none.
-pub(crate) const NOT_SERVED: &str = "this daemon serves no console: it was built without, or `console.enabled` is false in its configuration";
 const STOPPING: &str = "the daemon is stopping: open the console when it is back";
 
 /// Whether this program holds the page.

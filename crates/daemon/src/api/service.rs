@@ -22,8 +22,8 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
-    NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView,
-    StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    NO_CONSOLE, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut,
+    ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
@@ -245,7 +245,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
 
     async fn open_console(&self) -> Result<ConsolePlace, String> {
         if !self.console_enabled() {
-            return Err(console::NOT_SERVED.to_owned());
+            return Err(NO_CONSOLE.to_owned());
         }
         let address = match self.listen.get() {
             Some((address, _)) => *address,

@@ -7,7 +7,7 @@ use crate::Daemon;
 use crate::process::ids::now;
 use crate::turn::files::{blocking, of_ledger};
 use bridge_channel::files::{FileStore, FileStoreError, SWEEP_GRACE};
-use bridge_core::limits::{FILE_PIECE_BYTES, FILES_DROPPED, FILES_LOOKED_AT};
+use bridge_core::limits::{FILE_PIECE_BYTES, FILES_DROPPED, FILES_SCAN_MAX};
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{DropFiles, StoreFile};
 use bridge_core::value::{Attachment, Class, Failure, FileDigest, KeptFile, Timestamp};
@@ -199,7 +199,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     pub(crate) async fn try_share_old_files(self: &Arc<Self>) -> Result<usize, ShareError> {
-        let most = usize::try_from(FILES_LOOKED_AT).unwrap_or(usize::MAX);
+        let most = usize::try_from(FILES_SCAN_MAX).unwrap_or(usize::MAX);
         let mut here = self.read_copy(move |files| files.all(most)).await?;
         let digests: Vec<_> = here.iter().map(|(digest, _)| *digest).collect();
         let unnamed = self.ledger.read(move |rows| rows.unnamed_files(&digests));
@@ -253,12 +253,12 @@ fn unnamed(
     before: Timestamp,
     after: Option<FileDigest>,
 ) -> Result<(Vec<KeptFile>, Option<FileDigest>), RowsError> {
-    let mut old = rows.files_kept_before(before, after.as_ref(), FILES_LOOKED_AT)?;
+    let mut old = rows.files_kept_before(before, after.as_ref(), FILES_SCAN_MAX)?;
     if old.is_empty() {
         return Ok((old, None));
     }
     let all = u32::try_from(old.len()).unwrap_or(u32::MAX);
-    let next = old.last().filter(|_| all >= FILES_LOOKED_AT);
+    let next = old.last().filter(|_| all >= FILES_SCAN_MAX);
     let next = next.map(|last| last.digest);
     let digests: Vec<_> = old.iter().map(|file| file.digest).collect();
     let unnamed: BTreeSet<_> = rows.unnamed_files(&digests)?.into_iter().collect();

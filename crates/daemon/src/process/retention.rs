@@ -4,7 +4,7 @@
 use crate::Daemon;
 use crate::process::ids::now;
 use crate::turn::files::{blocking, of_disk, of_ledger};
-use bridge_core::limits::{FILES_LOOKED_AT, PRUNE_BATCH};
+use bridge_core::limits::{FILES_SCAN_MAX, PRUNE_BATCH};
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::step::Prune;
 use bridge_core::value::Failure;
@@ -74,7 +74,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let now = SystemTime::now();
         let file_store = self.settings().start.file_store.clone();
         // Where there are more, each sweep begins at another place.
-        let most = usize::try_from(FILES_LOOKED_AT).unwrap_or(usize::MAX);
+        let most = usize::try_from(FILES_SCAN_MAX).unwrap_or(usize::MAX);
         let old = blocking(move || file_store.old(now, most)).await?;
         let old = old.map_err(|error| of_disk(&error))?;
         if old.is_empty() {

@@ -117,7 +117,7 @@ const Ruling = ({ word }) => (word ? html`<${Badge} tone=${RULINGS[word]?.[0] ??
 
 /** @param {Props.Explained} _ */
 const Found = ({ found }) => html`<section class="card answer-why" aria-live="polite">
-  <p class="now-big"><${Ruling} word=${found.ruling} /> ${RULINGS[found.ruling]?.[1]}</p><p>${full(found.why)}</p>
+  <p class="now-big"><${Ruling} word=${found.decision} /> ${RULINGS[found.decision]?.[1]}</p><p>${full(found.why)}</p>
   <${Facts} rows=${[['Rule', found.rule ? html`<strong>${short(found.rule)}</strong>` : 'none matches'],
     ['Decides', found.who && (found.who === 'sender' ? 'the owner, or whoever sent the message' : 'the owner')],
     ['Sandbox', short(found.sandbox)], ['Asked at all', full(found.asked)],

@@ -10,7 +10,7 @@ use crate::message_view::MessageRows;
 use crate::{BridgeService, Caller, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
-use bridge_core::limits::{ACTIVE_MESSAGES, CONVERSATIONS_LOOKED_AT, PAGE_MAX};
+use bridge_core::limits::{ACTIVE_MESSAGES, CONVERSATIONS_SCAN_MAX, PAGE_MAX};
 use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
@@ -183,7 +183,7 @@ fn active(
 ) -> Result<ActivePage, RowsError> {
     let limit = PageQuery::new(query.limit, None).limit();
     let mut unseen = match query.has_filter() {
-        true => CONVERSATIONS_LOOKED_AT,
+        true => CONVERSATIONS_SCAN_MAX,
         false => limit,
     };
     let mut shown = Vec::new();

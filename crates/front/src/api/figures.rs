@@ -5,7 +5,7 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, Time};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::limits::FIGURES_LOOKED_AT;
+use bridge_core::limits::FIGURES_SCAN_MAX;
 use bridge_core::port::{FinishedMessage, RowsError};
 use bridge_core::value::{StateName, Timestamp};
 use schemars::JsonSchema;
@@ -21,13 +21,13 @@ const SENDERS_MAX: usize = 50;
 
 /// Answer to `GET /v1/figures`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct FiguresView {
+pub struct OutcomesView {
     /// When the first hour begins.
     pub since: Time,
     /// Every hour, the present one last.
     pub hours: Vec<HourView>,
     /// All of them together.
-    pub total: EndsView,
+    pub total: OutcomeCounts,
     /// Senders whose messages ended, by tokens, at most 50.
     pub senders: Vec<SenderFigures>,
     /// Failed messages by the class of what failed.
@@ -36,18 +36,17 @@ pub struct FiguresView {
     pub cut: bool,
 }
 
-/// An hour.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HourView {
     /// When it begins.
     pub at: Time,
     #[serde(flatten)]
-    pub ends: EndsView,
+    pub ends: OutcomeCounts,
 }
 
 /// How many messages ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct EndsView {
+pub struct OutcomeCounts {
     /// Answered, and the answer delivered.
     pub answered: u64,
     /// Failed.
@@ -60,7 +59,6 @@ pub struct EndsView {
     pub p95_ms: Option<i64>,
 }
 
-/// A sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SenderFigures {
     pub channel: String,
@@ -71,7 +69,6 @@ pub struct SenderFigures {
     pub tokens: u64,
 }
 
-/// A class of failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureFigures {
     /// `transient`, `capacity`, `config`, `permanent`, `ambiguous` or `bug`; `unknown` where it is not kept.
@@ -98,17 +95,18 @@ struct Finished {
 pub(super) async fn show<D: BridgeService>(
     State(Context { service, .. }): State<Context<D>>,
     Params(params): Params<FigureParams>,
-) -> Result<Json<FiguresView>, ProblemResponse> {
+) -> Result<Json<OutcomesView>, ProblemResponse> {
     let hours = params.hours.unwrap_or(HOURS_DEFAULT).clamp(1, HOURS_MAX);
     let since = first_hour(service.now(), hours);
-    let found = service.read(move |rows| -> Result<Finished, RowsError> {
-        Ok(Finished {
+    let found = service.read(move |rows| -> Result<OutcomesView, RowsError> {
+        let found = Finished {
             done: rows.finished_since(StateName::Done, since)?,
             dead: rows.finished_since(StateName::Dead, since)?,
             cancelled: rows.finished_since(StateName::Cancelled, since)?,
-        })
+        };
+        Ok(figures(&found, since, hours))
     });
-    Ok(Json(figures(&found.await?, since, hours)))
+    Ok(Json(found.await?))
 }
 
 /// When the first of so many hours begins.
@@ -118,51 +116,65 @@ fn first_hour(now: Timestamp, hours: u32) -> Timestamp {
     now.plus_ms(into_the_hour.saturating_add(before).saturating_neg())
 }
 
-fn figures(found: &Finished, since: Timestamp, hours: u32) -> FiguresView {
-    let within = |messages: &[FinishedMessage], from: Timestamp| {
-        let to = from.plus_ms(HOUR_MS);
-        let ended = |one: &&FinishedMessage| one.ended_at >= from && one.ended_at < to;
-        messages.iter().filter(ended).cloned().collect::<Vec<_>>()
-    };
-    let hours = (0..i64::from(hours)).map(|hour| {
-        let at = since.plus_ms(hour.saturating_mul(HOUR_MS));
-        let ended = [&found.done, &found.dead, &found.cancelled];
-        let [done, dead, cancelled] = ended.map(|messages| within(messages, at));
-        HourView {
-            at: at.into(),
-            ends: ends(&done, &dead, &cancelled),
-        }
-    });
-    let reach = FIGURES_LOOKED_AT as usize;
+fn figures(found: &Finished, since: Timestamp, hours: u32) -> OutcomesView {
+    let mut by_hour: Vec<Outcomes> = Vec::new();
+    by_hour.resize_with(usize::try_from(hours).unwrap_or(0), Outcomes::default);
+    let mut total = Outcomes::default();
     let all = [&found.done, &found.dead, &found.cancelled];
-    FiguresView {
+    for (end, messages) in all.into_iter().enumerate() {
+        for one in messages {
+            total.add(end, one);
+            let hour = one.ended_at.since_ms(since).div_euclid(HOUR_MS);
+            let hour = usize::try_from(hour).ok();
+            if let Some(hour) = hour.and_then(|hour| by_hour.get_mut(hour)) {
+                hour.add(end, one);
+            }
+        }
+    }
+    let hours = (0_i64..).zip(by_hour).map(|(hour, outcomes)| HourView {
+        at: since.plus_ms(hour.saturating_mul(HOUR_MS)).into(),
+        ends: outcomes.counts(),
+    });
+    let reach = FIGURES_SCAN_MAX as usize;
+    OutcomesView {
         since: since.into(),
         hours: hours.collect(),
-        total: ends(&found.done, &found.dead, &found.cancelled),
+        total: total.counts(),
         senders: by_sender(all.into_iter().flatten()),
         failures: by_class(&found.dead),
         cut: all.iter().any(|messages| messages.len() >= reach),
     }
 }
 
-fn ends(
-    done: &[FinishedMessage],
-    dead: &[FinishedMessage],
-    cancelled: &[FinishedMessage],
-) -> EndsView {
-    let count = |messages: &[FinishedMessage]| u64::try_from(messages.len()).unwrap_or(u64::MAX);
-    let took = |one: &FinishedMessage| {
-        let answered_at = one.answered_at?;
-        Some(answered_at.since_ms(one.received_at).max(0))
-    };
-    let mut took: Vec<i64> = done.iter().filter_map(took).collect();
-    took.sort_unstable();
-    EndsView {
-        answered: count(done),
-        failed: count(dead),
-        stopped: count(cancelled),
-        p50_ms: percentile(&took, 50),
-        p95_ms: percentile(&took, 95),
+/// The messages of an hour, as they are counted.
+#[derive(Debug, Default)]
+struct Outcomes {
+    /// Done, dead and cancelled.
+    ends: [u64; 3],
+    /// How long each answer took.
+    took: Vec<i64>,
+}
+
+impl Outcomes {
+    fn add(&mut self, end: usize, one: &FinishedMessage) {
+        if let Some(count) = self.ends.get_mut(end) {
+            *count = count.saturating_add(1);
+        }
+        let answered = one.answered_at.filter(|_| end == 0);
+        let took = answered.map(|at| at.since_ms(one.received_at).max(0));
+        self.took.extend(took);
+    }
+
+    fn counts(mut self) -> OutcomeCounts {
+        self.took.sort_unstable();
+        let [answered, failed, stopped] = self.ends;
+        OutcomeCounts {
+            answered,
+            failed,
+            stopped,
+            p50_ms: percentile(&self.took, 50),
+            p95_ms: percentile(&self.took, 95),
+        }
     }
 }
 

@@ -104,6 +104,8 @@ struct ApiState {
     bodies: Arc<bodies::BodyBudget>,
     /// When the next of many failed messages may have its turn; held by the call that sends some again.
     next_redrive: tokio::sync::Mutex<Option<Timestamp>>,
+    /// Held by the one search that runs.
+    searching: tokio::sync::Mutex<()>,
     counters: Arc<metrics::Counters>,
 }
 

@@ -26,7 +26,8 @@ pub struct ExplainRequest {
     /// The channel that the message came from: `local`, `task`, `a2a`, `molecule:ID`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin`, on `a2a` a peer.
+    /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` and `a2a` the name of a
+    /// token without `admin`, because one with it is the owner everywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
     /// `command`, `file_change`, `permissions`, `mcp_tool`, `user_input` or `elicitation`; by what else is given when
@@ -56,7 +57,7 @@ pub struct ExplainRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainView {
     /// `allow`, `ask` or `deny`.
-    pub ruling: String,
+    pub decision: String,
     /// Who decides a request: `owner` or `sender`.
     pub who: Option<String>,
     /// The rule that decided.
@@ -187,7 +188,7 @@ fn explained(
         None => (None, None),
     };
     ExplainView {
-        ruling: judged.ruling.as_str().to_owned(),
+        decision: judged.ruling.as_str().to_owned(),
         who: (judged.ruling == RuleDecision::Ask).then(|| judged.who.as_str().to_owned()),
         rule: judged.because,
         why: judged.why,

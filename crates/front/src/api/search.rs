@@ -5,8 +5,9 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, Time};
 use axum::Json;
 use axum::extract::State;
+use bridge_core::limits::{SEARCH_CHUNK, SEARCH_SCAN_MAX};
 use bridge_core::phase::Phase;
-use bridge_core::port::{Found, FoundIn, Read, RowsError, SearchPage, SearchQuery, readable};
+use bridge_core::port::{FoundIn, Read, RowsError, SearchHit, SearchPage, SearchQuery, readable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +65,7 @@ pub(crate) struct SearchParams {
 }
 
 pub(super) async fn list<D: BridgeService>(
-    State(Context { service, .. }): State<Context<D>>,
+    State(context): State<Context<D>>,
     Params(params): Params<SearchParams>,
 ) -> Result<Json<SearchList>, ProblemResponse> {
     let text = params.text;
@@ -74,41 +75,72 @@ pub(super) async fn list<D: BridgeService>(
             "`text` is what is looked for, 1 to {TEXT_MAX_CHARS} characters"
         )));
     }
-    let query = SearchQuery {
+    let mut query = SearchQuery {
         text,
         before: params.before,
         limit: params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX),
+        reach: SEARCH_CHUNK,
     };
-    Ok(Json(service.read(move |rows| look(rows, &query)).await?))
+    // One search at a time and in pieces, so that it holds one reader for a moment.
+    let _turn = context.shared.searching.lock().await;
+    let (mut found, mut looked_at) = (Vec::new(), 0_u32);
+    let next = loop {
+        let piece = query.clone();
+        let piece = context.service.read(move |rows| look(rows, &piece)).await?;
+        looked_at = looked_at.saturating_add(piece.looked_at);
+        query.limit = query.limit.saturating_sub(piece.hits);
+        query.before = piece.next;
+        found.extend(piece.found);
+        if piece.next.is_none() || query.limit == 0 || looked_at >= SEARCH_SCAN_MAX {
+            break piece.next;
+        }
+    };
+    let detail = match (next, params.before) {
+        (Some(_), _) => format!("searched {looked_at} messages; older ones were not looked at"),
+        (None, Some(_)) => format!("searched the oldest {looked_at} messages"),
+        (None, None) => format!("searched all {looked_at} messages"),
+    };
+    Ok(Json(SearchList {
+        found,
+        looked_at,
+        detail,
+        next,
+    }))
 }
 
-fn look(rows: &dyn Read, query: &SearchQuery) -> Result<SearchList, RowsError> {
+/// What one look found.
+struct SearchPiece {
+    found: Vec<FoundMessage>,
+    /// With those whose rows can't be read.
+    hits: u32,
+    looked_at: u32,
+    next: Option<i64>,
+}
+
+fn look(rows: &dyn Read, query: &SearchQuery) -> Result<SearchPiece, RowsError> {
     let SearchPage {
-        found,
+        found: hits,
         looked_at,
         next,
     } = rows.search(query)?;
-    let mut shown = Vec::with_capacity(found.len());
-    for one in found {
-        shown.extend(readable(in_detail(rows, one, &query.text))?.flatten());
+    let count = u32::try_from(hits.len()).unwrap_or(u32::MAX);
+    let mut found = Vec::with_capacity(hits.len());
+    for hit in hits {
+        found.extend(readable(in_detail(rows, hit, &query.text))?.flatten());
     }
-    let detail = match next {
-        Some(_) => format!("searched {looked_at} messages; older ones were not looked at"),
-        None => format!("searched all {looked_at} messages"),
-    };
-    let detail = match query.before {
-        Some(_) => detail.replace("all ", "the oldest "),
-        None => detail,
-    };
-    Ok(SearchList {
-        found: shown,
+    Ok(SearchPiece {
+        found,
+        hits: count,
         looked_at,
-        detail,
         next,
     })
 }
 
-fn in_detail(rows: &dyn Read, found: Found, text: &str) -> Result<Option<FoundMessage>, RowsError> {
+fn in_detail(
+    rows: &dyn Read,
+    found: SearchHit,
+    text: &str,
+) -> Result<Option<FoundMessage>, RowsError> {
     let Some(message) = rows.message(&found.message_id)? else {
         return Ok(None);
     };

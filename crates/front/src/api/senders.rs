@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 /// Most senders that are shown: each costs a look at its turns of a day.
 const SENDERS_MAX: usize = 200;
+const SENDERS_CHUNK: usize = 20;
 
 /// Answer to `GET /v1/channels`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +26,6 @@ pub struct ChannelList {
 /// A channel, how it is and what came over it in the last 24 hours.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelEntry {
-    /// Its name.
     pub channel: String,
     /// `starting`, `receiving`, `retrying` (the platform is away) or `parked` (a person must do something, such as a new
     /// token); absent for those that the daemon serves itself.
@@ -54,7 +54,6 @@ pub struct SenderList {
 /// Somebody who wrote.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SenderView {
-    /// The channel.
     pub channel: String,
     /// By the channel's authenticated name.
     pub sender: String,
@@ -134,27 +133,25 @@ pub(super) async fn senders<D: BridgeService>(
 ) -> Result<Json<SenderList>, ProblemResponse> {
     let since = budget::since(service.now());
     let budgets = service.claim().budgets;
-    let found = service.read(move |rows| of_senders(rows, &budgets, since));
-    Ok(Json(found.await?))
-}
-
-fn of_senders(
-    rows: &dyn Read,
-    budgets: &Budgets,
-    since: Timestamp,
-) -> Result<SenderList, RowsError> {
-    let mut recent = rows.recent_senders(since)?;
+    let mut recent = service.read(move |rows| rows.recent_senders(since)).await?;
     recent.sort_by_key(|one| Reverse(one.newest_at));
     let left = recent.len().saturating_sub(SENDERS_MAX);
     recent.truncate(SENDERS_MAX);
-    let senders = recent
-        .into_iter()
-        .map(|one| view(rows, budgets, one, since));
-    Ok(SenderList {
+    let mut senders = Vec::with_capacity(recent.len());
+    // A few at a time: each may have had many turns, and others read meanwhile.
+    for some in recent.chunks(SENDERS_CHUNK) {
+        let (some, budgets) = (some.to_vec(), budgets.clone());
+        let views = service.read(move |rows| -> Result<Vec<_>, RowsError> {
+            let views = some.into_iter();
+            views.map(|one| view(rows, &budgets, one, since)).collect()
+        });
+        senders.extend(views.await?);
+    }
+    Ok(Json(SenderList {
         since: since.into(),
-        senders: senders.collect::<Result<_, RowsError>>()?,
+        senders,
         left: u32::try_from(left).unwrap_or(u32::MAX),
-    })
+    }))
 }
 
 fn view(

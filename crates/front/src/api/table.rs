@@ -14,8 +14,8 @@ use crate::control::{Scope, StartArgs};
 use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, AuditList, BridgeService, ChannelList, ConversationList, ConversationStory, DeadActs,
-    DeadList, DeadRequest, DecisionRequest, DecisionView, ExplainRequest, ExplainView, FiguresView,
-    FoundView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList, ReloadView,
+    DeadList, DeadRequest, DecisionRequest, DecisionView, ExplainRequest, ExplainView, FoundView,
+    MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList, OutcomesView, ReloadView,
     ReplayList, RequestEntry, RequestList, SearchList, SenderList, StatusView, StopSenderRequest,
     StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
@@ -176,7 +176,7 @@ fn of_figures<D: BridgeService>() -> Vec<Route<D>> {
             figures::show::<D>,
         )
         .asks::<figures::FigureParams>()
-        .answers::<FiguresView>(),
+        .answers::<OutcomesView>(),
     ]
 }
 
@@ -312,9 +312,9 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
         .answers::<TaskReply>(),
         Route::post(
             "/v1/tasks/{id}/respond",
-            CONTROL,
+            Access::Decide,
             Trace::Audit(&["decide"]),
-            "Decide what Codex asks; to accept needs `approve` too",
+            "Decide what Codex asks; to accept needs `approve`",
             tasks::respond::<D>,
         )
         .takes::<tasks::RespondBody>()

@@ -4,8 +4,8 @@
 
 mod assets;
 
-use crate::BridgeService;
 use crate::api::{Access, Context, ProblemResponse, Route};
+use crate::{BridgeService, NO_CONSOLE};
 use assets::Asset;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -74,9 +74,7 @@ fn enabled<D: BridgeService>(context: &Context<D>) -> Result<(), ProblemResponse
     if context.service.console_enabled() {
         return Ok(());
     }
-    Err(ProblemResponse::not_found(
-        "this daemon serves no console: it was built without, or `console.enabled` is false",
-    ))
+    Err(ProblemResponse::not_found(NO_CONSOLE))
 }
 
 fn serve(path: &str, headers: &HeaderMap) -> Result<Response, ProblemResponse> {

@@ -7,7 +7,7 @@ use axum::http::{Method, StatusCode};
 use bridge_core::step::{Receive, Record};
 use bridge_core::value::{AuditCheck, AuditEntry, AuditLink};
 use bridge_front::{
-    AuditList, BridgeService, ChannelList, ConversationList, FiguresView, Problem, SearchList,
+    AuditList, BridgeService, ChannelList, ConversationList, OutcomesView, Problem, SearchList,
     SenderList,
 };
 use serde_json::Value;
@@ -128,6 +128,31 @@ async fn search_shows_place_and_reach() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn search_goes_on_over_its_pieces() {
+    let service = TestService::new();
+    for n in 100..350 {
+        let body = if n % 100 == 0 { "needle" } else { "hay" };
+        let said = Receive {
+            body: body.to_owned(),
+            ..message(&format!("m{n}-x"), "local", "ann")
+        };
+        service.does(said).await.unwrap();
+    }
+    let ids = |list: &SearchList| -> Vec<String> {
+        list.found.iter().map(|one| one.message_id.clone()).collect()
+    };
+    let all: SearchList = get(&service, "/v1/search?text=needle").await;
+    assert_eq!(ids(&all), ["m300-x", "m200-x", "m100-x"]);
+    assert_eq!((all.looked_at, all.next), (250, None));
+    let two: SearchList = get(&service, "/v1/search?text=needle&limit=2").await;
+    assert_eq!(ids(&two), ["m300-x", "m200-x"]);
+    let next = two.next.unwrap();
+    let path = format!("/v1/search?text=needle&before={next}");
+    let rest: SearchList = get(&service, &path).await;
+    assert_eq!((ids(&rest), rest.looked_at), (vec!["m100-x".to_owned()], 100));
+}
+
+#[tokio::test(start_paused = true)]
 async fn senders_channels_and_figures_agree() {
     let service = TestService::new();
     service.receives("m1-one").await;
@@ -146,7 +171,7 @@ async fn senders_channels_and_figures_agree() {
     assert_eq!((names, senders.left), (vec!["ann", "bob"], 0));
     assert_eq!(senders.senders[0].used.turns, Some(0));
     assert_eq!(senders.senders[0].budget, None);
-    let figures: FiguresView = get(&service, "/v1/figures?hours=2").await;
+    let figures: OutcomesView = get(&service, "/v1/figures?hours=2").await;
     assert_eq!(figures.hours.len(), 2);
     assert_eq!((figures.total.failed, figures.total.answered), (1, 0));
     assert_eq!(figures.hours[1].ends, figures.total);

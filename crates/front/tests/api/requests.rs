@@ -68,7 +68,7 @@ async fn policy_explanation_names_the_rule() {
     let service = with_rules();
     let owner = explain(&service, json!({"tier": "owner", "command": "make all"})).await;
     assert_eq!(
-        (owner.ruling.as_str(), owner.rule.as_deref()),
+        (owner.decision.as_str(), owner.rule.as_deref()),
         ("allow", Some("builds"))
     );
     let [pushes, builds] = owner.rules.as_slice() else {
@@ -77,7 +77,7 @@ async fn policy_explanation_names_the_rule() {
     assert!(!pushes.matches && pushes.why_not.is_some());
     assert!(builds.matches && builds.why_not.is_none());
     let peer = explain(&service, json!({"channel": "a2a", "command": "make all"})).await;
-    assert_eq!((peer.ruling.as_str(), peer.rule), ("ask", None));
+    assert_eq!((peer.decision.as_str(), peer.rule), ("ask", None));
     assert_eq!(peer.who.as_deref(), Some("owner"));
     let files = json!({"tier": "tool", "paths": ["/etc/hosts"]});
     assert_eq!(explain(&service, files).await.kind, "file_change");

@@ -272,6 +272,31 @@ async fn signing_out_ends_the_session() {
     );
 }
 
+/// Nobody calls here, so the listener looks by itself.
+#[tokio::test(start_paused = true)]
+async fn streams_end_when_others_revoke() {
+    let service = TestService::new();
+    let api = Api::new(service.clone(), CancellationToken::new());
+    let hosts = || Hosts::new(4141, &[], None).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    tokio::spawn(api.clone().serve_tcp(listener, hosts(), false));
+    let node = Node {
+        local: api.router(Listener::Local),
+        tcp: api.router(Listener::Tcp {
+            hosts: Arc::new(hosts()),
+            proxied: false,
+        }),
+    };
+    let session = node.session(&["read"]).await;
+    let (_, who) = node.get(&session, "/v1/session").await;
+    let mut stream = Reader::of(&node.tcp, session.of(Request::get("/v1/events"))).await;
+    stream.next().await;
+    let name = who["name"].as_str().unwrap().to_owned();
+    let by = "another node".to_owned();
+    service.does(RevokeToken { name, by }).await.unwrap();
+    stream.ended().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn unused_sessions_expire() {
     let service = TestService::new();

@@ -8,7 +8,7 @@ use super::fields::Fields;
 use crate::key::{AuditPublicKey, KeyAge, LedgerKey};
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
-use bridge_core::limits::AUDIT_LOOKED_AT;
+use bridge_core::limits::AUDIT_SCAN_MAX;
 use bridge_core::port::{AuditPage, AuditQuery, RowsError};
 use bridge_core::value::{
     AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, MessageId,
@@ -271,7 +271,7 @@ pub(crate) fn page_of(conn: Conn<'_>, query: &AuditQuery) -> Result<AuditPage, R
     let wanted = page(query.limit);
     let reach = match query.filter.is_empty() {
         true => wanted,
-        false => AUDIT_LOOKED_AT,
+        false => AUDIT_SCAN_MAX,
     };
     let (mut links, mut seen, mut last) = (Vec::new(), 0_u32, None);
     let before = query.before.unwrap_or(i64::MAX);

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use crate::sql::{self, Conn};
-use bridge_core::limits::{BACKLOG_MAX, FIGURES_LOOKED_AT, SENDERS_LOOKED_AT};
+use bridge_core::limits::{BACKLOG_MAX, FIGURES_SCAN_MAX, SENDERS_SCAN_MAX};
 use bridge_core::port::{FinishedMessage, RecentSender, RowsError};
 use bridge_core::step::{REDRIVE_REASON, RedriveOutcome};
 use bridge_core::value::{ChannelId, MessageId, StateName, Timestamp};
@@ -16,7 +16,7 @@ pub(crate) fn recent_senders(
     since: Timestamp,
 ) -> Result<Vec<RecentSender>, RowsError> {
     let mut senders: BTreeMap<(ChannelId, String), RecentSender> = BTreeMap::new();
-    sql::find(conn, SENDERS, [SENDERS_LOOKED_AT], |row| {
+    sql::find(conn, SENDERS, [SENDERS_SCAN_MAX], |row| {
         let mut fields = Fields::of("message", row);
         let _id: String = fields.next()?;
         let channel = fields.id(ChannelId::new)?;
@@ -51,7 +51,7 @@ pub(crate) fn finished_since(
     state: StateName,
     since: Timestamp,
 ) -> Result<Vec<FinishedMessage>, RowsError> {
-    let of = (state.as_str(), since.0, FIGURES_LOOKED_AT);
+    let of = (state.as_str(), since.0, FIGURES_SCAN_MAX);
     sql::many(conn, FINISHED, of, |row| {
         let mut fields = Fields::of("message", row);
         Ok(FinishedMessage {

@@ -7,7 +7,7 @@ use super::queue::json;
 use super::seal::{self, SealContext};
 use crate::key::LedgerKey;
 use crate::sql::{self, Conn, Row, params};
-use bridge_core::limits::FILES_LOOKED_AT;
+use bridge_core::limits::FILES_SCAN_MAX;
 use bridge_core::port::RowsError;
 use bridge_core::value::{FileDigest, KeptFile, Timestamp};
 
@@ -42,7 +42,7 @@ pub(crate) fn kept_before(
 ) -> Result<Vec<KeptFile>, RowsError> {
     let query = "SELECT digest, length, kept_at FROM file WHERE kept_at < ?1 AND digest > ?2 ORDER BY digest LIMIT ?3";
     let after = after.map_or_else(String::new, ToString::to_string);
-    let most = limit.min(FILES_LOOKED_AT);
+    let most = limit.min(FILES_SCAN_MAX);
     sql::many(conn, query, (before.0, after, most), read)
 }
 

@@ -4,8 +4,7 @@
 use super::fields::Fields;
 use crate::page;
 use crate::sql::{self, Conn};
-use bridge_core::limits::SEARCH_LOOKED_AT;
-use bridge_core::port::{Found, FoundIn, RowsError, SearchPage, SearchQuery};
+use bridge_core::port::{FoundIn, RowsError, SearchHit, SearchPage, SearchQuery};
 use bridge_core::value::MessageId;
 
 /// The texts stay where they are: of each message there is its number and where the text stands.
@@ -19,7 +18,7 @@ pub(crate) fn page_of(conn: Conn<'_>, query: &SearchQuery) -> Result<SearchPage,
     let before = query.before.unwrap_or(i64::MAX);
     let mut found = SearchPage::default();
     let mut last = None;
-    let of = (before, pattern(&query.text), SEARCH_LOOKED_AT);
+    let of = (before, pattern(&query.text), query.reach);
     sql::find(conn, SEARCH, of, |row| {
         let mut fields = Fields::of("message", row);
         let message_id = fields.id(MessageId::new)?;
@@ -30,11 +29,11 @@ pub(crate) fn page_of(conn: Conn<'_>, query: &SearchQuery) -> Result<SearchPage,
             1 => FoundIn::Text,
             _ => FoundIn::Answer,
         };
-        found.found.push(Found { message_id, place });
+        found.found.push(SearchHit { message_id, place });
         Ok((u32::try_from(found.found.len()) == Ok(wanted)).then_some(()))
     })?;
     let is_full = u32::try_from(found.found.len()) == Ok(wanted);
-    let is_cut = is_full || found.looked_at == SEARCH_LOOKED_AT;
+    let is_cut = is_full || found.looked_at == query.reach;
     found.next = last.filter(|_| is_cut);
     Ok(found)
 }

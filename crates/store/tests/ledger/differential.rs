@@ -21,9 +21,10 @@ use bridge_core::step::{
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, Timeline, behind};
 use bridge_core::value::{
-    Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, PushTarget,
-    RequestDecision, RequestId, Sandbox, SenderKind, StateName, Subscription, SubscriptionState,
-    SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp, Usage,
+    Actor, BootId, ChannelId, Class, ClientId, CutPolicy, EffectDigest, ExternalId, IncarnationId,
+    PushTarget, RequestDecision, RequestId, RequestKind, Sandbox, SenderKind, StateName,
+    Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp,
+    Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -549,7 +550,7 @@ impl Pair {
                 self.both(Redrive {
                     message_id,
                     by,
-                    not_before: None,
+                    not_before: self.dice.choose(&[None, Some(self.now.plus_ms(500))]),
                 })
                 .await
             }
@@ -616,9 +617,10 @@ impl Pair {
             _ => {
                 let mut verdict = verdict(decision, "ann");
                 verdict.answers = Some("{}".to_owned());
+                let other = EffectDigest::of(&RequestKind::FileChange, "another");
                 self.both(Decide {
                     request_id,
-                    digest: None,
+                    digest: self.dice.choose(&[None, None, Some(other)]),
                     verdict,
                     authority: Authority::Owner,
                 })

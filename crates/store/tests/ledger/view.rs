@@ -2,7 +2,9 @@
 
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{AuditQuery, HeadFilter, Ledger, Read, RowsError, TaskQuery};
+use bridge_core::port::{
+    AuditFilter, AuditQuery, HeadFilter, Ledger, Read, RowsError, SearchQuery, TaskQuery,
+};
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, Message, StateName, Tier, Timestamp};
 use std::fmt::Debug;
@@ -40,6 +42,22 @@ impl View {
         };
         let acts = rows.audit_page(&query)?;
         self.add("acts", (acts.links, acts.before, acts.next, acts.ends));
+        let filter = AuditFilter {
+            actor: Some("me".to_owned()),
+            since: Some(now.plus_ms(-30_000)),
+            ..AuditFilter::default()
+        };
+        let filtered = rows.audit_page(&AuditQuery { filter, ..query })?;
+        self.add("filtered acts", (filtered.links, filtered.next));
+        for text in ["text", "ANSWER"] {
+            let query = SearchQuery {
+                text: text.to_owned(),
+                before: None,
+                limit: 3,
+                reach: 20,
+            };
+            self.add("search", rows.search(&query)?);
+        }
         self.add("failed", rows.failed()?);
         self.add("last redrive", rows.last_redrive()?);
         self.add("figures", rows.figures(Timestamp(0))?);

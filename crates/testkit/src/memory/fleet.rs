@@ -4,7 +4,7 @@
 use super::MemoryRows;
 use super::apply::{found, guard};
 use super::derived::page;
-use bridge_core::limits::{FILES_LOOKED_AT, PAGE_MAX};
+use bridge_core::limits::{FILES_SCAN_MAX, PAGE_MAX};
 use bridge_core::port::{FleetChange, FleetRead, NodeFilter, RowsError};
 use bridge_core::value::{
     ConversationId, Epoch, FileDigest, Home, KeptFile, Message, MessageId, Node, NodeId, NodeInfo,
@@ -364,7 +364,7 @@ impl FleetRead for MemoryRows {
         let files = self.files.iter().map(|(_, file)| file);
         let old = files.filter(|file| file.kept_at < before);
         let old = old.filter(|file| after.is_none_or(|after| file.digest > *after));
-        let most = usize::try_from(limit.min(FILES_LOOKED_AT)).unwrap_or(usize::MAX);
+        let most = usize::try_from(limit.min(FILES_SCAN_MAX)).unwrap_or(usize::MAX);
         Ok(old.take(most).copied().collect())
     }
 }

@@ -2,11 +2,9 @@
 
 use super::MemoryRows;
 use super::derived::page;
-use bridge_core::limits::{
-    AUDIT_LOOKED_AT, FIGURES_LOOKED_AT, SEARCH_LOOKED_AT, SENDERS_LOOKED_AT,
-};
+use bridge_core::limits::{AUDIT_SCAN_MAX, FIGURES_SCAN_MAX, SENDERS_SCAN_MAX};
 use bridge_core::port::{
-    AuditPage, AuditQuery, FinishedMessage, Found, FoundIn, ListRead, RecentSender, RowsError,
+    AuditPage, AuditQuery, FinishedMessage, FoundIn, ListRead, RecentSender, RowsError, SearchHit,
     SearchPage, SearchQuery, TurnsUsed,
 };
 use bridge_core::step::{REDRIVE_REASON, RedriveOutcome};
@@ -30,7 +28,7 @@ impl ListRead for MemoryRows {
         let wanted = page(query.limit);
         let reach = match query.filter.is_empty() {
             true => wanted,
-            false => AUDIT_LOOKED_AT as usize,
+            false => AUDIT_SCAN_MAX as usize,
         };
         let older = chain
             .iter()
@@ -104,7 +102,7 @@ impl ListRead for MemoryRows {
             .rev()
             .map(|(row, id)| (number(*row), id));
         let newest = newest.filter(|(row, _)| *row < before);
-        for (row, id) in newest.take(SEARCH_LOOKED_AT as usize) {
+        for (row, id) in newest.take(query.reach as usize) {
             page_found.looked_at += 1;
             last = Some(row);
             let body = self.messages.get(id).map(|message| message.body.as_str());
@@ -115,20 +113,20 @@ impl ListRead for MemoryRows {
                 (false, false) => continue,
             };
             let message_id = id.clone();
-            page_found.found.push(Found { message_id, place });
+            page_found.found.push(SearchHit { message_id, place });
             if page_found.found.len() == page(query.limit) {
                 break;
             }
         }
         let is_full = page_found.found.len() == page(query.limit);
-        let is_cut = is_full || page_found.looked_at == SEARCH_LOOKED_AT;
+        let is_cut = is_full || page_found.looked_at == query.reach;
         page_found.next = last.filter(|_| is_cut);
         Ok(page_found)
     }
 
     fn recent_senders(&self, since: Timestamp) -> Result<Vec<RecentSender>, RowsError> {
         let newest = self.arrivals.iter().rev().map(|(_, id)| id);
-        let newest = newest.take(SENDERS_LOOKED_AT as usize);
+        let newest = newest.take(SENDERS_SCAN_MAX as usize);
         let messages = newest.filter_map(|id| self.messages.get(id));
         let mut senders: BTreeMap<_, RecentSender> = BTreeMap::new();
         for message in messages.filter(|message| message.received_at >= since) {
@@ -171,7 +169,7 @@ impl ListRead for MemoryRows {
         });
         let mut found: Vec<_> = ended.map(|message| self.finished(message)).collect();
         found.sort_by_key(|one| Reverse((one.ended_at, one.message_id.clone())));
-        found.truncate(FIGURES_LOOKED_AT as usize);
+        found.truncate(FIGURES_SCAN_MAX as usize);
         Ok(found)
     }
 }

@@ -18,7 +18,7 @@ use crate::live::{MessageUpdates, polls};
 use crate::{BridgeService, lock};
 use bridge_core::value::TaskId;
 use publisher::{SubscriberStart, TaskPublisher};
-use replay::ReplayEntry;
+use replay::BufferRead;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -210,12 +210,12 @@ impl Subscriber {
             self.published.borrow_and_update();
             let entry = self.publisher.replay().after(self.position);
             match entry {
-                ReplayEntry::Next(event) => {
+                BufferRead::Next(event) => {
                     self.position = event.sequence;
                     return Some(event);
                 }
-                ReplayEntry::End | ReplayEntry::Lost => return None,
-                ReplayEntry::Pending => self.published.changed().await.ok()?,
+                BufferRead::End | BufferRead::Lost => return None,
+                BufferRead::Pending => self.published.changed().await.ok()?,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Buffer of a task's newest events, shared by all of its subscribers.
 //!
-//! Each subscriber reads at its own position. One that falls behind the buffer gets [`ReplayEntry::Lost`].
+//! Each subscriber reads at its own position. One that falls behind the buffer gets [`BufferRead::Lost`].
 
 use a2a::StreamResponse;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub(crate) struct SequencedEvent {
 
 /// Result of reading the buffer after a position.
 #[derive(Debug)]
-pub(super) enum ReplayEntry {
+pub(super) enum BufferRead {
     Next(SequencedEvent),
     /// Not published yet.
     Pending,
@@ -94,26 +94,26 @@ impl ReplayBuffer {
 
     /// Whether all events after `sequence` are in the buffer.
     pub(super) fn reaches(&self, sequence: u64) -> bool {
-        !matches!(self.after(sequence), ReplayEntry::Lost)
+        !matches!(self.after(sequence), BufferRead::Lost)
     }
 
     /// Returns the event after `sequence`.
-    pub(super) fn after(&self, sequence: u64) -> ReplayEntry {
+    pub(super) fn after(&self, sequence: u64) -> BufferRead {
         let Some(missed) = self.last.checked_sub(sequence) else {
-            return ReplayEntry::Lost;
+            return BufferRead::Lost;
         };
         if missed == 0 {
             return if self.closed {
-                ReplayEntry::End
+                BufferRead::End
             } else {
-                ReplayEntry::Pending
+                BufferRead::Pending
             };
         }
         let missed = usize::try_from(missed).unwrap_or(usize::MAX);
         let at = self.events.len().checked_sub(missed);
         match at.and_then(|at| self.events.get(at)) {
-            Some((event, _)) => ReplayEntry::Next(event.clone()),
-            None => ReplayEntry::Lost,
+            Some((event, _)) => BufferRead::Next(event.clone()),
+            None => BufferRead::Lost,
         }
     }
 }
@@ -150,17 +150,17 @@ mod tests {
     #[test]
     fn readers_detect_missed_events() {
         let mut replay = ReplayBuffer::starting_after(7);
-        assert!(matches!(replay.after(7), ReplayEntry::Pending));
-        assert!(matches!(replay.after(6), ReplayEntry::Lost));
+        assert!(matches!(replay.after(7), BufferRead::Pending));
+        assert!(matches!(replay.after(6), BufferRead::Lost));
         replay.push((0..EVENTS_MAX + 3).map(|_| event("x")).collect());
-        assert!(matches!(replay.after(9), ReplayEntry::Lost));
-        assert!(matches!(replay.after(10), ReplayEntry::Next(event) if event.sequence == 11));
-        assert!(matches!(replay.after(replay.last() + 1), ReplayEntry::Lost));
+        assert!(matches!(replay.after(9), BufferRead::Lost));
+        assert!(matches!(replay.after(10), BufferRead::Next(event) if event.sequence == 11));
+        assert!(matches!(replay.after(replay.last() + 1), BufferRead::Lost));
         replay.close();
-        assert!(matches!(replay.after(replay.last()), ReplayEntry::End));
+        assert!(matches!(replay.after(replay.last()), BufferRead::End));
         assert!(matches!(
             replay.after(replay.last() - 1),
-            ReplayEntry::Next(_)
+            BufferRead::Next(_)
         ));
     }
 
@@ -169,8 +169,8 @@ mod tests {
         let mut replay = ReplayBuffer::starting_after(0);
         let long = "x".repeat(BYTES_MAX / 2);
         replay.push(vec![event(&long), event(&long), event("y")]);
-        assert!(matches!(replay.after(0), ReplayEntry::Lost));
-        assert!(matches!(replay.after(2), ReplayEntry::Next(event) if event.sequence == 3));
+        assert!(matches!(replay.after(0), BufferRead::Lost));
+        assert!(matches!(replay.after(2), BufferRead::Next(event) if event.sequence == 3));
         assert!(replay.bytes <= BYTES_MAX);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::draft::Drafts;
 use super::publisher::TaskPublisher;
-use super::replay::{ReplayBuffer, ReplayEntry};
+use super::replay::{BufferRead, ReplayBuffer};
 use super::snapshot::Snapshot;
 use super::{TaskId, make_room};
 use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
@@ -111,13 +111,13 @@ impl Client {
     fn drain(&mut self, replay: &ReplayBuffer, most: usize) -> bool {
         for _ in 0..most {
             match replay.after(self.position) {
-                ReplayEntry::Next(event) => {
+                BufferRead::Next(event) => {
                     assert_eq!(event.sequence, self.position + 1, "a gap");
                     self.events.insert(event.sequence, (*event.event).clone());
                     self.take(event.sequence, &event.event);
                 }
-                ReplayEntry::Pending | ReplayEntry::End => return true,
-                ReplayEntry::Lost => return false,
+                BufferRead::Pending | BufferRead::End => return true,
+                BufferRead::Lost => return false,
             }
         }
         true

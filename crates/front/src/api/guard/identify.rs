@@ -10,7 +10,7 @@ use super::{Listener, ListenerGuard};
 use crate::api::limits::TOKEN_MAX_BYTES;
 use crate::api::platform::PATH as PLATFORM_PATH;
 use crate::control::{Caller, Grants, LocalProgram, Via};
-use crate::{A2aAuth, BridgeService, TokenHash, lock};
+use crate::{A2aAuth, BridgeService, NO_CONSOLE, TokenHash, lock};
 use axum::http::{HeaderMap, header};
 use bridge_core::step::UseToken;
 use std::time::Duration;
@@ -30,9 +30,6 @@ pub(in crate::api) enum Identity {
 pub(in crate::api) const A2A_PATH: &str = "/a2a";
 /// Answer to a call of the platform's route without its secret.
 const NO_SECRET: &str = "only a platform that pushes messages calls this, with the secret that it gave us; a platform that sends none to this address needs MOLECULE_A2A_ALWAYS_AUTH=true";
-/// Answer to a session where the console was turned off.
-const NO_CONSOLE: &str =
-    "this daemon serves no console: `console.enabled` is false in its configuration";
 /// Interval at which the use of a token is recorded.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 

@@ -99,7 +99,7 @@ const ATTACKS: [Attack; 14] = [
 ];
 
 #[tokio::test]
-async fn threat_4_incomplete_sessions_open_nothing() {
+async fn threat_2_incomplete_sessions_open_nothing() {
     let router = router(1);
     let mut address = 0;
     for (method, path, access) in every_call() {

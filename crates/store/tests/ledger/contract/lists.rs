@@ -139,6 +139,7 @@ async fn search<L: Ledger>(
         text: text.to_owned(),
         before,
         limit,
+        reach: 50,
     };
     world.reads(move |rows| rows.search(&query)).await
 }
@@ -169,7 +170,16 @@ pub(super) async fn texts_are_found_in_messages_and_answers<F: Fixture>() {
         let one = search(&world, text, 9, None).await;
         assert_eq!(found(&one), [(id, FoundIn::Text)], "{text}");
     }
-    for nothing in ["axb", "1000", "'; DROP TABLE message --", "\\"] {
+    // Only ASCII letters are found in both cases, on both engines.
+    for nothing in [
+        "KÄLN",
+        "GRÜSSE",
+        "rÜße",
+        "axb",
+        "1000",
+        "'; DROP TABLE message --",
+        "\\",
+    ] {
         let none = search(&world, nothing, 9, None).await;
         assert_eq!(found(&none), [], "{nothing}");
     }
