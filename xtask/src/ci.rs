@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::cli::{Fuzz, Plan, Schedules, Step};
+use crate::matrix::{self, CODEX_BIN};
 use crate::report::Report;
 use crate::{a2a, kits, tidy, tools};
 
@@ -26,9 +27,6 @@ pub(crate) const NOT_FOR_TESTS: [&str; 9] = [
     "CODEX_BRIDGE_LISTEN",
     "CODEX_CHANNEL_MOLECULE_STATE_DIR",
 ];
-
-/// Names the Codex that the tests start.
-const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 
 /// Runs the chosen steps up to the first that fails, then prints what each took.
 ///
@@ -67,6 +65,7 @@ fn run_steps(root: &Path, plan: &Plan, report: &mut Report) -> anyhow::Result<()
                 ];
                 report.step(name, || test(root, outside, &plan.test_args))?;
             }
+            Step::Floor => matrix::floor(root, report, name)?,
             Step::Count => {
                 report.step("set up valgrind", || tools::packages(tools::FOR_COUNTING))?;
                 report.step(name, || count(root))?;
@@ -105,7 +104,7 @@ fn check_dependencies(root: &Path, deny: &Path) -> anyhow::Result<()> {
 
 /// Tests that run at the same time, as the test harness takes it. Most of them wait for processes, so two cores bear
 /// twice as many.
-const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
+pub(crate) const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
 
 /// `outside` are the programs of others that tests start, by the variables that name them.
 fn test<const N: usize>(

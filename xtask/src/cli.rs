@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use crate::a2a::Kits;
+use crate::matrix::Matrix;
 
 /// What `cargo xtask --help` prints.
 pub const HELP: &str = "\
@@ -26,11 +27,12 @@ Commands:
   simulate
           Play seeded schedules of faults over the core, in release
   fuzz    Feed every parser that strangers reach with inputs made from the corpus, in release
+  matrix  Run a core of the suite on many versions of the real Codex, and write docs/codex-versions.md
   bench   Measure what is installed with the pinned Codex, and hold the figures against their bars
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 
-  --only STEP,...   Run some of: fmt, clippy, tidy, deny, test, count
+  --only STEP,...   Run some of: fmt, clippy, tidy, deny, test, floor, count
   -- ARGS           Arguments for `cargo test`, e.g. `-- -p bridge-store ledger`;
                     given without --only, nothing but the tests is run
 
@@ -51,6 +53,12 @@ Usage: cargo xtask fuzz [--minutes N] [--target T] [--seed S]
   --minutes N       For each target; 10 unless told
   --target T        One of: a2a-rpc, a2a-rest, api, mcp, http, molecule, agent, codex
   --seed S          Makes the same inputs as another run with this seed; the time unless told
+
+Usage: cargo xtask matrix [--versions LIST] [--short]
+
+  --versions LIST   These, e.g. 0.150.0,0.169.0, and write no page; unless told the oldest supported one, every second
+                    minor version after it, the pinned one, and the newest stable and alpha of npm's registry
+  --short           The short core; writes no page
 
 Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
 
@@ -82,6 +90,7 @@ pub enum Command {
     Simulate(Schedules),
     Fuzz(Fuzz),
     Bench(Bench),
+    Matrix(Matrix),
 }
 
 /// What is fuzzed, and for how long.
@@ -156,18 +165,21 @@ pub enum Step {
     Tidy,
     Deny,
     Test,
+    /// A short core of the suite on the oldest supported Codex.
+    Floor,
     /// Instructions of the hot paths, against their budgets.
     Count,
 }
 
 impl Step {
     /// All, the quick ones first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Fmt,
         Self::Tidy,
         Self::Deny,
         Self::Clippy,
         Self::Test,
+        Self::Floor,
         Self::Count,
     ];
 
@@ -179,6 +191,7 @@ impl Step {
             Self::Tidy => "tidy",
             Self::Deny => "deny",
             Self::Test => "test",
+            Self::Floor => "floor",
             Self::Count => "count",
         }
     }
@@ -207,6 +220,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "simulate" => parse_simulate(args),
         "fuzz" => parse_fuzz(args),
         "bench" => parse_bench(args),
+        "matrix" => parse_matrix(args),
         other => Err(format!("there is no chore `{other}`")),
     }
 }
@@ -317,6 +331,23 @@ fn parse_bench(mut args: impl Iterator<Item = String>) -> Result<Command, String
     Ok(Command::Bench(bench))
 }
 
+fn parse_matrix(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut matrix = Matrix::default();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--short" => matrix.short = true,
+            "--versions" => {
+                let list = args.next().ok_or("--versions needs a list")?;
+                let versions = list.split(',').map(|version| version.trim().to_owned());
+                matrix.versions.extend(versions);
+            }
+            other => return Err(format!("`{other}` was not expected here")),
+        }
+    }
+    Ok(Command::Matrix(matrix))
+}
+
 fn parse_steps(names: &str) -> Result<Vec<Step>, String> {
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     for name in &names {
@@ -421,6 +452,17 @@ mod tests {
     }
 
     #[test]
+    fn matrix_takes_versions_or_asks() {
+        assert_eq!(read("matrix"), Ok(Command::Matrix(Matrix::default())));
+        let told = Matrix {
+            versions: vec!["0.150.0".to_owned(), "0.169.0".to_owned()],
+            short: true,
+        };
+        let line = "matrix --short --versions 0.150.0,0.169.0";
+        assert_eq!(read(line), Ok(Command::Matrix(told)));
+    }
+
+    #[test]
     fn help_is_found_everywhere() {
         for line in ["help", "--help", "test --help", "tidy -h", "codex --help"] {
             assert_eq!(read(line), Ok(Command::Help), "{line}");
@@ -442,6 +484,8 @@ mod tests {
             ("fuzz mcp", "mcp"),
             ("bench --slow", "--slow"),
             ("bench --only", "--only"),
+            ("matrix 0.150.0", "0.150.0"),
+            ("matrix --versions", "--versions"),
         ] {
             let said = read(line).unwrap_err();
             assert!(said.contains(word), "{line}: {said}");

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod ci;
 pub mod cli;
 pub mod kits;
+pub mod matrix;
 pub mod pictures;
 mod report;
 pub mod tidy;

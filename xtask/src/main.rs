@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xtask::cli::{self, Command};
-use xtask::{a2a, bench, ci, pictures, tidy, tools};
+use xtask::{a2a, bench, ci, matrix, pictures, tidy, tools};
 
 fn main() -> ExitCode {
     let command = match cli::parse(env::args().skip(1)) {
@@ -39,6 +39,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Simulate(schedules) => ci::simulate(&root, schedules),
         Command::Fuzz(wanted) => ci::fuzz(&root, &wanted),
         Command::Bench(wanted) => bench::run(&root, &wanted),
+        Command::Matrix(wanted) => matrix::run(&root, &wanted),
         Command::McpKit => {
             println!("{}", tools::mcp_kit(&root)?.display());
             Ok(())

@@ -41,13 +41,14 @@ fn held(holder: &str, name: &str) -> String {
 
 /// Checks a text at the inbox. `key` is the sender's own id for it, so that sending it twice makes one message. A
 /// token holder who is not the owner has conversations and keys of their own, and can neither write into the owner's
-/// conversations nor find out the owner's keys.
+/// conversations nor find out the owner's keys. What the owner sends with a session of the console has it in its id.
 pub fn arrive(
     text: String,
     conversation: Option<&str>,
     key: &str,
     sender: String,
     is_owner: bool,
+    session: Option<&str>,
 ) -> Result<Arrival, Refusal> {
     let conversation = conversation.unwrap_or(DEFAULT_CONVERSATION);
     check_text(&text)?;
@@ -55,7 +56,7 @@ pub fn arrive(
     check_key(key)?;
     let holder = (!is_owner).then_some(sender.as_str());
     let conversation = conversation_key(holder, conversation)?;
-    let external_id = external_key(holder, key);
+    let external_id = external_key(holder.or(session), key);
     check_key(&conversation)?;
     check_key(&external_id)?;
     Ok(Arrival {
@@ -124,6 +125,7 @@ mod tests {
             "e1",
             "me".to_owned(),
             true,
+            None,
         )
     }
 
@@ -160,7 +162,14 @@ mod tests {
     fn f10_holders_and_owner_share_no_names() {
         let keys = |holder: Option<&str>, name: &str| {
             let sender = holder.unwrap_or("me").to_owned();
-            let arrival = arrive("hi".to_owned(), Some(name), name, sender, holder.is_none());
+            let arrival = arrive(
+                "hi".to_owned(),
+                Some(name),
+                name,
+                sender,
+                holder.is_none(),
+                None,
+            );
             arrival.map(|arrival| (arrival.conversation, arrival.external_id.to_string()))
         };
         let held = keys(Some("snd"), "main").unwrap();

@@ -111,6 +111,8 @@ pub enum RpcRefusal {
     NotInitialized,
     /// `initialize` did not ask for the experimental API.
     NeedsExperimental,
+    /// It does not have the method, or does not take the params in this form.
+    UnknownForm,
     Other,
 }
 
@@ -127,6 +129,9 @@ impl RpcError {
     pub fn refusal(&self) -> RpcRefusal {
         if self.code == OVERLOADED {
             return RpcRefusal::Overloaded;
+        }
+        if self.code == METHOD_NOT_FOUND {
+            return RpcRefusal::UnknownForm;
         }
         if self.data_text("input_error_code") == Some("input_too_large") {
             return RpcRefusal::InputTooLarge {
@@ -199,6 +204,8 @@ const WORDS: &[(&str, RpcRefusal)] = &[
         RpcRefusal::NeedsExperimental,
     ),
     ("Server is draining", RpcRefusal::Draining),
+    // Last: what could not be read as a request, in the words of its deserializer.
+    ("Invalid request: ", RpcRefusal::UnknownForm),
 ];
 
 /// One message from Codex.
@@ -403,7 +410,15 @@ mod tests {
                 "thread/queue/list requires experimentalApi capability",
                 RpcRefusal::NeedsExperimental,
             ),
-            ("Invalid request: unknown variant", RpcRefusal::Other),
+            (
+                "Invalid request: unknown variant `turn/begin`, expected one of `initialize`",
+                RpcRefusal::UnknownForm,
+            ),
+            (
+                "Invalid request: missing field `input`",
+                RpcRefusal::UnknownForm,
+            ),
+            ("cwd is not a directory", RpcRefusal::Other),
             (
                 "failed to read configuration layers: /h/config.toml:1:9: extra `=`",
                 RpcRefusal::BadConfig,

@@ -17,7 +17,7 @@ use bridge_core::port::{self, TextUpdate, TurnEnd};
 
 use crate::answer::AnswerCandidates;
 use crate::wire::account::{ThreadTokenUsage, TokenUsage};
-use crate::wire::item::Item;
+use crate::wire::item::{Item, MessageMark};
 use crate::wire::notification::{ErrorNotice, ItemDelta, TurnNotice};
 use crate::wire::turn::TurnError;
 use crate::wire::values::TurnStatus;
@@ -75,8 +75,8 @@ pub struct TurnOutcome {
     pub error: Option<TurnError>,
     /// The turn was begun by a message that is not the one it was followed for.
     pub joined: bool,
-    /// A message of Codex came in a form we can't read, so a missing answer proves nothing.
-    pub unread: bool,
+    /// Why this end proves nothing, and the history must be read instead.
+    pub doubt: Option<String>,
 }
 
 /// Which turn the fold is about.
@@ -109,7 +109,20 @@ pub struct TurnFold {
     received: Vec<ClientId>,
     /// The first user message that was seen: whose it was.
     opener: Option<Option<ClientId>>,
-    unread: bool,
+    seen: Seen,
+}
+
+/// What speaks against believing the end of a turn.
+#[derive(Debug, Default)]
+struct Seen {
+    /// A message of Codex in a form we can't read.
+    unread_message: bool,
+    /// An item that may have been one: its kind is new.
+    unknown_item: bool,
+    /// Anything but the messages that the turn was given.
+    any_item: bool,
+    /// Messages that Codex does not say whose they are; two are as good as many.
+    unmarked: BTreeSet<ItemId>,
 }
 
 impl TurnFold {
@@ -129,7 +142,7 @@ impl TurnFold {
             baseline: None,
             received: Vec::new(),
             opener: None,
-            unread: false,
+            seen: Seen::default(),
         }
     }
 
@@ -264,8 +277,12 @@ impl TurnFold {
         let Item::UserMessage(message) = item else {
             return;
         };
-        self.opener.get_or_insert_with(|| message.client_id.clone());
-        if let Some(client_id) = &message.client_id
+        let client_id = message.client_id();
+        self.opener.get_or_insert_with(|| client_id.cloned());
+        if message.mark == MessageMark::Missing && self.seen.unmarked.len() < 2 {
+            self.seen.unmarked.insert(message.id.clone());
+        }
+        if let Some(client_id) = client_id
             && self.received.len() < MAX_RECEIVED
             && !self.received.contains(client_id)
         {
@@ -284,7 +301,9 @@ impl TurnFold {
 
     fn keep_message(&mut self, item: &Item) {
         self.candidates.consider(item);
-        self.unread |= item.is_unread_message();
+        self.seen.unread_message |= item.is_unread_message();
+        self.seen.unknown_item |= item.may_be_message();
+        self.seen.any_item |= !matches!(item, Item::UserMessage(_));
         if self
             .draft
             .as_ref()
@@ -358,12 +377,31 @@ impl TurnFold {
                 .opener
                 .as_ref()
                 .is_some_and(|opener| *opener != self.client_id);
+        let doubt = self.seen.doubt(&turn.status, end.answer.is_some());
         TurnNews::Completed(Box::new(TurnOutcome {
             end,
             error,
             joined,
-            unread: self.unread,
+            doubt,
         }))
+    }
+}
+
+impl Seen {
+    /// Why the end of a turn proves nothing.
+    fn doubt(&self, status: &TurnStatus, answered: bool) -> Option<String> {
+        let silent = *status == TurnStatus::Completed && !answered;
+        if let TurnStatus::Other(_) | TurnStatus::InProgress = status {
+            Some(format!("codex reported its end with the status `{status}`"))
+        } else if (self.unread_message && !answered) || (silent && self.unknown_item) {
+            Some("codex answered in an unknown form".to_owned())
+        } else if silent && !self.any_item {
+            Some("codex reported its end and nothing of what it did".to_owned())
+        } else if self.unmarked.len() > 1 {
+            Some("codex did not say which messages it was given".to_owned())
+        } else {
+            None
+        }
     }
 }
 
@@ -376,7 +414,7 @@ fn turn_said_by<'a>(notification: &'a Notification, client_id: &ClientId) -> Opt
     let Item::UserMessage(message) = &notice.item else {
         return None;
     };
-    (message.client_id.as_ref() == Some(client_id)).then_some(&notice.turn_id)
+    (message.client_id() == Some(client_id)).then_some(&notice.turn_id)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use bridge_codex::frame::LineReader;
 use bridge_codex::link::{Link, LinkEvent, LinkOptions, MAX_COUNTED_METHODS};
-use bridge_codex::oracle::history;
+use bridge_codex::oracle::{Wanted, history};
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Item, Notification, ServerRequest, Turn};
-use bridge_core::value::{ClientId, ThreadId};
+use bridge_core::value::{ClientId, ThreadId, TurnId};
 use serde_json::{Value, json};
 
 /// Bent lines per golden line.
@@ -163,9 +163,9 @@ fn digest_history(value: &Value) {
     ] {
         if let Ok(turns) = serde_json::from_value::<Vec<Turn>>(turns.clone()) {
             for turn in &turns {
-                drop(history(&turns, &ClientId::new("m5.1"), Some(&turn.id)));
+                look(&turns, "m5.1", Some(&turn.id));
             }
-            drop(history(&turns, &ClientId::new("e4.1"), None));
+            look(&turns, "e4.1", None);
         }
     }
 }
@@ -230,4 +230,16 @@ fn bent_bytes_never_panic() {
         }
     }
     assert!(lines > messages.len() && link.counters().malformed_lines > 0);
+}
+
+fn look(turns: &[Turn], client_id: &str, after: Option<&TurnId>) {
+    let (client_id, turn_id) = (ClientId::new(client_id), turns.last().map(|turn| &turn.id));
+    for turn_id in [None, turn_id] {
+        let wanted = Wanted {
+            client_id: &client_id,
+            turn_id,
+            after,
+        };
+        drop(history(turns, wanted));
+    }
 }

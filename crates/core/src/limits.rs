@@ -204,6 +204,9 @@ pub const TOKENS_MAX: usize = 200;
 pub const SESSIONS_MAX: usize = 32;
 /// How long a code for the console is good.
 pub const LOGIN_MS: i64 = 5 * 60 * 1_000;
+/// How long the row of a login or session that is over is kept: longer than another node may know it, and than what came
+/// with it may take to arrive.
+pub const ENDED_KEPT_MS: i64 = 15 * 60 * 1_000;
 /// How long a session of the console is good.
 pub const SESSION_MS: i64 = 30 * 24 * 3_600 * 1_000;
 /// How long a session of the console is good without being used.

@@ -85,6 +85,9 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// A new random token; `None` if the system has no randomness.
     fn random_token(&self) -> Option<String>;
 
+    /// Redacts this from now on. Only for what is good for something: each pushes out what was given long before.
+    fn redact(&self, secret: &str);
+
     /// Committed transitions since the start, by name.
     fn steps(&self) -> Vec<(&'static str, u64)>;
 
@@ -104,7 +107,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         &self,
         task: &Task,
         text: String,
-        by: &str,
+        by: &Caller,
     ) -> impl Future<Output = Result<Steering, SubmitError>> + Send;
 
     /// Gives the running turn of a message more input; only the act is stored.
@@ -276,6 +279,8 @@ pub struct NewTask {
     /// The caller's idempotency key.
     pub key: Option<String>,
     pub starter: String,
+    /// The session of the console that the owner starts it with.
+    pub session: Option<String>,
     /// Whether the caller counts as owner: one may name any directory, others only those below the configured roots,
     /// and it decides what its commands may read.
     pub by_owner: bool,

@@ -65,13 +65,13 @@ impl<L: Ledger> CodexAgent<L> {
     }
 
     /// How the usual Codex is.
-    pub fn health(&self) -> CodexHealth {
-        self.homes.usual().health()
+    pub async fn health(&self) -> CodexHealth {
+        self.homes.usual().health().await
     }
 
     /// How the Codex of each other CODEX_HOME is that has one now.
-    pub fn homes(&self) -> Vec<(String, CodexHealth)> {
-        self.homes.health()
+    pub async fn homes(&self) -> Vec<(String, CodexHealth)> {
+        self.homes.health().await
     }
 
     /// Warnings of the default Codex about its configuration since it was started.
@@ -107,6 +107,17 @@ impl<L: Ledger> CodexAgent<L> {
         let all = self.homes.all();
         futures_util::future::join_all(all.iter().map(|host| host.hand_over())).await;
     }
+}
+
+/// Whether Codex refused to interrupt a turn because it does not run.
+fn is_over(error: &CallError) -> bool {
+    let CallError::Refused { error: refused, .. } = error else {
+        return false;
+    };
+    matches!(
+        refused.refusal(),
+        RpcRefusal::NoActiveTurn | RpcRefusal::OtherTurnActive
+    )
 }
 
 fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
@@ -356,6 +367,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Err(agent_error(Class::Transient, reason));
         };
         let interrupted = interrupt(&session.connection, thread, turn_id).await;
+        if interrupted.as_ref().is_err_and(is_over) {
+            session.connection.router.expect_end(thread, turn_id);
+        }
         let cleaned = match &interrupted {
             Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, thread).await,
             Err(_) => Ok(()),

@@ -5,6 +5,9 @@ use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_core::port::{AgentError, ThreadFailure};
 use bridge_core::value::{Class, Failure};
 
+/// What to do about a Codex that speaks otherwise.
+const OTHER_VERSION: &str = "install one that `codex-bridge doctor` passes, or a newer codex-bridge, and the message is answered";
+
 /// Whether a request may be repeated; decides the class of a missing answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEffect {
@@ -30,6 +33,13 @@ pub(crate) fn of_call(error: &CallError, effect: CallEffect) -> AgentError {
             };
             agent_error(class, error.to_string())
         }
+        CallError::Refused {
+            method,
+            error: refused,
+        } if refused.is_unknown_method(method) => agent_error(
+            Class::Config,
+            format!("this Codex has no `{method}`, which the bridge needs: {OTHER_VERSION}"),
+        ),
         CallError::Refused { error: refused, .. } => {
             of_refusal(refused.refusal(), refused.code, &error.to_string())
         }
@@ -57,9 +67,14 @@ fn of_refusal(refusal: RpcRefusal, code: i64, words: &str) -> AgentError {
                 "Codex can't read its configuration: {words}. Mend config.toml in CODEX_HOME; `codex-bridge doctor` checks it"
             ),
         ),
-        RpcRefusal::NotInitialized | RpcRefusal::NeedsExperimental => {
-            agent_error(Class::Bug, words)
-        }
+        RpcRefusal::NotInitialized => agent_error(Class::Bug, words),
+        // The same request to another Codex may be fine, so it is the operator's and not the message's.
+        RpcRefusal::UnknownForm | RpcRefusal::NeedsExperimental => agent_error(
+            Class::Config,
+            format!(
+                "this Codex does not take what the bridge asks of it: {OTHER_VERSION} ({words})"
+            ),
+        ),
         RpcRefusal::NoActiveTurn | RpcRefusal::OtherTurnActive => {
             agent_error(Class::Transient, words)
         }
@@ -120,6 +135,28 @@ mod tests {
             of_call(&silent, CallEffect::Repeatable).failure.class,
             Class::Transient
         );
+    }
+
+    #[test]
+    fn unknown_methods_wait_for_the_operator() {
+        let missing = "Invalid request: unknown variant `turn/start`, expected one of `initialize`";
+        let missing = CallError::Refused {
+            method: "turn/start",
+            error: RpcError::new(-32600, missing),
+        };
+        let failure = of_call(&missing, CallEffect::StartsTurn).failure;
+        assert_eq!(failure.class, Class::Config);
+        assert!(failure.reason.starts_with("this Codex has no `turn/start`"));
+        for words in [
+            "Invalid request: missing field `toolOutput`",
+            "thread/resume requires experimentalApi capability",
+        ] {
+            let failure = of_call(&refused(words), CallEffect::StartsTurn).failure;
+            assert_eq!(failure.class, Class::Config, "{words}");
+            assert!(failure.reason.contains(words), "{}", failure.reason);
+        }
+        let bad = of_call(&refused("cwd is not a directory"), CallEffect::StartsTurn);
+        assert_eq!(bad.failure.class, Class::Permanent);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Nothing here may be reached from the daemon's own path of a message.
 
 mod agent;
+pub mod bend;
 mod clock;
 mod codex;
 pub mod drill;

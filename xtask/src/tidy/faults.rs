@@ -18,7 +18,7 @@ const PROMISED: [(char, u32, u32); 15] = [
     ('K', 1, 11),
     // K12 and K13 were faults of per-message acks, which are gone.
     ('K', 14, 16),
-    ('C', 1, 22),
+    ('C', 1, 23),
     ('S', 1, 5),
     ('S', 7, 11),
     ('T', 1, 3),

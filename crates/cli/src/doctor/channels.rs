@@ -93,7 +93,7 @@ fn judge(workspace: &Workspace, found: &Examined) -> Check {
     }
 }
 
-/// Looks at the configuration of A2A; `None` where nobody can call. `peers list` names the agents.
+/// Looks at the configuration of A2A; `None` where no address is there for agents. `peers list` names the agents.
 pub(super) fn check_a2a(config: &Config) -> Option<Check> {
     let topic = Topic("a2a", "other agents (A2A)");
     let listen = config.http.listen.as_ref().filter(|_| config.a2a.enabled)?;

@@ -43,10 +43,10 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
     match (binary, scratch) {
         (Some(binary), Some(scratch)) => {
             let env = codex_env(&loaded, environment, scratch.path());
-            let (config, login) =
-                server::check(&loaded, environment, &binary, env.clone(), scratch.path()).await;
-            report.add(config);
-            report.add(login);
+            let asked = server::check(&loaded, environment, &binary, env.clone(), scratch.path());
+            for check in asked.await {
+                report.add(check);
+            }
             let config = &loaded.config;
             report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
             report.add(isolation::check(&loaded, &binary, env, scratch.path()).await);
@@ -54,6 +54,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
         (None, _) | (_, None) => {
             for topic in [
                 server::CONFIG,
+                server::SETTINGS,
                 server::LOGIN,
                 sandbox::SANDBOX,
                 isolation::ISOLATION,

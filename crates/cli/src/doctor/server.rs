@@ -6,15 +6,20 @@ use bridge_core::port::{Agent, AgentError, Reads, ThreadSpec, TurnTransport};
 use bridge_core::value::{ApprovalPolicy, Class, Sandbox, Transport};
 use bridge_daemon::config::{Environment, Loaded};
 use bridge_host::binary::Binary;
+use bridge_host::binary::settings::{SettingsResult, probe_settings};
+use bridge_host::version::PINNED;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, TransportChoice};
 use bridge_store::key::Guard;
 use bridge_store::{LedgerKey, Options, SqliteLedger};
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Id and title of the check of Codex's configuration.
 pub(super) const CONFIG: Topic = Topic("codex_config", "codex configuration");
+/// Id and title of the check of the settings that the bridge adds.
+pub(super) const SETTINGS: Topic = Topic("codex_settings", "settings of the bridge for codex");
 /// Id and title of the check of the login.
 pub(super) const LOGIN: Topic = Topic("login", "codex login");
 
@@ -48,14 +53,14 @@ struct Circumstances {
     has_api_key: bool,
 }
 
-/// Checks configuration and login. `scratch` is a private directory.
+/// Checks configuration, settings and login. `scratch` is a private directory.
 pub(super) async fn check(
     loaded: &Loaded,
     environment: &Environment,
     binary: &Binary,
     env: Vec<(OsString, OsString)>,
     scratch: &Path,
-) -> (Check, Check) {
+) -> [Check; 3] {
     let home = loaded.codex_home().unwrap_or(Path::new("CODEX_HOME"));
     let circumstances = Circumstances {
         home: home.to_owned(),
@@ -67,7 +72,7 @@ pub(super) async fn check(
         Err(error) => {
             let detail = format!("can't find our own program: {error}");
             let fix = "start codex-bridge by its full path";
-            return (CONFIG.fail(detail, fix), unknown_login());
+            return [CONFIG.fail(detail, fix), unasked(), unknown_login()];
         }
     };
     let options = HostOptions {
@@ -93,23 +98,52 @@ pub(super) async fn check(
         Err(error) => {
             let detail = format!("can't record the Codex of this check: {error:#}");
             let fix = "check free space and permissions of the state directory";
-            return (CONFIG.fail(detail, fix), unknown_login());
+            return [CONFIG.fail(detail, fix), unasked(), unknown_login()];
         }
     };
+    let settings = check_settings(options.launch.clone(), scratch).await;
     let agent = CodexAgent::new(options, ledger);
     let asked = tokio::time::timeout(DEADLINE, ask_patiently(&agent, scratch)).await;
     agent.stop().await;
     match asked {
-        Ok(answers) => (
+        Ok(answers) => [
             judge_config(&answers, &circumstances),
+            settings,
             judge_login(&answers, &circumstances),
-        ),
+        ],
         Err(_elapsed) => {
             let detail = format!("no answer within {} s", DEADLINE.as_secs());
             let fix = "try `codex app-server` by hand";
-            (CONFIG.fail(detail, fix), unknown_login())
+            [CONFIG.fail(detail, fix), settings, unknown_login()]
         }
     }
+}
+
+/// Asks Codex in its strict mode whether it knows what the bridge sets.
+async fn check_settings(launch: LaunchOptions, scratch: &Path) -> Check {
+    let scratch = scratch.join("settings");
+    let probe = move || probe_settings(&launch, &scratch);
+    let found = tokio::task::spawn_blocking(probe).await;
+    match found.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        Ok(SettingsResult::Known) => SETTINGS.ok("it knows all of them"),
+        Ok(SettingsResult::Unknown(words)) => SETTINGS.fail(
+            format!("this Codex ignores one of them, which may change how it works: {words}"),
+            format!("use one that knows it: `npm install -g @openai/codex@{PINNED}`"),
+        ),
+        Ok(SettingsResult::Unclear(words)) => SETTINGS.warn(
+            format!("it could not be asked: {words}"),
+            "try `codex app-server --strict-config` by hand",
+        ),
+        Err(error) => {
+            let detail = format!("it could not be asked: {error}");
+            SETTINGS.warn(detail, "mend what failed above first")
+        }
+    }
+}
+
+fn unasked() -> Check {
+    let why = "not looked at: it needs a codex that starts";
+    SETTINGS.warn(why, "mend what failed above first")
 }
 
 /// A ledger for the Codex process of this check, removed with the scratch directory.

@@ -88,6 +88,7 @@ impl Rig {
         codex.adopt().await.unwrap();
         let lost = LostTurn {
             turn: turn.spec.clone(),
+            turn_id: None,
             after_turn: None,
             incarnation: turn.incarnation.clone(),
         };

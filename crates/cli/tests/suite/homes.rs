@@ -69,7 +69,7 @@ async fn each_home_has_its_own_codex() {
     let real = home.canonicalize().unwrap().display().to_string();
     assert_eq!(homes, [None, Some(real.clone())]);
     assert!(home.join("sessions").is_dir() && world.codex_home().join("sessions").is_dir());
-    let health = codex.homes();
+    let health = codex.homes().await;
     assert!(
         matches!(health.as_slice(), [(named, health)] if *named == real && health.ready),
         "{health:?}"
@@ -119,6 +119,7 @@ async fn next_daemon_adopts_every_home() {
     codex.adopt().await.unwrap();
     let lost = LostTurn {
         turn: turn.clone(),
+        turn_id: None,
         after_turn: None,
         incarnation,
     };
@@ -143,7 +144,7 @@ async fn idle_home_ends_and_restarts() {
     world.model.release("gate");
     assert_eq!(agent::end(stream).await.answer.as_deref(), Some("gate"));
     gone(pid).await;
-    assert_eq!(codex.homes(), []);
+    assert_eq!(codex.homes().await, []);
     codex.resume_thread(&turn.thread, &spec).await.unwrap();
     let again = self::turn(&turn.thread, &spec, "m2.1", "echo:again");
     let Started { stream, .. } = codex.start_turn(&again).await.unwrap();
@@ -165,6 +166,6 @@ async fn missing_home_fails_default_is_reused() {
     let usual = world.codex_home().display().to_string();
     let named = codex.ready(Some(&usual)).await.unwrap();
     assert_eq!(codex.ready(None).await, Ok(named));
-    assert_eq!(codex.homes(), []);
+    assert_eq!(codex.homes().await, []);
     codex.stop().await;
 }

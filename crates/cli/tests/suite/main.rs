@@ -33,6 +33,7 @@ mod crash_points;
 mod daemon_log;
 mod dead;
 mod demo;
+mod drift;
 mod drill;
 mod effects;
 mod endless;

@@ -108,6 +108,7 @@ impl<'a> Node<'a> {
     async fn history(&self, thread: &ThreadId, id: &str, after: &TurnId) -> TurnHistory {
         let lost = LostTurn {
             turn: self.turn(thread, id, ""),
+            turn_id: None,
             after_turn: Some(after.clone()),
             incarnation: IncarnationId::new("elsewhere"),
         };

@@ -92,7 +92,7 @@ impl PushService {
         let (length, theirs) = (usize::from(rest[4]), &rest[5..]);
         let (theirs, sealed) = theirs.split_at(length);
         let point = UnparsedPublicKey::new(&ECDH_P256, theirs);
-        let secret = agree(&self.key, &point, Unspecified, |secret| Ok(secret.to_vec())).unwrap();
+        let secret = agree(&self.key, point, Unspecified, |secret| Ok(secret.to_vec())).unwrap();
         let shared = mac(&AUTH, &[&secret]);
         let own = self.public();
         let material = mac(&shared, &[b"WebPush: info\0", &own, theirs, &[1]]);

@@ -26,7 +26,23 @@ fn command(text: &str) -> Value {
 }
 
 fn ask(turns: &[Turn]) -> Result<TurnHistory, HistoryError> {
-    history(turns, &ClientId::new("c"), Some(&TurnId::new("last")))
+    look(turns, None)
+}
+
+fn look(turns: &[Turn], turn_id: Option<&str>) -> Result<TurnHistory, HistoryError> {
+    let (client_id, after) = (ClientId::new("c"), TurnId::new("last"));
+    let turn_id = turn_id.map(TurnId::new);
+    let wanted = Wanted {
+        client_id: &client_id,
+        turn_id: turn_id.as_ref(),
+        after: Some(&after),
+    };
+    history(turns, wanted)
+}
+
+/// A user message as a Codex writes it that calls the mark otherwise.
+fn unmarked(id: &str) -> Value {
+    json!({"type": "userMessage", "id": id, "clientMark": "c", "content": []})
 }
 
 fn with_anchor(later: Vec<Turn>) -> Vec<Turn> {
@@ -104,10 +120,56 @@ fn failed_turn_is_classified() {
 }
 
 #[test]
-fn unknown_status_is_unclear() {
-    let found = ask(&with_anchor(vec![turn("u", "paused", json!([user("c")]))]));
-    let why = "its status `paused` is unknown".to_owned();
-    assert_eq!(found, Ok(TurnHistory::Unreadable { why }));
+fn unknown_status_is_inconclusive() {
+    let open = json!([user("c"), agent("so far", json!(null))]);
+    let found = ask(&with_anchor(vec![turn("u", "paused", open)]));
+    let paused = "paused".to_owned();
+    assert_eq!(found, Err(HistoryError::UnknownStatus(paused)));
+    let said = json!([user("c"), agent("done", json!("final_answer"))]);
+    let found = ours(ask(&with_anchor(vec![turn("u", "succeeded", said)])));
+    assert_eq!(found.status, Status::Completed);
+    assert_eq!(found.answer.as_deref(), Some("done"));
+}
+
+#[test]
+fn turn_id_finds_unmarked_turn() {
+    let cut = |items: Value| with_anchor(vec![turn("u", "interrupted", items)]);
+    let one = cut(json!([unmarked("m"), command("rm")]));
+    let found = ours(look(&one, Some("u")));
+    assert_eq!(found.received, [ClientId::new("c")]);
+    assert_eq!(found.effects.len(), 1);
+    let steered = cut(json!([unmarked("m"), unmarked("n")]));
+    assert_eq!(look(&steered, Some("u")), Err(HistoryError::NoMarks));
+    let not_there = look(&with_anchor(vec![]), Some("u"));
+    assert_eq!(not_there, Ok(TurnHistory::Absent), "gone after a kill");
+}
+
+#[test]
+fn unmarked_messages_prove_no_absence() {
+    let stranger = |items: Value| turn("f", "completed", items);
+    let missing = with_anchor(vec![stranger(json!([unmarked("m")]))]);
+    assert_eq!(ask(&missing), Err(HistoryError::NoMarks));
+    // The member is there and always empty, in our own earlier turn as well.
+    let empty = json!({"type": "userMessage", "id": "m", "clientId": null, "content": []});
+    let anchor = turn("last", "completed", json!([empty]));
+    let turns = [anchor, stranger(json!([empty]))];
+    assert_eq!(ask(&turns), Err(HistoryError::NoMarks));
+    let turns = with_anchor(vec![stranger(json!([empty]))]);
+    assert_eq!(ask(&turns), Ok(TurnHistory::Foreign));
+}
+
+#[test]
+fn unknown_item_may_be_the_answer() {
+    let words = json!({"type": "assistantText", "id": "a", "text": "done"});
+    let found = ask(&with_anchor(vec![turn(
+        "u",
+        "completed",
+        json!([user("c"), words]),
+    )]));
+    assert_eq!(found, Err(HistoryError::UnreadableAnswer));
+    let both = json!([user("c"), words, agent("done", json!(null))]);
+    let found = ours(ask(&with_anchor(vec![turn("u", "completed", both)])));
+    assert_eq!(found.answer.as_deref(), Some("done"));
 }
 
 #[test]
@@ -136,8 +198,13 @@ fn empty_cut_turns_are_absent() {
         turn("b", "interrupted", json!([])),
     ];
     assert_eq!(ask(&with_anchor(empty)), Ok(TurnHistory::Absent));
-    let new = history(&[], &ClientId::new("c"), None);
-    assert_eq!(new, Ok(TurnHistory::Absent));
+    let client_id = ClientId::new("c");
+    let wanted = Wanted {
+        client_id: &client_id,
+        turn_id: None,
+        after: None,
+    };
+    assert_eq!(history(&[], wanted), Ok(TurnHistory::Absent));
 }
 
 #[test]
@@ -158,7 +225,7 @@ fn turns_of_others_are_foreign() {
         turn(
             "f",
             "interrupted",
-            json!([{"type": "userMessage", "id": "m", "content": []}]),
+            json!([{"type": "userMessage", "id": "m", "clientId": null, "content": []}]),
         ),
         turn("f", "failed", json!([])),
     ] {

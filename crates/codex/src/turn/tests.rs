@@ -354,7 +354,49 @@ fn unread_message_differs_from_silence() {
     let mut fold = fold();
     fold.apply(&notice("item/completed", json!({ "item": item })));
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    assert_eq!((end.end.answer.is_none(), end.unread), (true, true));
-    let silent = outcome(&mut self::fold(), &completed("completed", json!([])));
-    assert!(!silent.unread);
+    assert_eq!(
+        (end.end.answer.is_none(), end.doubt.is_some()),
+        (true, true)
+    );
+    let mut fold = self::fold();
+    fold.apply(&command("item/completed", "completed"));
+    let silent = outcome(&mut fold, &completed("completed", json!([])));
+    assert!(silent.doubt.is_none());
+}
+
+#[test]
+fn unknown_ends_are_doubted() {
+    let doubt = |seen: &[Notification], end: &Notification| {
+        let mut fold = fold();
+        for notification in seen {
+            fold.apply(notification);
+        }
+        outcome(&mut fold, end).doubt
+    };
+    let answered = [said("a", "yes", json!(null))];
+    assert_eq!(doubt(&answered, &completed("completed", json!([]))), None);
+    let succeeded = doubt(&answered, &completed("succeeded", json!([])));
+    assert!(succeeded.unwrap().contains("`succeeded`"));
+    assert!(doubt(&[], &completed("completed", json!([]))).is_some());
+    assert_eq!(doubt(&[], &completed("interrupted", json!([]))), None);
+    let renamed = json!([{"type": "assistantText", "id": "a", "text": "yes"}]);
+    assert!(doubt(&[], &completed("completed", renamed.clone())).is_some());
+    assert_eq!(doubt(&answered, &completed("completed", renamed)), None);
+    let command = [command("item/completed", "completed")];
+    assert_eq!(doubt(&command, &completed("completed", json!([]))), None);
+}
+
+#[test]
+fn unmarked_steered_turn_is_doubted() {
+    let mut fold = fold();
+    fold.apply(&said("a", "yes", json!(null)));
+    let unmarked = |id: &str| {
+        let item = json!({"type": "userMessage", "id": id, "content": []});
+        notice("item/completed", json!({ "item": item }))
+    };
+    fold.apply(&unmarked("m"));
+    fold.apply(&unmarked("m"));
+    fold.apply(&unmarked("n"));
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert!(end.doubt.is_some());
 }

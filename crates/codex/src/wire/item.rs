@@ -22,6 +22,9 @@ macro_rules! items {
         }
 
         impl Item {
+            /// The kinds that have a type.
+            pub const KINDS: &'static [&'static str] = &[$($kind),+];
+
             fn read(kind: &str, value: &Value) -> Option<Self> {
                 match kind {
                     $($kind => $shape::deserialize(value).ok().map(Self::$variant),)+
@@ -79,13 +82,40 @@ items! {
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
     pub id: ItemId,
-    /// The `clientUserMessageId` of the request that brought it: the recovery oracle.
-    pub client_id: Option<ClientId>,
+    /// The `clientUserMessageId` of the request that brought it.
+    #[serde(default, rename = "clientId")]
+    pub mark: MessageMark,
     #[serde(default)]
     pub content: Vec<UserContent>,
 }
 
+/// Who brought a user message, as far as Codex says. Measured on 0.166: the member is always there.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum MessageMark {
+    /// The client named it so.
+    Named(ClientId),
+    /// The client gave it no name. All of ours have one.
+    Nameless,
+    /// Codex does not say: it may be anybody's.
+    #[default]
+    Missing,
+}
+
+impl<'de> Deserialize<'de> for MessageMark {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Option::<ClientId>::deserialize(deserializer)?;
+        Ok(name.map_or(Self::Nameless, Self::Named))
+    }
+}
+
 impl UserMessage {
+    pub fn client_id(&self) -> Option<&ClientId> {
+        match &self.mark {
+            MessageMark::Named(client_id) => Some(client_id),
+            MessageMark::Nameless | MessageMark::Missing => None,
+        }
+    }
+
     /// The text parts, one per line.
     pub fn text(&self) -> String {
         let parts: Vec<&str> = self
@@ -273,6 +303,16 @@ impl Item {
         matches!(self, Self::Other(item) if item.kind == "agentMessage")
     }
 
+    /// True for what may be a message of Codex that we can't read: its fields are not those of one, or its kind is new.
+    pub fn may_be_message(&self) -> bool {
+        match self {
+            Self::Other(item) => {
+                self.is_unread_message() || !Self::KINDS.contains(&item.kind.as_str())
+            }
+            _known => false,
+        }
+    }
+
     /// The last lines that a command wrote, at most [`OUTPUT_MAX_BYTES`]. Only whole lines: a secret that is cut in two is
     /// not known as one.
     pub fn output_tail(&self) -> Option<String> {
@@ -373,7 +413,7 @@ mod tests {
             panic!("{item:?}");
         };
         assert_eq!(message.text(), "a\nb");
-        assert_eq!(message.client_id, Some(ClientId::new("m1.1")));
+        assert_eq!(message.client_id(), Some(&ClientId::new("m1.1")));
         assert_eq!((item.kind(), item.id().as_str()), ("userMessage", "u1"));
     }
 

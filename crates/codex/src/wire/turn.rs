@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error_info::{ClassHint, ErrorInfo};
-use super::item::Item;
+use super::item::{Item, MessageMark};
 use super::values::{ItemsView, TurnStatus};
 use bridge_core::value::{Class, ClientId, Failure, Timestamp, TurnId};
 
@@ -35,13 +35,21 @@ impl Turn {
         }
     }
 
-    /// Client ids of the user messages in this turn, in order; the first one opened it.
-    pub fn client_ids(&self) -> impl Iterator<Item = Option<&ClientId>> {
+    /// Marks of the user messages in this turn, in order; the first one opened it.
+    pub fn marks(&self) -> impl Iterator<Item = &MessageMark> {
         self.items.iter().filter_map(|item| {
             let Item::UserMessage(message) = item else {
                 return None;
             };
-            Some(message.client_id.as_ref())
+            Some(&message.mark)
+        })
+    }
+
+    /// The names that clients gave the user messages in this turn.
+    pub fn client_ids(&self) -> impl Iterator<Item = &ClientId> {
+        self.marks().filter_map(|mark| match mark {
+            MessageMark::Named(client_id) => Some(client_id),
+            MessageMark::Nameless | MessageMark::Missing => None,
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `history.jsonl` holds responses of `thread/read`, `thread/resume` and `thread/turns/list`.
 
-use bridge_codex::oracle::{HistoryError, history};
+use bridge_codex::oracle::{HistoryError, Wanted, history};
 use bridge_codex::wire::Turn;
 use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::error_info::{ClassHint, ErrorInfo};
@@ -23,7 +23,13 @@ fn recorded(name: &str) -> Value {
 }
 
 fn found(turns: &[Turn], client_id: &str, after: usize) -> Result<TurnHistory, HistoryError> {
-    history(turns, &ClientId::new(client_id), Some(&turns[after].id))
+    let client_id = ClientId::new(client_id);
+    let wanted = Wanted {
+        client_id: &client_id,
+        turn_id: None,
+        after: Some(&turns[after].id),
+    };
+    history(turns, wanted)
 }
 
 /// The turn that was opened by this message.

@@ -35,7 +35,7 @@ fn ended(turn_id: &str, status: TurnStatus, answer: Option<&str>, calls: i64) ->
         },
         error: None,
         joined: false,
-        unread: false,
+        doubt: None,
     }
 }
 

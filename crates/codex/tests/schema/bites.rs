@@ -169,7 +169,7 @@ fn every_kind_of_drift_is_reported() {
         assert!(
             complaints
                 .iter()
-                .any(|complaint| complaint.contains(case.expected)),
+                .any(|complaint| complaint.text.contains(case.expected)),
             "{} was doctored and not noticed; complaints: {complaints:#?}",
             case.name
         );

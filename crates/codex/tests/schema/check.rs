@@ -20,8 +20,60 @@ use serde_json::{Value, json};
 use crate::schema::{Node, Schema};
 use crate::{minimal, probe, samples, written};
 
+/// How bad a difference is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grade {
+    /// An older or newer Codex lacks something that we know: it never comes.
+    Harmless,
+    /// Codex says something that we do not know.
+    Blind,
+    /// Something that we write is not taken as it is meant, or something that we read can't be.
+    Breaks,
+}
+
+/// A difference between our types and the schema.
+#[derive(Debug)]
+pub(crate) struct Complaint {
+    pub(crate) grade: Grade,
+    pub(crate) text: String,
+}
+
+/// What is said of a word, an item or a request that only one side has decides its grade; everything else breaks.
+impl From<String> for Complaint {
+    fn from(text: String) -> Self {
+        let said = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        let grade = if said(&[LOST_WORD, NO_ITEM]) && !said(&VITAL_ITEMS) {
+            Grade::Harmless
+        } else if said(&[NEW_WORD, NEW_ITEM, NEW_REQUEST]) {
+            Grade::Blind
+        } else {
+            Grade::Breaks
+        };
+        Self { grade, text }
+    }
+}
+
+impl std::fmt::Display for Complaint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let grade = match self.grade {
+            Grade::Harmless => "harmless",
+            Grade::Blind => "blind spot",
+            Grade::Breaks => "breaks",
+        };
+        write!(f, "{grade}: {}", self.text)
+    }
+}
+
+const LOST_WORD: &str = "codex no longer has the word";
+const NEW_WORD: &str = "codex has the new word";
+const NO_ITEM: &str = "codex has no such item";
+const NEW_ITEM: &str = "an item we do not know";
+const NEW_REQUEST: &str = "codex asks it, we do not know it";
+/// Without these no turn can be followed.
+const VITAL_ITEMS: [&str; 2] = ["userMessage: ", "agentMessage: "];
+
 /// Every complaint about our types.
-pub(crate) fn all(schema: &Schema) -> Vec<String> {
+pub(crate) fn all(schema: &Schema) -> Vec<Complaint> {
     [
         requests,
         responses,
@@ -33,6 +85,7 @@ pub(crate) fn all(schema: &Schema) -> Vec<String> {
     ]
     .into_iter()
     .flat_map(|part| part(schema))
+    .map(Complaint::from)
     .collect()
 }
 
@@ -142,11 +195,7 @@ fn items(schema: &Schema) -> Vec<String> {
     let Some(union) = schema.definition("ThreadItem") else {
         return vec!["ThreadItem: codex has no such definition".to_owned()];
     };
-    let place = |kind: &str| {
-        union
-            .tagged("type", kind)
-            .ok_or("codex has no such item".to_owned())
-    };
+    let place = |kind: &str| union.tagged("type", kind).ok_or(NO_ITEM.to_owned());
     let mut readers = Readers {
         place: &place,
         found: Vec::new(),
@@ -154,9 +203,9 @@ fn items(schema: &Schema) -> Vec<String> {
     item::each_reader(&mut readers);
     for kind in union.tags("type") {
         if let item::Item::Other(_) = item::Item::from_value(&least_item(union, kind)) {
-            readers.found.push(format!(
-                "{kind}: an item we do not know; does it touch the world?"
-            ));
+            readers
+                .found
+                .push(format!("{kind}: {NEW_ITEM}; does it touch the world?"));
         }
     }
     readers.found
@@ -176,9 +225,7 @@ fn server_requests(schema: &Schema) -> Vec<String> {
     server_request::each_reader(&mut readers);
     for method in schema.methods("ServerRequest").keys() {
         if !METHODS.contains(method) {
-            readers
-                .found
-                .push(format!("{method}: codex asks it, we do not know it"));
+            readers.found.push(format!("{method}: {NEW_REQUEST}"));
         }
     }
     readers.found
@@ -250,7 +297,7 @@ fn words(schema: &Schema) -> Vec<String> {
         let theirs = schema.definition(name).map(Node::words).unwrap_or_default();
         found.extend(lost(name, ours, &theirs));
         let news = theirs.iter().filter(|word| !ours.contains(word));
-        found.extend(news.map(|word| format!("{name}: codex has the new word {word:?}")));
+        found.extend(news.map(|word| format!("{name}: {NEW_WORD} {word:?}")));
     });
     let info = schema.definition("CodexErrorInfo");
     found.extend(lost(
@@ -280,6 +327,6 @@ fn words(schema: &Schema) -> Vec<String> {
 
 fn lost(name: &str, ours: &[&str], theirs: &[&str]) -> Vec<String> {
     let lost = ours.iter().filter(|word| !theirs.contains(word));
-    lost.map(|word| format!("{name}: codex no longer has the word {word:?}"))
+    lost.map(|word| format!("{name}: {LOST_WORD} {word:?}"))
         .collect()
 }

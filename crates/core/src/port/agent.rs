@@ -202,6 +202,8 @@ pub enum Steering {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostTurn {
     pub turn: TurnSpec,
+    /// The agent's id of the turn, where that was learned.
+    pub turn_id: Option<TurnId>,
     /// The newest turn of the thread before this one.
     pub after_turn: Option<TurnId>,
     /// The incarnation that was given the turn. While it lives, its history may lag behind its events.

@@ -2,6 +2,7 @@
 //! looks at a bounded number of rows.
 
 use super::rows::RowsError;
+use crate::step::RedriveOutcome;
 use crate::value::{
     AuditEnds, AuditEntry, AuditLink, ChannelId, MessageId, StateName, Tier, Timestamp,
 };
@@ -10,6 +11,11 @@ use crate::value::{
 pub trait ListRead {
     /// The record of acts, newest first.
     fn audit_page(&self, query: &AuditQuery) -> Result<AuditPage, RowsError>;
+    /// Failed messages and those that wait for a person, oldest first, and with each what sending it again comes to; of
+    /// each state at most [`BACKLOG_MAX`](crate::limits::BACKLOG_MAX).
+    fn failed(&self) -> Result<Vec<(MessageId, RedriveOutcome)>, RowsError>;
+    /// Until when the last of many failed messages that are sent again is held.
+    fn last_redrive(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Messages with this text in them or in their answer, among the newest
     /// [`SEARCH_LOOKED_AT`](crate::limits::SEARCH_LOOKED_AT) before a place.
     fn search(&self, query: &SearchQuery) -> Result<SearchPage, RowsError>;

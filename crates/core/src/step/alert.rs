@@ -163,8 +163,8 @@ impl AlertBegin {
             }
             let event = AlertEvent::load(&**tx, &alert.subject)?;
             match current(alert, event, self.way) {
-                Ok(found) => due.push(found),
-                Err(over) => put(tx, over)?,
+                (alert, Some(event)) => due.push((alert, event)),
+                (over, None) => put(tx, over)?,
             }
         }
         Ok(due)
@@ -212,18 +212,10 @@ impl AlertBegin {
     }
 }
 
-/// The alert as it is to be sent now, or as it is over.
-fn current(
-    alert: Alert,
-    event: Option<AlertEvent>,
-    way: AlertWay,
-) -> Result<(Alert, AlertEvent), Alert> {
-    let over = |alert: Alert| Alert {
-        state: AlertState::Over,
-        ..alert
-    };
+/// The alert as it is to be sent now; without an event it is over.
+fn current(alert: Alert, event: Option<AlertEvent>, way: AlertWay) -> (Alert, Option<AlertEvent>) {
     match event {
-        Some(event) if event.mark == alert.mark => Ok((alert, event)),
+        Some(event) if event.mark == alert.mark => (alert, Some(event)),
         Some(event) if !event.is_settled() => {
             let alert = Alert {
                 mark: event.mark.clone(),
@@ -233,20 +225,21 @@ fn current(
                 first_try_at: None,
                 ..alert
             };
-            Ok((alert, event))
+            (alert, Some(event))
         }
         None if alert.is_settled() => {
             let event = AlertEvent::settled(&alert);
-            Ok((alert, event))
+            (alert, Some(event))
         }
         Some(_) | None => {
             let may_be_shown = alert.tries > 0 && way.takes_back && !alert.summed;
             if alert.subject.kind != AlertKind::Question || !may_be_shown {
-                return Err(over(alert));
+                let state = AlertState::Over;
+                return (Alert { state, ..alert }, None);
             }
             let alert = alert.settle();
             let event = event.unwrap_or_else(|| AlertEvent::settled(&alert));
-            Ok((alert, event))
+            (alert, Some(event))
         }
     }
 }

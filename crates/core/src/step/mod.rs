@@ -35,8 +35,8 @@ pub use intake::{
 };
 pub use operator::{
     AddLogin, AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep,
-    LoginAdded, OpenSession, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
-    StopCause, StopSender, TokenAdded, UseToken,
+    LoginAdded, OpenSession, Prune, REDRIVE_REASON, Record, Redrive, RedriveOutcome, RevokeToken,
+    SenderStopped, StopCause, StopSender, TokenAdded, UseToken, login_of,
 };
 pub use receiver::{AddDevice, DeviceAdded, DropDevice, KeepPushKey, SetAlertTargets};
 pub use regenerate::regenerate;

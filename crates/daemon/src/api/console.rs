@@ -5,6 +5,7 @@ use crate::config::{CONSOLE_ADDRESS, HttpConfig};
 use bridge_core::value::{Timestamp, Token, TokenKind};
 use bridge_front::api::Api;
 use bridge_front::{BridgeService, ConsolePlace};
+use std::io;
 use std::net::SocketAddr;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -70,7 +71,7 @@ pub(crate) async fn serve<D: BridgeService>(
             },
         };
         // A caller that hung up asks again.
-        let _heard = reply.send(answer);
+        let _gone = reply.send(answer);
     }
     if let Some((_, served)) = serving {
         let _ended = served.await;
@@ -79,10 +80,17 @@ pub(crate) async fn serve<D: BridgeService>(
 
 /// The address of bookmarks, or any other where another program has it.
 async fn open(place: &TcpPlace) -> anyhow::Result<Tcp> {
-    if let Ok(tcp) = Tcp::bind(place, CONSOLE_ADDRESS).await {
-        return Ok(tcp);
+    match Tcp::bind(place, CONSOLE_ADDRESS).await {
+        Err(error) if is_taken(&error) => {
+            Tcp::bind(place, SocketAddr::new(CONSOLE_ADDRESS.ip(), 0)).await
+        }
+        bound => bound,
     }
-    Tcp::bind(place, SocketAddr::new(CONSOLE_ADDRESS.ip(), 0)).await
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    let source = error.downcast_ref::<io::Error>();
+    source.is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
 /// The console's addresses, where the API is served at this one.
@@ -121,7 +129,11 @@ pub(crate) async fn reopen<D: BridgeService>(service: &D) {
     if !service.console_enabled() || !matches!(signed_in.await, Ok(true)) {
         return;
     }
-    if let Err(why) = service.open_console().await {
+    let problem = match service.open_console().await {
+        Ok(place) => place.remark,
+        Err(why) => Some(why),
+    };
+    if let Some(why) = problem {
         tracing::warn!(%why, "open pages of the console can't reach this daemon");
     }
 }

@@ -11,6 +11,7 @@ use bridge_channel::molecule::{ChannelHealth, PushAnswer};
 use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError, Steering};
+use bridge_core::requester::LOCAL_OWNER;
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, DecideRefusal, InputAccepted, StopCause, StopSender,
     TaskAnswered, Transition,
@@ -167,11 +168,13 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     }
 
     fn random_token(&self) -> Option<String> {
-        let token = listeners::random_token()
+        listeners::random_token()
             .inspect_err(|error| tracing::error!(%error, "no random numbers for a token"))
-            .ok()?;
-        self.daemon.settings().start.secret_registry.learn(&token);
-        Some(token)
+            .ok()
+    }
+
+    fn redact(&self, secret: &str) {
+        self.daemon.settings().start.secret_registry.learn(secret);
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
@@ -190,7 +193,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         &self,
         task: &Task,
         text: String,
-        by: &str,
+        by: &Caller,
     ) -> Result<Steering, SubmitError> {
         self.tell_task(task, text, by).await
     }
@@ -318,7 +321,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     }
 
     async fn health(&self) -> HealthView {
-        let codex = self.daemon.agent.inner().health();
+        let codex = self.daemon.agent.inner().health().await;
         let stopping = self.daemon.stopping.is_cancelled();
         let drained = self.daemon.drained.load(Ordering::Relaxed);
         let closed = self
@@ -406,8 +409,18 @@ impl<L: Ledger> DaemonService<L> {
     /// Stops everything of one sender, batch by batch, on a task of its own: a caller that hangs up stops nothing halfway.
     async fn stop_all_of(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         let service = self.clone();
+        // What an admin session sent is the owner's, and has the session in its id.
+        let owner = StopSender {
+            sender: LOCAL_OWNER.to_owned(),
+            session: Some(stop.sender.clone()),
+            channels: channels::OF_TOKENS.map(ChannelId::new).to_vec(),
+            by: by.clone(),
+            cause: stop.cause,
+            after: None,
+        };
         let first = StopSender {
             sender: stop.sender,
+            session: None,
             channels: match (stop.channel, stop.cause) {
                 (Some(channel), _) => vec![channel],
                 (None, StopCause::Revoked) => channels::OF_TOKENS.map(ChannelId::new).to_vec(),
@@ -417,7 +430,17 @@ impl<L: Ledger> DaemonService<L> {
             cause: stop.cause,
             after: None,
         };
-        let stopped = tokio::spawn(async move { service.stop_batches(first).await }).await;
+        let stopped = tokio::spawn(async move {
+            let mut stopped = service.stop_batches(first).await?;
+            if owner.cause == StopCause::Revoked {
+                let more = service.stop_batches(owner).await?;
+                stopped.cancelled = stopped.cancelled.saturating_add(more.cancelled);
+                stopped.running.extend(more.running);
+                stopped.joined.extend(more.joined);
+            }
+            Ok(stopped)
+        });
+        let stopped = stopped.await;
         stopped.map_err(|_| LedgerError::Unavailable {
             what: "the daemon is stopping".to_owned(),
         })?

@@ -211,8 +211,7 @@ pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigPro
 
 /// What an operator should know at every start.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let open = config.a2a.enabled && config.a2a.auth == A2aAuth::None;
-    let open = open && config.http.listen.is_some();
+    let open = config.a2a.enabled && config.a2a_auth() == A2aAuth::None;
     let warning = "a2a.auth is \"none\": every program on this machine may give Codex work as the peer `anonymous`";
     open.then(|| warning.to_owned()).into_iter().collect()
 }
@@ -286,6 +285,20 @@ mod tests {
         assert_eq!(warned("a2a.auth = 'none'\nhttp.listen = '127.0.0.1:0'"), 1);
         assert_eq!(warned("a2a.auth = 'none'"), 0);
         assert_eq!(warned("http.listen = '127.0.0.1:0'"), 0);
+    }
+
+    /// The console is on by default, and nobody asked for its port to be open.
+    #[test]
+    fn threat_1_console_port_takes_no_anonymous() {
+        let of = |text: &str| {
+            let config = read(text).unwrap().0;
+            (config.may_serve_tcp(), config.a2a_auth())
+        };
+        let built = bridge_front::CONSOLE_IS_BUILT;
+        assert_eq!(of("a2a.auth = 'none'"), (built, A2aAuth::Tokens));
+        assert_eq!(of("console.enabled = false"), (false, A2aAuth::Tokens));
+        let asked = of("a2a.auth = 'none'\nhttp.listen = '127.0.0.1:0'");
+        assert_eq!(asked, (true, A2aAuth::None));
     }
 
     #[test]

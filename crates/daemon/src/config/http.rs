@@ -1,5 +1,7 @@
 //! The keys of the HTTP API over TCP and of the console behind it. `api.sock` needs none.
 
+use super::Config;
+use bridge_front::A2aAuth;
 use bridge_front::api::Hosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +45,24 @@ pub struct ConsoleConfig {
 impl Default for ConsoleConfig {
     fn default() -> Self {
         Self { enabled: true }
+    }
+}
+
+impl Config {
+    /// Whether tokens and sessions may come in over TCP: at the address that was asked for, or at the console's own.
+    #[must_use]
+    pub fn may_serve_tcp(&self) -> bool {
+        self.http.listen.is_some() || (bridge_front::CONSOLE_IS_BUILT && self.console.enabled)
+    }
+
+    /// How other agents say who they are. Nobody asked for a port without `http.listen`, so that the console's own never
+    /// takes calls of `anonymous`.
+    #[must_use]
+    pub fn a2a_auth(&self) -> A2aAuth {
+        match self.http.listen {
+            Some(_) => self.a2a.auth,
+            None => A2aAuth::Tokens,
+        }
     }
 }
 

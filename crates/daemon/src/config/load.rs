@@ -190,14 +190,14 @@ impl Loaded {
                 .values()
                 .any(|tier| *tier == AgentTier::Tool)
         };
-        let tokens = self.config.http.listen.is_some() || self.molecule.iter().any(agents);
+        let tokens = self.config.may_serve_tcp() || self.molecule.iter().any(agents);
         (tiers.peer.reads == ReadAccess::Isolated && self.serves_peers())
             || (tiers.tool.reads == ReadAccess::Isolated && tokens)
     }
 
     /// Whether a channel is on whose senders may be peers.
     fn serves_peers(&self) -> bool {
-        let agents = self.config.a2a.enabled && self.config.http.listen.is_some();
+        let agents = self.config.a2a.enabled && self.config.may_serve_tcp();
         !self.molecule.is_empty() || agents
     }
 

@@ -37,7 +37,6 @@ fn profile(config: &Config) -> A2aProfile {
         enabled,
         name,
         description,
-        auth,
         ..
     } = &config.a2a;
     let url = config.http.public_url.as_deref();
@@ -46,7 +45,7 @@ fn profile(config: &Config) -> A2aProfile {
         name: name.clone(),
         description: description.clone(),
         url: url.map(|url| url.trim_end_matches('/').to_owned()),
-        auth: *auth,
+        auth: config.a2a_auth(),
         skills: vec![skill()],
     }
 }

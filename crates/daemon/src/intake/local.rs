@@ -58,8 +58,17 @@ impl<L: Ledger> DaemonService<L> {
         let terms = self.terms_of(&message, &from)?;
         let files = decoded(std::mem::take(&mut message.files))?;
         let conversation = message.conversation.as_deref();
-        let mut arrival = local::arrive(message.text, conversation, key, from.name, is_owner)
-            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        let session = from.owner_session().map(ToOwned::to_owned);
+        let session = session.as_deref();
+        let arrival = local::arrive(
+            message.text,
+            conversation,
+            key,
+            from.name,
+            is_owner,
+            session,
+        );
+        let mut arrival = arrival.map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         let known = self.conversation_of(&arrival).await?;
         match &known {
             Some(known) => {

@@ -5,6 +5,7 @@ use crate::api::service::{DaemonService, closed};
 use crate::fleet::TurnInput;
 use crate::process::ids;
 use bridge_channel::task;
+use bridge_core::channels::id_in_session;
 use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, Sink, Steer, Steered, Steering, ThreadSpec,
     TurnTransport,
@@ -17,7 +18,9 @@ use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
     ExternalId, Failure, Message, MessageId, NodeId, Sandbox, StateName, Task, TaskStart,
 };
-use bridge_front::{BridgeService, NewTask, StartError, SubmitError, TaskBegun, prompt_summary};
+use bridge_front::{
+    BridgeService, Caller, NewTask, StartError, SubmitError, TaskBegun, prompt_summary,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
@@ -235,7 +238,7 @@ impl<L: Ledger> DaemonService<L> {
         }
         let asked = asked(&new);
         if let Some(key) = &new.key
-            && let Some(known) = self.started_before(&new.starter, key).await?
+            && let Some(known) = self.started_before(&new, key).await?
         {
             return same(known, &asked);
         }
@@ -251,8 +254,8 @@ impl<L: Ledger> DaemonService<L> {
         let conversation_id = ids::conversation_id();
         let terms = daemon.settings().terms(&new, &conversation_id)?;
         let external_id = match &new.key {
-            Some(key) => start_id(&new.starter, key),
-            None => ExternalId::new(format!("start:{task_id}")),
+            Some(key) => start_id(&new, key),
+            None => in_session(new.session.as_deref(), format!("start:{task_id}")),
         };
         let prompt_summary = prompt_summary(&new.prompt);
         let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
@@ -305,8 +308,8 @@ impl<L: Ledger> DaemonService<L> {
 
     /// The task that a caller started with this key. It is looked for before anything is judged: what a task was given
     /// may be gone since, and it is the same task all the same.
-    async fn started_before(&self, starter: &str, key: &str) -> Result<Option<Task>, SubmitError> {
-        let (channel, id) = (ChannelId::new(task::CHANNEL), start_id(starter, key));
+    async fn started_before(&self, new: &NewTask, key: &str) -> Result<Option<Task>, SubmitError> {
+        let (channel, id) = (ChannelId::new(task::CHANNEL), start_id(new, key));
         let found =
             self.daemon
                 .ledger
@@ -326,7 +329,7 @@ impl<L: Ledger> DaemonService<L> {
         &self,
         task: &Task,
         text: String,
-        by: &str,
+        by: &Caller,
     ) -> Result<Steering, SubmitError> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
@@ -335,8 +338,9 @@ impl<L: Ledger> DaemonService<L> {
             let why = "only a task that was started here can be steered";
             return Err(SubmitError::Unfit(why.to_owned()));
         };
-        let external_id = ExternalId::new(format!("steer:{}", ids::message_id()));
-        let arrival = task::arrive(&task.task_id, text, external_id, by.to_owned())
+        let id = format!("steer:{}", ids::message_id());
+        let external_id = in_session(by.owner_session(), id);
+        let arrival = task::arrive(&task.task_id, text, external_id, by.name.clone())
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         self.admitted(&arrival).await?;
         let settings = self.daemon.settings();
@@ -406,8 +410,15 @@ impl<L: Ledger> DaemonService<L> {
 }
 
 /// The channel's id of a task that was started with a key. Keys are their starter's own.
-fn start_id(starter: &str, key: &str) -> ExternalId {
-    ExternalId::new(format!("start:{starter}:{key}"))
+fn start_id(new: &NewTask, key: &str) -> ExternalId {
+    in_session(
+        new.session.as_deref(),
+        format!("start:{}:{key}", new.starter),
+    )
+}
+
+fn in_session(session: Option<&str>, id: String) -> ExternalId {
+    ExternalId::new(id_in_session(session, id))
 }
 
 /// All that a caller asks for.
@@ -479,6 +490,7 @@ mod tests {
             notify_target: None,
             key: Some("k".to_owned()),
             starter: "ann".to_owned(),
+            session: None,
             by_owner: false,
             base: None,
         };

@@ -1,6 +1,7 @@
 //! The secret values that this daemon knows, as they are now: some were given at its start, others change while it
 //! runs. Redacting them is `redact`'s job.
 
+use bridge_core::limits::{SESSIONS_MAX, TOKENS_MAX};
 use bridge_core::secrets::Secrets;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -18,8 +19,9 @@ const LOGIN_FILE_MAX_BYTES: u64 = 256 * 1024;
 /// good for a while yet, and a turn may have read it before.
 const FORMER_MAX: usize = 12;
 
-/// Values that were learned while the daemon runs and are still looked for: tokens of the API that were made.
-const LEARNED_MAX: usize = 32;
+/// Values that were learned while the daemon runs and are still looked for: tokens of the API that were made, and the code
+/// and both halves of sessions. More than are good at a time, so that none of those is pushed out by making others.
+const LEARNED_MAX: usize = 2 * (TOKENS_MAX + 3 * SESSIONS_MAX);
 
 /// Reads secret values that may change.
 pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;

@@ -250,6 +250,7 @@ mod tests {
             notify_target: None,
             key: None,
             starter: "ann".to_owned(),
+            session: None,
             by_owner: false,
             base: None,
         }

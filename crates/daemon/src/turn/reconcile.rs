@@ -138,6 +138,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     text,
                     images: Vec::new(),
                 },
+                turn_id: turn.turn_id,
                 after_turn: turn.after_turn,
                 incarnation: turn.incarnation,
             };

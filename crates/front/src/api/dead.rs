@@ -7,10 +7,9 @@ use super::{Context, ProblemResponse};
 use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::State;
-use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX, REDRIVE_MAX, REDRIVE_PAUSE_MS};
-use bridge_core::port::{LedgerError, Read, RowsError};
+use bridge_core::limits::{REDRIVE_MAX, REDRIVE_PAUSE_MS};
 use bridge_core::step::RedriveOutcome;
-use bridge_core::value::{MessageId, StateName, Timestamp};
+use bridge_core::value::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -21,7 +20,7 @@ use std::collections::BTreeSet;
 pub struct DeadRequest {
     /// Their ids, at most 100.
     pub ids: Vec<String>,
-    /// All of them, oldest first, 100 in one call.
+    /// All of them, oldest first, 100 in one call; to send again, without those that only their sender can.
     pub all: bool,
     /// Only say what would happen.
     pub dry_run: bool,
@@ -56,36 +55,41 @@ enum DeadAct {
 }
 
 pub(super) async fn retry<D: BridgeService>(
-    State(Context { service, .. }): State<Context<D>>,
+    State(context): State<Context<D>>,
     Who(caller): Who,
     Body(request): Body<DeadRequest>,
 ) -> Result<Json<DeadActs>, ProblemResponse> {
-    each(&service, &caller, request, DeadAct::Retry).await
+    each(&context, &caller, request, DeadAct::Retry).await
 }
 
 pub(super) async fn discard<D: BridgeService>(
-    State(Context { service, .. }): State<Context<D>>,
+    State(context): State<Context<D>>,
     Who(caller): Who,
     Body(request): Body<DeadRequest>,
 ) -> Result<Json<DeadActs>, ProblemResponse> {
-    each(&service, &caller, request, DeadAct::Discard).await
+    each(&context, &caller, request, DeadAct::Discard).await
 }
 
 /// Each in a transition of its own, so that a call that is cut off is continued by calling again.
 async fn each<D: BridgeService>(
-    service: &D,
+    context: &Context<D>,
     caller: &Caller,
     request: DeadRequest,
     act: DeadAct,
 ) -> Result<Json<DeadActs>, ProblemResponse> {
-    let dry_run = request.dry_run;
-    let (ids, left) = chosen(service, request).await?;
+    let (service, dry_run) = (&context.service, request.dry_run);
+    let (ids, left) = chosen(service, request, act).await?;
     let mut acts = DeadActs {
         left,
         dry_run,
         ..DeadActs::default()
     };
-    let mut at = service.now();
+    // One call at a time, so that the turns of two are no closer than those of one.
+    let mut next = context.shared.next_redrive.lock().await;
+    let held = service.read(|rows| rows.last_redrive()).await?;
+    let held = held.map(|last| last.plus_ms(REDRIVE_PAUSE_MS));
+    let now = service.now();
+    let mut at = held.max(*next).unwrap_or(now).max(now);
     for id in ids {
         let done = match (act, dry_run) {
             (DeadAct::Retry, false) => again(service, caller, id.clone(), at).await,
@@ -100,6 +104,9 @@ async fn each<D: BridgeService>(
                 // What is only delivered again costs no turn.
                 if matches!(act, DeadAct::Retry) && done.outcome != DELIVERING {
                     at = at.plus_ms(REDRIVE_PAUSE_MS);
+                    if !dry_run {
+                        *next = Some(at);
+                    }
                 }
                 acts.done.push(done);
             }
@@ -162,6 +169,7 @@ async fn would<D: BridgeService>(
 async fn chosen<D: BridgeService>(
     service: &D,
     request: DeadRequest,
+    act: DeadAct,
 ) -> Result<(Vec<String>, u32), ProblemResponse> {
     let max = usize::try_from(REDRIVE_MAX).unwrap_or(usize::MAX);
     match (request.all, request.ids) {
@@ -181,42 +189,17 @@ async fn chosen<D: BridgeService>(
             Ok((once.collect(), 0))
         }
         (true, _) => {
-            let mut found = oldest(service).await?;
-            let left = found.len().saturating_sub(max);
-            found.truncate(max);
-            let ids = found.iter().map(ToString::to_string).collect();
+            let found = service.read(|rows| rows.failed()).await?;
+            // Those that can't be sent again would be the oldest for ever, and nothing behind them would be reached.
+            let can = |outcome| match act {
+                DeadAct::Retry => outcome != RedriveOutcome::Unfit,
+                DeadAct::Discard => true,
+            };
+            let ids = found.into_iter().filter(|(_, outcome)| can(*outcome));
+            let mut ids: Vec<String> = ids.map(|(id, _)| id.to_string()).collect();
+            let left = ids.len().saturating_sub(max);
+            ids.truncate(max);
             Ok((ids, u32::try_from(left).unwrap_or(u32::MAX)))
         }
     }
-}
-
-/// All failed messages and those that wait for a person, oldest first.
-async fn oldest<D: BridgeService>(service: &D) -> Result<Vec<MessageId>, LedgerError> {
-    let mut found: Vec<MessageId> = Vec::new();
-    for state in [StateName::Dead, StateName::Parked] {
-        let mut before: Option<MessageId> = None;
-        for _ in 0..BACKLOG_MAX.div_ceil(PAGE_MAX) {
-            let end = before.clone();
-            // A page at a time: a message may be long.
-            let page = service.read(move |rows| ids_in(rows, state, end.as_ref()));
-            let page = page.await?;
-            before = page.last().cloned();
-            let is_last = page.len() < PAGE_MAX as usize;
-            found.extend(page);
-            if is_last {
-                break;
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn ids_in(
-    rows: &dyn Read,
-    state: StateName,
-    before: Option<&MessageId>,
-) -> Result<Vec<MessageId>, RowsError> {
-    let page = rows.messages_in(state, before, PAGE_MAX)?;
-    Ok(page.into_iter().map(|message| message.message_id).collect())
 }

@@ -58,6 +58,7 @@ use limits::{CONNECTION_PATIENCE, ConnectionCounts};
 use crate::a2a::{Ages, Publishers};
 use crate::{BridgeService, Caller, Scope};
 use axum::Router;
+use bridge_core::value::Timestamp;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -101,6 +102,8 @@ struct ApiState {
     seen: Mutex<HashMap<String, Instant>>,
     streams: permits::StreamPermits,
     bodies: Arc<bodies::BodyBudget>,
+    /// When the next of many failed messages may have its turn; held by the call that sends some again.
+    next_redrive: tokio::sync::Mutex<Option<Timestamp>>,
     counters: Arc<metrics::Counters>,
 }
 

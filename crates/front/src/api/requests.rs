@@ -4,7 +4,7 @@ use super::extract::{Body, PAGE_DEFAULT, PageQuery, Params, Who};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::Time;
-use crate::control::{ControlError, Scope};
+use crate::control::{Caller, ControlError, Scope};
 use crate::message_view::ID_PREFIX_MIN_CHARS;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -348,10 +348,9 @@ pub(super) async fn decide<D: BridgeService>(
         return Err(ProblemResponse::bad_request(detail));
     };
     let found = find(&service, id).await;
-    let authority = caller.authority();
-    if decision.accepts() && authority != Authority::Owner {
+    if decision.accepts() && caller.authority() != Authority::Owner {
         let request_id = found.as_ref().ok().cloned();
-        may_accept(&service, &authority, decision, request_id).await?;
+        may_accept(&service, &caller, decision, request_id).await?;
     }
     let request_id = found?;
     let (answers, now) = (body.answers.as_ref(), service.now());
@@ -373,7 +372,7 @@ pub(super) async fn decide<D: BridgeService>(
 /// Refuses an accept for the lack of its scope before anything is said of the request.
 async fn may_accept<D: BridgeService>(
     service: &D,
-    authority: &Authority,
+    caller: &Caller,
     decision: RequestDecision,
     request_id: Option<RequestId>,
 ) -> Result<(), ProblemResponse> {
@@ -390,16 +389,17 @@ async fn may_accept<D: BridgeService>(
     });
     let asked = asked.await?;
     let allowed = asked.is_some_and(|(request, message)| {
-        let checked = authority.check(decision, &request, &message, None);
+        let checked = caller.authority().check(decision, &request, &message, None);
         checked.is_ok()
     });
     if allowed {
         return Ok(());
     }
-    Err(ProblemResponse::forbidden(
-        "this token may decline what Codex asks, not accept it: make one with `--scope approve`",
-    )
-    .needing(Scope::Approve))
+    let needed = format!(
+        "declining what Codex asks is allowed, accepting it is not: {}",
+        caller.missing(Scope::Approve)
+    );
+    Err(ProblemResponse::forbidden(needed).needing(Scope::Approve))
 }
 
 fn refused(refusal: &DecideRefusal) -> ProblemResponse {

@@ -4,7 +4,7 @@ use super::extract::{Body, Who};
 use super::guard::{SessionHalves, cookie_name, is_same_origin, page_half};
 use super::limits::{LOGIN_BODY_DEADLINE, LOGIN_BODY_MAX_BYTES, TOKEN_MAX_BYTES};
 use super::route::{Access, Route, Trace};
-use super::tokens::scopes;
+use super::tokens::{scopes, to_the_end};
 use super::{Context, ProblemResponse};
 use crate::control::{Caller, Grants, Scope};
 use crate::{BridgeService, ConsolePlace, Time, TokenHash};
@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bridge_core::limits::SESSION_MS;
-use bridge_core::step::{AddLogin, LoginAdded, OpenSession, RevokeToken};
+use bridge_core::step::{AddLogin, LoginAdded, OpenSession, RevokeToken, login_of};
 use bridge_core::value::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -180,6 +180,7 @@ async fn add_login<D: BridgeService>(
     let name = login.name.clone();
     match service.commit(login).await? {
         LoginAdded::Added { expires_at } => {
+            service.redact(&code);
             let made = LoginMade {
                 name,
                 scopes,
@@ -249,9 +250,16 @@ async fn open<D: BridgeService>(
         ));
     }
     let LoginCode { code } = read_code(body).await?;
+    let code = TokenHash::of(&code).hex();
+    // Anybody may guess: that costs a read, and neither a transaction nor what is known of others.
+    let guess = code.clone();
+    let now = service.now();
+    let is_good = service.read(move |rows| Ok(login_of(rows, &guess, now)?.is_some()));
+    if !is_good.await? {
+        return Err(ProblemResponse::unauthorized(CODE_REFUSED));
+    }
     let halves = service.random_token().zip(service.random_token());
     let (secret, cookie) = halves.ok_or_else(|| ProblemResponse::unavailable(NO_RANDOMNESS))?;
-    let code = TokenHash::of(&code).hex();
     let name: String = code.chars().take(NAME_DIGITS).collect();
     let page = page_half(&format!("{SESSION_PREFIX}{name}"), &secret);
     let halves = SessionHalves {
@@ -260,8 +268,11 @@ async fn open<D: BridgeService>(
     };
     let hash = halves.hash().hex();
     let opened = service.commit(OpenSession { code, hash }).await?;
-    context.shared.known.forget();
     let row = opened.ok_or_else(|| ProblemResponse::unauthorized(CODE_REFUSED))?;
+    context.shared.known.forget();
+    for half in [&secret, &cookie] {
+        service.redact(half);
+    }
     let scopes = row.scopes.iter();
     let scopes = scopes.filter_map(|word| Scope::from_word(word)).collect();
     let caller = Caller::session(&row.name, scopes);
@@ -340,10 +351,15 @@ async fn close<D: BridgeService>(
         name: name.clone(),
         by: caller.actor().to_string(),
     };
-    let revoked = context.service.commit(revoke).await;
-    context.shared.known.revoke(name);
-    context.shared.streams.end(name);
-    revoked?;
+    let (service, shared) = (context.service, context.shared);
+    let revoked = to_the_end(async move {
+        let name = revoke.name.clone();
+        let revoked = service.commit(revoke).await;
+        shared.known.revoke(&name);
+        shared.streams.end(&name);
+        revoked
+    });
+    revoked.await??;
     let cookie = set_cookie(name, "", 0, &headers)?;
     Ok((StatusCode::NO_CONTENT, cookie).into_response())
 }

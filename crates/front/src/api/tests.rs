@@ -123,6 +123,8 @@ impl BridgeService for EmptyService {
         None
     }
 
+    fn redact(&self, _: &str) {}
+
     fn steps(&self) -> Vec<(&'static str, u64)> {
         vec![("answer", 3), ("incarnate", 2)]
     }
@@ -157,7 +159,7 @@ impl BridgeService for EmptyService {
         Err(SubmitError::Stopping.into())
     }
 
-    async fn steer_task(&self, _: &Task, _: String, _: &str) -> Result<Steering, SubmitError> {
+    async fn steer_task(&self, _: &Task, _: String, _: &Caller) -> Result<Steering, SubmitError> {
         Err(SubmitError::Stopping)
     }
 

@@ -228,6 +228,7 @@ pub(super) async fn add<D: BridgeService>(
         rotate: new.rotate,
         by: caller.actor().to_string(),
     };
+    let redactor = context.service.clone();
     let (service, shared) = (context.service, context.shared);
     let added = to_the_end(async move {
         let added = service.commit(add).await;
@@ -236,6 +237,7 @@ pub(super) async fn add<D: BridgeService>(
     });
     match added.await?? {
         TokenAdded::Added => {
+            redactor.redact(&token);
             let made = TokenMade {
                 name,
                 scopes: words,
@@ -313,7 +315,7 @@ async fn was_revoked<D: BridgeService>(service: &D, name: &str) -> Result<bool, 
 }
 
 /// Runs to completion even if the caller disconnects: a token must not stay cached after it was revoked in the ledger.
-async fn to_the_end<T: Send + 'static>(
+pub(super) async fn to_the_end<T: Send + 'static>(
     act: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, ProblemResponse> {
     let done = tokio::spawn(act).await;

@@ -73,7 +73,7 @@ pub enum ControlAction {
 }
 
 impl ControlAction {
-    /// The scope that it needs. Accepting a request needs `approve` as well.
+    /// The scope that it needs. `approve` is enough to answer a request, and needed to accept one.
     #[must_use]
     pub fn scope(&self) -> Scope {
         match self {

@@ -72,6 +72,17 @@ impl Caller {
         }
     }
 
+    /// The session of the console that the owner uses, whose name is not the sender's.
+    #[must_use]
+    pub fn owner_session(&self) -> Option<&str> {
+        match &self.grants {
+            Grants::Session { name, .. } if *name != self.name => Some(name),
+            Grants::LocalOwner | Grants::Scopes(_) | Grants::Session { .. } | Grants::Member(_) => {
+                None
+            }
+        }
+    }
+
     /// Whether the credential is a row that can be revoked.
     #[must_use]
     pub fn is_revocable(&self) -> bool {

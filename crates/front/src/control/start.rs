@@ -69,6 +69,7 @@ fn new_task(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
         notify_target: given(args.notify_target),
         key: args.key,
         starter: caller.name.clone(),
+        session: caller.owner_session().map(ToOwned::to_owned),
         by_owner: caller.may(Scope::Admin),
         base: args.base.filter(|_| caller.grants == Grants::LocalOwner),
     })

@@ -1,6 +1,6 @@
 //! Who may say what to whom.
 
-use crate::service::{TestService, message};
+use crate::service::{Put, TestService, message};
 use bridge_core::step::StartTask;
 use bridge_core::value::MessageId;
 use bridge_core::value::{
@@ -88,6 +88,33 @@ async fn threat_1_token_steers_only_own_tasks() {
         };
         assert_eq!(steer(&ann, id).await, theirs, "{id}");
     }
+}
+
+/// As over HTTP.
+#[tokio::test(start_paused = true)]
+async fn approve_alone_decides() {
+    let service = TestService::new();
+    service.receives("m1-of-ann").await;
+    let asked = crate::audit::asks("m1-of-ann", service.now());
+    service.does(Put(asked)).await.unwrap();
+    let control = TaskService::new(service);
+    let respond = async |caller: &Caller, decision: &str| {
+        let act = ControlAction::Respond {
+            task_id: "m1-of-ann".to_owned(),
+            request_id: "0123456789abcdefghjkmnpqrs".to_owned(),
+            decision: Some(decision.to_owned()),
+            answers: None,
+        };
+        let said = control.act(caller, act).await;
+        said.map_err(|refusal| refusal.kind).map(drop)
+    };
+    let forbidden = Err(ControlErrorKind::Forbidden);
+    let reads = token("reads", &[Scope::Read]);
+    assert_eq!(respond(&reads, "decline").await, forbidden);
+    let controls = token("controls", &[Scope::Control]);
+    assert_eq!(respond(&controls, "accept").await, forbidden);
+    let approves = token("approves", &[Scope::Approve]);
+    assert_eq!(respond(&approves, "accept").await, Ok(()));
 }
 
 /// Whether there is news now, once everything that is ready was done.

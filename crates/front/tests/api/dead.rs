@@ -1,11 +1,12 @@
 //! Failed messages, many at once.
 
 use crate::audit::{becomes, over};
-use crate::nodes::{call, get};
+use crate::nodes::{call, call_at, get};
 use crate::service::{Put, TestService};
+use axum::Router;
 use axum::http::{Method, StatusCode};
-use bridge_core::port::Ledger;
-use bridge_core::value::{MessageId, MessageState, StateName};
+use bridge_core::port::{Change, Ledger};
+use bridge_core::value::{Class, Failure, Life, MessageId, MessageState, StateName, Timestamp};
 use bridge_front::{BridgeService, DeadActs, DeadList, Problem};
 use serde_json::{Value, json};
 
@@ -16,8 +17,26 @@ async fn failed(service: &TestService, ids: &[&str]) {
     }
 }
 
+/// The channel refused it at the door.
+fn unfit(id: &str, at: Timestamp) -> Vec<Change> {
+    let reason = "it is no message".to_owned();
+    let life = Life {
+        failure: Some(Failure::new(Class::Permanent, reason.clone())),
+        ..Life::new(at)
+    };
+    vec![Change::UpdateState {
+        message_id: MessageId::new(id),
+        from: StateName::Received,
+        life: life.moved(MessageState::Dead { reason }, at),
+    }]
+}
+
 async fn acts(service: &TestService, path: &str, body: Value) -> DeadActs {
-    let (status, acts) = call(service, Method::POST, path, body).await;
+    acts_of(&service.router(), path, body).await
+}
+
+async fn acts_of(router: &Router, path: &str, body: Value) -> DeadActs {
+    let (status, acts) = call_at(router, Method::POST, path, body).await;
     assert_eq!(status, StatusCode::OK, "{path}");
     acts
 }
@@ -51,6 +70,52 @@ async fn retries_are_spread_a_second_apart() {
     let held = state(&service, "m1-failed").await;
     assert_eq!(held.hold().map(|hold| hold.until), Some(later));
     assert_eq!(state(&service, "m3-failed").await.name(), StateName::Dead);
+}
+
+/// What one call does in chunks, another does not overtake.
+#[tokio::test(start_paused = true)]
+async fn calls_keep_a_second_apart() {
+    let service = TestService::new();
+    failed(
+        &service,
+        &["m1-failed", "m2-failed", "m3-failed", "m4-failed"],
+    )
+    .await;
+    let now = service.now();
+    let router = service.router();
+    for (ids, later) in [
+        (&["m1-failed", "m2-failed"][..], 1_000),
+        (&["m3-failed"], 2_000),
+    ] {
+        let body = json!({"ids": ids});
+        let done = acts_of(&router, "/v1/dead/retry", body).await;
+        let last = done.done.last().unwrap();
+        assert_eq!(last.not_before, Some(now.plus_ms(later).into()));
+    }
+    // Started again, the daemon knows it from the rows.
+    let done = acts(&service, "/v1/dead/retry", json!({"ids": ["m4-failed"]})).await;
+    assert_eq!(done.done[0].not_before, Some(now.plus_ms(3_000).into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unfit_messages_do_not_block_others() {
+    let service = TestService::new();
+    let ids: Vec<String> = (100..220).map(|n| format!("m{n}-failed")).collect();
+    let names: Vec<&str> = ids.iter().map(String::as_str).collect();
+    for id in &names[..110] {
+        service.receives(id).await;
+        service.does(Put(unfit(id, service.now()))).await.unwrap();
+    }
+    failed(&service, &names[110..]).await;
+    let would = json!({"all": true, "dry_run": true});
+    let would = acts(&service, "/v1/dead/retry", would).await;
+    let done = acts(&service, "/v1/dead/retry", json!({"all": true})).await;
+    for acts in [would, done] {
+        assert_eq!((acts.done.len(), acts.left), (10, 0));
+        assert!(acts.refused.is_empty(), "{acts:?}");
+    }
+    let given_up = acts(&service, "/v1/dead/discard", json!({"all": true})).await;
+    assert_eq!((given_up.done.len(), given_up.left), (100, 10));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use crate::audit::{becomes, running};
 use crate::service::{LEASE_MS, Put, TestService};
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use bridge_core::port::{Change, FleetChange, Ledger};
@@ -28,13 +29,22 @@ pub(crate) async fn call<T: DeserializeOwned>(
     path: &str,
     body: Value,
 ) -> (StatusCode, T) {
+    call_at(&service.router(), method, path, body).await
+}
+
+pub(crate) async fn call_at<T: DeserializeOwned>(
+    router: &Router,
+    method: Method,
+    path: &str,
+    body: Value,
+) -> (StatusCode, T) {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("Content-Type", "application/json")
         .body(Body::from(body.to_string()))
         .unwrap();
-    let response = tower::ServiceExt::oneshot(service.router(), request)
+    let response = tower::ServiceExt::oneshot(router.clone(), request)
         .await
         .unwrap();
     let status = response.status();

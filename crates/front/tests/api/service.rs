@@ -25,8 +25,8 @@ use bridge_front::{
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +52,7 @@ pub(crate) struct TestService {
     now: Arc<AtomicI64>,
     tasks: Arc<AtomicU64>,
     randoms: Arc<AtomicU64>,
+    redacted: Arc<Mutex<Vec<String>>>,
     /// No numbers are left for news of tasks.
     mute: Arc<AtomicBool>,
     /// How often files were brought for somebody who opens them.
@@ -67,6 +68,7 @@ impl TestService {
             now: Arc::new(AtomicI64::new(1_000_000_000)),
             tasks: Arc::default(),
             randoms: Arc::default(),
+            redacted: Arc::default(),
             mute: Arc::default(),
             brought: Arc::default(),
             policy: Policy::default(),
@@ -102,6 +104,16 @@ impl TestService {
 
     pub(crate) fn brought(&self) -> u64 {
         self.brought.load(Ordering::SeqCst)
+    }
+
+    /// What was made and must not leave.
+    pub(crate) fn redacted(&self) -> Vec<String> {
+        self.redacted.lock().unwrap().clone()
+    }
+
+    /// How many random numbers were given.
+    pub(crate) fn randoms(&self) -> u64 {
+        self.randoms.load(Ordering::SeqCst)
     }
 
     pub(crate) fn pass_ms(&self, ms: i64) {
@@ -307,6 +319,7 @@ impl BridgeService for TestService {
         let batch = self
             .does(StopSender {
                 sender: stop.sender,
+                session: None,
                 channels: stop.channel.into_iter().collect(),
                 by,
                 cause: stop.cause,
@@ -323,6 +336,10 @@ impl BridgeService for TestService {
     fn random_token(&self) -> Option<String> {
         let n = self.randoms.fetch_add(1, Ordering::SeqCst);
         Some(format!("random-{n}"))
+    }
+
+    fn redact(&self, secret: &str) {
+        self.redacted.lock().unwrap().push(secret.to_owned());
     }
 
     async fn open_console(&self) -> Result<ConsolePlace, String> {
@@ -385,7 +402,7 @@ impl BridgeService for TestService {
         Err(SubmitError::Stopping.into())
     }
 
-    async fn steer_task(&self, _: &Task, _: String, _: &str) -> Result<Steering, SubmitError> {
+    async fn steer_task(&self, _: &Task, _: String, _: &Caller) -> Result<Steering, SubmitError> {
         Ok(Steering::Steered)
     }
 

@@ -8,10 +8,12 @@ use axum::http::request::Builder;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use bridge_core::limits::{LOGIN_MS, SESSION_IDLE_MS};
 use bridge_core::port::Ledger;
+use bridge_core::step::RevokeToken;
 use bridge_front::BridgeService;
 use bridge_front::api::{Api, Hosts, Listener, SESSION_HEADER};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// One node, with both of its listeners.
@@ -148,7 +150,7 @@ async fn cookies_are_secure_behind_https() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_4_codes_expire_and_stay_here() {
+async fn threat_2_codes_expire_and_stay_here() {
     let service = TestService::new();
     let node = Node::of(&service);
     let made = node.login(&["read"]).await;
@@ -176,6 +178,43 @@ async fn threat_4_codes_expire_and_stay_here() {
     let add = of_page(Request::post("/v1/logins"));
     let (status, _, _) = call(&node.tcp, add, Some(json!({}))).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+/// Anybody may guess, so a guess costs nobody else anything.
+#[tokio::test(start_paused = true)]
+async fn threat_32_wrong_codes_change_nothing() {
+    let service = TestService::new();
+    let node = Node::of(&service);
+    let session = node.session(&["read"]).await;
+    assert_eq!(node.get(&session, "/v1/dead").await.0, StatusCode::OK);
+    let (_, who) = node.get(&session, "/v1/session").await;
+    let (redacted, randoms) = (service.redacted(), service.randoms());
+    assert_eq!(redacted.len(), 3, "the code and both halves");
+    // Behind the back of the cache, which shows by this that it is kept.
+    let name = who["name"].as_str().unwrap().to_owned();
+    let by = "another node".to_owned();
+    service.does(RevokeToken { name, by }).await.unwrap();
+    let mut answers = Vec::new();
+    for n in 0..40 {
+        answers.push(node.open(&json!(format!("guess-{n}"))).await.0);
+    }
+    assert_eq!(answers[0], StatusCode::UNAUTHORIZED);
+    assert_eq!(answers[39], StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!((service.redacted(), service.randoms()), (redacted, randoms));
+    assert_eq!(node.get(&session, "/v1/dead").await.0, StatusCode::OK);
+}
+
+/// Nobody is known yet, so nobody waits long for the body.
+#[tokio::test(start_paused = true)]
+async fn threat_22_login_body_has_a_deadline() {
+    let node = Node::of(&TestService::new());
+    let request = of_page(Request::post("/v1/session"));
+    let silent = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    let request = request.body(Body::from_stream(silent)).unwrap();
+    let began = tokio::time::Instant::now();
+    let response = tower::ServiceExt::oneshot(node.tcp.clone(), request).await;
+    assert_eq!(response.unwrap().status(), StatusCode::BAD_REQUEST);
+    assert!(began.elapsed() <= Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,7 +296,7 @@ async fn sessions_are_good_on_every_node() {
     let (one, two) = (Node::of(&service), Node::of(&service));
     let first = two.session(&["read"]).await;
     assert_eq!(two.get(&first, "/v1/dead").await.0, StatusCode::OK);
-    tokio::time::advance(std::time::Duration::from_millis(100)).await;
+    tokio::time::advance(Duration::from_millis(100)).await;
     let made = one.login(&["read", "admin"]).await;
     let (status, headers, opened) = two.open(&made["code"]).await;
     assert_eq!(status, StatusCode::OK, "{opened}");
@@ -271,7 +310,7 @@ async fn sessions_are_good_on_every_node() {
     }
     let delete = session.of(Request::delete("/v1/session"));
     assert_eq!(call(&one.tcp, delete, None).await.0, StatusCode::NO_CONTENT);
-    tokio::time::advance(std::time::Duration::from_secs(5)).await;
+    tokio::time::advance(Duration::from_secs(5)).await;
     let (status, _) = two.get(&session, "/v1/dead").await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
 }

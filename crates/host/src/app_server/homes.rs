@@ -122,9 +122,13 @@ impl<L: Ledger> Homes<L> {
     }
 
     /// How the Codex of each other home is.
-    pub(crate) fn health(&self) -> Vec<(String, CodexHealth)> {
-        let of = |(home, host): (&String, &Arc<Host<L>>)| (home.clone(), host.health());
-        locked(&self.extra).iter().map(of).collect()
+    pub(crate) async fn health(&self) -> Vec<(String, CodexHealth)> {
+        let hosts: Vec<_> = locked(&self.extra).clone().into_iter().collect();
+        let mut all = Vec::with_capacity(hosts.len());
+        for (home, host) in hosts {
+            all.push((home, host.health().await));
+        }
+        all
     }
 }
 

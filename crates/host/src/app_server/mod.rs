@@ -3,13 +3,16 @@
 
 pub(crate) mod account;
 pub(crate) mod connection;
+mod health;
 pub(crate) mod homes;
 mod restart;
 pub mod socket_dir;
 pub(crate) mod transport;
 
 use crate::app_server::connection::{Connection, Learned};
+pub use crate::app_server::health::CodexHealth;
 use crate::app_server::restart::{Permit, Supervisor};
+use crate::binary::stamp::BinaryStamp;
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
 use crate::locked;
@@ -78,24 +81,6 @@ pub struct HostOptions {
     pub threads_aside: PathBuf,
 }
 
-/// How the host is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodexHealth {
-    /// Whether Codex can take turns.
-    pub ready: bool,
-    /// A line for people.
-    pub detail: String,
-}
-
-impl CodexHealth {
-    fn not_ready(detail: impl Into<String>) -> Self {
-        Self {
-            ready: false,
-            detail: detail.into(),
-        }
-    }
-}
-
 /// One life of Codex that we are connected to.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
@@ -137,6 +122,8 @@ pub(crate) struct Host<L> {
     state: Mutex<HostState>,
     /// The session in `state`, for callers that must not wait for a start.
     present: std::sync::Mutex<Option<Arc<Session>>>,
+    /// What replaced the file that Codex was started from, and the version that it says it is.
+    installed: Mutex<Option<(BinaryStamp, Option<String>)>>,
     /// When it was last needed.
     used: std::sync::Mutex<tokio::time::Instant>,
 }
@@ -191,6 +178,7 @@ impl<L: Ledger> Host<L> {
             learned: Learned::default(),
             state: Mutex::new(state),
             present: std::sync::Mutex::default(),
+            installed: Mutex::default(),
             used: std::sync::Mutex::new(tokio::time::Instant::now()),
         }
     }
@@ -208,8 +196,12 @@ impl<L: Ledger> Host<L> {
                 && state.current.is_none()
                 && incarnation.transport == Transport::Socket
                 && self.options.transport != TransportChoice::Only(Transport::Stdio);
-            if wanted && self.attach(&mut state, &incarnation).await {
+            let other = self.other_codex(&incarnation).filter(|_| wanted);
+            if wanted && other.is_none() && self.attach(&mut state, &incarnation).await {
                 continue;
+            }
+            if let Some(other) = other {
+                tracing::warn!(started_from = %other.display(), codex = %self.options.launch.codex.display(), "this daemon is told another codex than the one that an earlier daemon left: that one is ended, and what it worked on is looked at and continued");
             }
             if ours {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
@@ -221,6 +213,13 @@ impl<L: Ledger> Host<L> {
             launch::remove_directory(&incarnation);
             self.record_gone(&incarnation.incarnation_id).await;
         }
+    }
+
+    /// What an earlier daemon's Codex was started from, where that is not what we are told. Its sandbox would look for
+    /// a program that our turns grant no more.
+    fn other_codex(&self, incarnation: &Incarnation) -> Option<PathBuf> {
+        let started_from = BinaryStamp::read(Path::new(&incarnation.directory))?.path;
+        (started_from != self.options.launch.codex).then_some(started_from)
     }
 
     fn take_up(&self, state: &mut HostState, session: &Arc<Session>, hold: KeeperHold) {
@@ -240,7 +239,7 @@ impl<L: Ledger> Host<L> {
         };
         match attached {
             Ok((session, hold)) => {
-                tracing::info!(incarnation = %incarnation.incarnation_id, "attached to the codex process of an earlier daemon");
+                tracing::info!(incarnation = %incarnation.incarnation_id, codex = %describe(&session.incarnation), "attached to the codex process of an earlier daemon");
                 self.take_up(state, &Arc::new(session), hold);
                 true
             }
@@ -388,7 +387,7 @@ impl<L: Ledger> Host<L> {
 
     async fn handshake(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
         let Launched {
-            incarnation,
+            mut incarnation,
             reader,
             writer,
             hold,
@@ -403,7 +402,10 @@ impl<L: Ledger> Host<L> {
             .map_err(|error| of_call(&error, CallEffect::Repeatable))?;
         connection.notify(INITIALIZED).await;
         match version::from_user_agent(&answer.user_agent) {
-            Ok(version) if version::is_supported(&version) => {}
+            // The file may have been another one when its version was asked.
+            Ok(version) if version::is_supported(&version) => {
+                incarnation.codex_version = version.to_string();
+            }
             Ok(version) => {
                 let reason = format!(
                     "Codex {version} is too old, {FLOOR} is the oldest that works: run `npm install -g @openai/codex@latest`"
@@ -543,22 +545,6 @@ impl<L: Ledger> Host<L> {
             reason.push_str(". Before that, mend config.toml in CODEX_HOME: Codex could not read it at its start, and without it does not know its provider; `codex-bridge doctor` shows the line");
         }
         Err(agent_error(Class::Config, reason))
-    }
-
-    /// How the host is, without waiting for a start that is under way.
-    pub(crate) fn health(&self) -> CodexHealth {
-        let starting = || CodexHealth::not_ready("codex is being started");
-        match self.state.try_lock() {
-            Ok(state) => match (&state.current, &state.health) {
-                (Some((session, _)), _) if !session.connection.is_open() => {
-                    CodexHealth::not_ready("codex is gone and starts again with the next message")
-                }
-                (_, Some(health)) => health.clone(),
-                (Some((session, _)), None) => state.ready(&session.incarnation),
-                (None, None) => starting(),
-            },
-            Err(_busy) => starting(),
-        }
     }
 
     /// Codex's warnings about its configuration.

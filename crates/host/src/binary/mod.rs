@@ -7,6 +7,8 @@
 
 pub mod install;
 pub mod launcher;
+pub mod settings;
+pub(crate) mod stamp;
 
 use std::env::consts::{ARCH, OS};
 use std::ffi::{OsStr, OsString};

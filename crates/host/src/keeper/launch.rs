@@ -4,6 +4,7 @@
 
 use crate::app_server::socket_dir;
 use crate::app_server::transport::{self, TransportError, TransportReader, TransportWriter};
+use crate::binary::stamp::BinaryStamp;
 use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, KeeperLease, STDERR_FILE, lease};
 use crate::process;
 use bridge_core::value::{Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
@@ -96,7 +97,7 @@ impl LaunchError {
 }
 
 /// The variable that says where Codex keeps its login, configuration and threads.
-const CODEX_HOME: &str = "CODEX_HOME";
+pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
 
 impl LaunchOptions {
     pub(crate) fn is_lease_over(&self) -> bool {
@@ -181,9 +182,14 @@ pub(crate) async fn launch(
     }
     let directory = options.run_dir.join(incarnation_id.as_str());
     make_directory(&directory)?;
+    // Before the start: should the file be replaced in between, it counts as changed, and that is told. What is not there
+    // fails at the start, with better words.
+    if let Ok(started_from) = BinaryStamp::of(&options.codex) {
+        started_from.write(&directory)?;
+    }
     let mut child = spawn_keeper(options, transport, &directory).inspect_err(|_| {
         // Nothing was started that could leave anything else.
-        let _left = std::fs::remove_dir(&directory);
+        let _left = std::fs::remove_dir_all(&directory);
     })?;
     if let Some(lease) = &options.lease {
         lease.follow(directory.clone());

@@ -8,7 +8,7 @@ use crate::thread::operator_config::OperatorConfig;
 use crate::thread::permissions::ReportedPermissions;
 use crate::thread::{resume, settings};
 use crate::turn::mailbox::Mailbox;
-use bridge_codex::oracle::{self, HistoryError};
+use bridge_codex::oracle::{self, HistoryError, Wanted};
 use bridge_codex::wire::Turn as WireTurn;
 use bridge_codex::wire::method::ThreadTurnsList;
 use bridge_codex::wire::thread::{
@@ -23,6 +23,10 @@ use std::time::Duration;
 const HISTORY_PAGE: u32 = 5;
 /// Pages that are looked at before the history counts as unreadable.
 const HISTORY_PAGES_MAX: usize = 40;
+
+/// What to do about a history that can't be understood.
+const OTHER_CODEX: &str =
+    "use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge, and it is read again";
 
 /// Stands for the effects of a turn whose thread does not keep them: none listed proves nothing there.
 const UNLISTED: &str = "what it ran is not in this thread's history";
@@ -86,14 +90,19 @@ async fn history(
         ));
     }
     let (opened, mut turns) = resumed.into_parts(&SortDirection::Descending);
+    let threads = &session.connection.threads;
+    threads.reported(&thread, &opened.thread.status);
     mailbox.compare(ReportedPermissions::from(&opened));
     mailbox.recall(&turns);
     let listed = Listed::of(&opened.thread);
-    let client_id = &lost.turn.client_id;
-    let after = lost.after_turn.as_ref();
+    let wanted = Wanted {
+        client_id: &lost.turn.client_id,
+        turn_id: lost.turn_id.as_ref(),
+        after: lost.after_turn.as_ref(),
+    };
     let mut cursor = None;
     for _ in 0..HISTORY_PAGES_MAX {
-        let found = oracle::history(&turns, client_id, after);
+        let found = oracle::history(&turns, wanted);
         if found != Err(HistoryError::NoAnchor) {
             return Ok(listed.mark(believed(found)?));
         }
@@ -111,7 +120,7 @@ async fn history(
         all.append(&mut turns);
         turns = all;
         if cursor.is_none() {
-            let found = oracle::history(&turns, client_id, after);
+            let found = oracle::history(&turns, wanted);
             return Ok(listed.mark(believed(found)?));
         }
     }
@@ -195,13 +204,18 @@ impl Listed {
 pub(crate) fn believed(
     found: Result<TurnHistory, HistoryError>,
 ) -> Result<TurnHistory, AgentError> {
-    match found {
-        Ok(found) => Ok(found),
-        Err(HistoryError::NoAnchor) => Ok(unreadable(&HistoryError::NoAnchor.to_string())),
+    let what = match found {
+        Ok(found) => return Ok(found),
+        Err(error @ HistoryError::NoAnchor) => return Ok(unreadable(&error.to_string())),
         Err(HistoryError::UnreadableAnswer) => {
-            // Running it again would end the same way.
-            let reason = "Codex has answered in a form this bridge does not know, so the answer can't be read: use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge; the answer is kept in Codex's thread";
-            Err(agent_error(Class::Config, reason))
+            "Codex has answered in a form this bridge does not know, so the answer can't be read"
+                .to_owned()
         }
-    }
+        Err(error @ (HistoryError::UnknownStatus(_) | HistoryError::NoMarks)) => {
+            format!("Codex's history does not tell this bridge what became of the turn ({error})")
+        }
+    };
+    // Running it again would end the same way, or do everything twice.
+    let reason = format!("{what}: {OTHER_CODEX}; what it did is kept in Codex's thread");
+    Err(agent_error(Class::Config, reason))
 }

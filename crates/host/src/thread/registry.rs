@@ -52,6 +52,11 @@ impl ThreadRegistry {
         states.loaded.insert(thread, allowed);
     }
 
+    /// What Codex says of a thread when it is asked: the end of a turn may have been told in a way that we do not know.
+    pub(crate) fn reported(&self, thread: &ThreadId, status: &ThreadStatus) {
+        locked(&self.states).note(thread, is_busy(status));
+    }
+
     /// Codex says that it has not loaded the thread after all.
     pub(crate) fn unloaded(&self, thread: &ThreadId) {
         let mut states = locked(&self.states);

@@ -12,6 +12,7 @@ use bridge_codex::turn::{
     ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, completed_command, completed_diff,
     completed_text,
 };
+use bridge_codex::wire::thread::ThreadStatus;
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
 use bridge_core::port::{ItemNote, RequestKey, TurnEvent};
@@ -32,6 +33,10 @@ const EARLY_MAX: usize = 4096;
 /// flood of deltas would cost the square of its length. The first words and whole items never wait. The last words of a
 /// turn that is cut may be missing.
 const TEXT_EVERY: Duration = Duration::from_millis(25);
+
+/// How long the end of a turn may take to arrive once Codex says that nothing runs on its thread; measured on 0.166: it
+/// is the next line.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a running turn was stopped; followed by what was reported.
 const EXCESS_PERMISSIONS: &str =
@@ -77,6 +82,8 @@ struct MailboxState {
     /// Something happened since the last event that was read.
     alive: bool,
     over: bool,
+    /// Nothing runs on the thread: when the end of the turn must have arrived.
+    end_due: Option<Instant>,
     /// Open file changes, for approval requests without a diff.
     changes: OpenChanges,
     permissions: PermissionCheck,
@@ -124,6 +131,7 @@ impl Mailbox {
             text_due: Instant::now(),
             alive: false,
             over: false,
+            end_due: None,
             changes: OpenChanges::default(),
             permissions: PermissionCheck::AsAllowed,
             raw: None,
@@ -234,6 +242,17 @@ impl Mailbox {
         }
     }
 
+    /// Codex says that this turn does not run: its end is under way, or was told in a way that we do not know.
+    pub(crate) fn expect_end(&self, turn_id: &TurnId) {
+        self.change(|inner| {
+            if let FollowStage::Folding(fold) = &inner.stage
+                && fold.turn_id() == Some(turn_id)
+            {
+                inner.expect_end();
+            }
+        });
+    }
+
     /// Delivers an approval request; kept while it is not known which turn is followed.
     pub(crate) fn ask(&self, request: &ServerRequest) {
         self.change(|inner| match &mut inner.stage {
@@ -292,8 +311,9 @@ impl Mailbox {
     pub(crate) async fn next(&self) -> MailboxEvent {
         loop {
             let woken = self.wake.notified();
-            let text_due = {
+            let due = {
                 let mut inner = locked(&self.inner);
+                inner.miss_end(Instant::now());
                 if let Some(turn_id) = inner.excess_to_stop() {
                     return MailboxEvent::ExcessPermissions { turn_id };
                 }
@@ -306,9 +326,10 @@ impl Mailbox {
                 if std::mem::take(&mut inner.alive) {
                     return MailboxEvent::Turn(Box::new(TurnEvent::Alive));
                 }
-                inner.unread.then_some(inner.text_due)
+                let text_due = inner.unread.then_some(inner.text_due);
+                text_due.into_iter().chain(inner.end_due).min()
             };
-            match text_due {
+            match due {
                 Some(due) => tokio::select! {
                     () = woken => {}
                     () = sleep_until(due) => {}
@@ -321,7 +342,7 @@ impl Mailbox {
 
 impl MailboxState {
     /// Changes when a waiting follower has something new to receive. More text behind an undelivered text does not count.
-    fn pending(&self) -> (usize, bool, bool, bool) {
+    fn pending(&self) -> (usize, bool, bool, bool, bool) {
         let exceeded = matches!(
             self.permissions,
             PermissionCheck::Exceeded {
@@ -329,7 +350,8 @@ impl MailboxState {
                 ..
             }
         );
-        (self.queue.len(), self.unread, self.alive, exceeded)
+        let ending = self.end_due.is_some();
+        (self.queue.len(), self.unread, self.alive, exceeded, ending)
     }
 
     /// The message being written, if it has new text and the pause is over.
@@ -376,7 +398,40 @@ impl MailboxState {
         Some(turn_id.clone())
     }
 
+    /// A turn that runs has an active thread.
+    fn notice_status(&mut self, status: &ThreadStatus) {
+        match status {
+            ThreadStatus::NotLoaded | ThreadStatus::Idle | ThreadStatus::SystemError => {
+                self.expect_end();
+            }
+            ThreadStatus::Active { .. } => self.end_due = None,
+            ThreadStatus::Other(_) => {}
+        }
+    }
+
+    fn expect_end(&mut self) {
+        let is_known = match &self.stage {
+            FollowStage::Early { .. } => false,
+            FollowStage::Folding(fold) => fold.turn_id().is_some(),
+        };
+        if is_known && !self.over {
+            self.end_due
+                .get_or_insert_with(|| after(Instant::now(), END_PATIENCE));
+        }
+    }
+
+    fn miss_end(&mut self, now: Instant) {
+        if !self.over && self.end_due.is_some_and(|due| due <= now) {
+            self.lose(
+                "codex runs nothing on its thread any more and did not report the turn's end",
+            );
+        }
+    }
+
     fn fold(&mut self, notification: &Notification, resets_at: Option<Timestamp>) {
+        if let Notification::ThreadStatusChanged(notice) = notification {
+            self.notice_status(&notice.status);
+        }
         let FollowStage::Folding(fold) = &mut self.stage else {
             return;
         };
@@ -429,10 +484,10 @@ impl MailboxState {
                     mut end,
                     error,
                     joined,
-                    unread,
+                    doubt,
                 } = *outcome;
-                if unread && end.answer.is_none() {
-                    return self.lose("codex answered in an unknown form");
+                if let Some(doubt) = doubt {
+                    return self.lose(&doubt);
                 }
                 if joined {
                     tracing::warn!(turn_id = %end.turn_id, "a message was put into a turn that another program had begun on its thread");
@@ -454,6 +509,9 @@ impl MailboxState {
             return;
         }
         self.over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
+        if self.over {
+            self.end_due = None;
+        }
         if self.over || self.queue.len() < QUEUE_MAX {
             self.queue.push_back(event);
         } else {

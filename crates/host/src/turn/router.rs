@@ -15,7 +15,7 @@ use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
 use bridge_core::port::{RequestKey, TurnEvent};
-use bridge_core::value::{RequestVerdict, ThreadId};
+use bridge_core::value::{RequestVerdict, ThreadId, TurnId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -107,6 +107,13 @@ impl TurnRouter {
         }
         if let Some(mailbox) = self.of(notification.thread_id()) {
             mailbox.raw_line(notification.method(), text);
+        }
+    }
+
+    /// Codex says that this turn does not run.
+    pub(crate) fn expect_end(&self, thread: &ThreadId, turn_id: &TurnId) {
+        if let Some(mailbox) = self.of(Some(thread)) {
+            mailbox.expect_end(turn_id);
         }
     }
 
@@ -256,7 +263,6 @@ mod tests {
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
     use bridge_core::port::ApprovalRequest;
-    use bridge_core::value::TurnId;
     use bridge_core::value::{RequestDecision, RequestKind, Timestamp};
     use serde_json::{Value, json};
 
@@ -450,7 +456,8 @@ mod tests {
         boxes.ask(command(0), Instant::now()).unwrap();
         let name = asked(&mailbox).await.key;
         assert!(boxes.answer(&RawId::Integer(0), yes(), Instant::now()));
-        let turn = json!({"id": "u", "status": "completed", "items": [], "itemsView": "notLoaded"});
+        let turn =
+            json!({"id": "u", "status": "interrupted", "items": [], "itemsView": "notLoaded"});
         let done = json!({"threadId": "t", "turn": turn});
         boxes.deliver(&Notification::parse("turn/completed", &done));
         assert_eq!(event(&mailbox).await, TurnEvent::Confirmed(name));

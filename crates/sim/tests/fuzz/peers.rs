@@ -6,10 +6,10 @@ use bridge_channel::molecule::fuzz as molecule;
 use bridge_codex::exec::ExecFold;
 use bridge_codex::frame::LineReader;
 use bridge_codex::link::{Link, LinkEvent, LinkOptions};
-use bridge_codex::oracle::history;
+use bridge_codex::oracle::{Wanted, history};
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
-use bridge_core::value::{ClientId, ThreadId};
+use bridge_core::value::{ClientId, ThreadId, TurnId};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -265,9 +265,21 @@ fn read_history(value: &Value) {
     ] {
         if let Ok(turns) = serde_json::from_value::<Vec<Turn>>(turns.clone()) {
             for turn in turns.iter().take(20) {
-                drop(history(&turns, &ClientId::new("m5.1"), Some(&turn.id)));
+                look(&turns, "m5.1", Some(&turn.id));
             }
-            drop(history(&turns, &ClientId::new("e4.1"), None));
+            look(&turns, "e4.1", None);
         }
+    }
+}
+
+fn look(turns: &[Turn], client_id: &str, after: Option<&TurnId>) {
+    let (client_id, turn_id) = (ClientId::new(client_id), turns.last().map(|turn| &turn.id));
+    for turn_id in [None, turn_id] {
+        let wanted = Wanted {
+            client_id: &client_id,
+            turn_id,
+            after,
+        };
+        drop(history(turns, wanted));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::fields::Fields;
 use crate::sql::{self, Conn};
-use bridge_core::limits::{FIGURES_LOOKED_AT, SENDERS_LOOKED_AT};
+use bridge_core::limits::{BACKLOG_MAX, FIGURES_LOOKED_AT, SENDERS_LOOKED_AT};
 use bridge_core::port::{FinishedMessage, RecentSender, RowsError};
+use bridge_core::step::{REDRIVE_REASON, RedriveOutcome};
 use bridge_core::value::{ChannelId, MessageId, StateName, Timestamp};
 use std::collections::BTreeMap;
 
@@ -64,4 +65,45 @@ pub(crate) fn finished_since(
             tokens: u64::try_from(fields.next::<i64>()?).unwrap_or(0),
         })
     })
+}
+
+macro_rules! failed {
+    ($of:literal) => {
+        concat!(
+            "SELECT message_id, attempt, failure_class, \
+             EXISTS (SELECT 1 FROM answer WHERE answer.message_id = message.message_id) \
+             FROM message INDEXED BY ",
+            $of,
+            " ORDER BY message_id LIMIT ?1"
+        )
+    };
+}
+
+pub(crate) const DEAD: &str = failed!("message_dead WHERE state = 'dead'");
+const PARKED: &str = failed!("message_parked WHERE state = 'parked'");
+
+/// Without the texts: there may be as many as wait at most.
+pub(crate) fn failed(conn: Conn<'_>) -> Result<Vec<(MessageId, RedriveOutcome)>, RowsError> {
+    let mut found = Vec::new();
+    for (state, query) in [(StateName::Dead, DEAD), (StateName::Parked, PARKED)] {
+        let of_state = sql::many(conn, query, [BACKLOG_MAX], |row| {
+            let mut fields = Fields::of("message", row);
+            let id = fields.id(MessageId::new)?;
+            let (attempt, class) = (fields.next()?, fields.next::<Option<String>>()?);
+            Ok((id, attempt, class, fields.next::<bool>()?))
+        })?;
+        found.extend(of_state.into_iter().map(|(id, attempt, class, answered)| {
+            let outcome = RedriveOutcome::of_columns(state, attempt, class.as_deref(), answered);
+            (id, outcome)
+        }));
+    }
+    found.sort_by(|(one, _), (two, _)| one.cmp(two));
+    Ok(found)
+}
+
+pub(crate) const LAST_REDRIVE: &str = "SELECT max(hold_until) FROM message INDEXED BY message_due \
+     WHERE queue = 'held' AND hold_reason = ?1";
+
+pub(crate) fn last_redrive(conn: Conn<'_>) -> Result<Option<Timestamp>, RowsError> {
+    Ok(sql::number(conn, LAST_REDRIVE, [REDRIVE_REASON])?.map(Timestamp))
 }

@@ -6,11 +6,20 @@ use bridge_core::port::{
     AuditPage, AuditQuery, FinishedMessage, ListRead, RecentSender, RowsError, SearchPage,
     SearchQuery, TurnsUsed,
 };
-use bridge_core::value::{ChannelId, StateName, Timestamp};
+use bridge_core::step::RedriveOutcome;
+use bridge_core::value::{ChannelId, MessageId, StateName, Timestamp};
 
 impl ListRead for SqlRows<'_> {
     fn audit_page(&self, query: &AuditQuery) -> Result<AuditPage, RowsError> {
         audit::page_of(self.conn(), query)
+    }
+
+    fn failed(&self) -> Result<Vec<(MessageId, RedriveOutcome)>, RowsError> {
+        figures::failed(self.conn())
+    }
+
+    fn last_redrive(&self) -> Result<Option<Timestamp>, RowsError> {
+        figures::last_redrive(self.conn())
     }
 
     fn search(&self, query: &SearchQuery) -> Result<SearchPage, RowsError> {

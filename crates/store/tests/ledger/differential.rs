@@ -581,6 +581,7 @@ impl Pair {
     async fn stop_sender(&mut self, by: Actor) {
         let stop = StopSender {
             sender: self.dice.choose(&["ann".to_owned(), "bob".to_owned()]),
+            session: None,
             channels: self
                 .dice
                 .choose(&[Vec::new(), vec![ChannelId::new("local")]]),

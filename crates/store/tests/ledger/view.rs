@@ -40,6 +40,8 @@ impl View {
         };
         let acts = rows.audit_page(&query)?;
         self.add("acts", (acts.links, acts.before, acts.next, acts.ends));
+        self.add("failed", rows.failed()?);
+        self.add("last redrive", rows.last_redrive()?);
         self.add("figures", rows.figures(Timestamp(0))?);
         self.add("senders", rows.recent_senders(now.plus_ms(-30_000))?);
         for state in [StateName::Done, StateName::Dead, StateName::Cancelled] {

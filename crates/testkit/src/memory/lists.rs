@@ -9,8 +9,9 @@ use bridge_core::port::{
     AuditPage, AuditQuery, FinishedMessage, Found, FoundIn, ListRead, RecentSender, RowsError,
     SearchPage, SearchQuery, TurnsUsed,
 };
+use bridge_core::step::{REDRIVE_REASON, RedriveOutcome};
 use bridge_core::value::{
-    AuditEnds, AuditEntry, AuditLink, ChannelId, Message, StateName, Timestamp,
+    AuditEnds, AuditEntry, AuditLink, ChannelId, Message, MessageId, StateName, Timestamp,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -60,6 +61,35 @@ impl ListRead for MemoryRows {
             signature: None,
             public_key: None,
         })
+    }
+
+    fn failed(&self) -> Result<Vec<(MessageId, RedriveOutcome)>, RowsError> {
+        let failed = self.messages.iter().map(|(_, message)| message);
+        let failed = failed.filter(|message| {
+            matches!(
+                message.life.state.name(),
+                StateName::Dead | StateName::Parked
+            )
+        });
+        let mut found: Vec<_> = failed
+            .map(|message| {
+                let id = message.message_id.clone();
+                let is_answered = self.answers.get(&id).is_some();
+                (id, RedriveOutcome::of(message, is_answered))
+            })
+            .collect();
+        found.sort_by(|(one, _), (two, _)| one.cmp(two));
+        Ok(found)
+    }
+
+    fn last_redrive(&self) -> Result<Option<Timestamp>, RowsError> {
+        let held = self.messages.iter().filter_map(|(_, message)| {
+            let hold = message.life.state.hold()?;
+            let is_redrive = hold.failure.reason == REDRIVE_REASON;
+            let waits = message.life.state.name() == StateName::Received;
+            (is_redrive && waits).then_some(hold.until)
+        });
+        Ok(held.max())
     }
 
     fn search(&self, query: &SearchQuery) -> Result<SearchPage, RowsError> {

@@ -100,7 +100,7 @@ impl BrowserKeys {
     fn secret(&self, own: &PrivateKey) -> Result<[u8; SECRET_BYTES], Unspecified> {
         let theirs = UnparsedPublicKey::new(&ECDH_P256, self.public);
         let mut secret = [0; SECRET_BYTES];
-        agree(own, &theirs, Unspecified, |shared| {
+        agree(own, theirs, Unspecified, |shared| {
             if shared.len() != SECRET_BYTES {
                 return Err(Unspecified);
             }

@@ -16,7 +16,7 @@ use self::command::Subject;
 use self::conversation::Candidates;
 use self::loop_guard::{Guarded, Wait, loop_guard};
 use super::{Action, RunError, Transition, Tx, reply};
-use crate::channels::token_of;
+use crate::channels::{session_of, token_of};
 use crate::limits::{self, PAGE_ROWS_MAX};
 use crate::port::{AgentMessage, Change, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget};
@@ -292,7 +292,8 @@ impl Receive {
     ) -> Result<Admitted, RowsError> {
         // Its caller was looked at when the call began, and files take a while. All that waited of this sender may be
         // cancelled since, so that nothing more of it may come in.
-        if let Some(name) = token_of(&self.channel, &self.sender)
+        let session = || session_of(&self.channel, &self.sender, &self.external_id);
+        if let Some(name) = token_of(&self.channel, &self.sender).or_else(session)
             && tx.token(name)?.is_some_and(|token| !token.is_live(now))
         {
             return Ok(Admitted::No(Received::Revoked));

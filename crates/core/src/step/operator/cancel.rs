@@ -1,6 +1,7 @@
 //! Stopping messages. What has not begun ends here; what runs is interrupted, and ends as cancelled when its turn has
 //! ended, because until then the thread is not free.
 
+use crate::channels::session_of;
 use crate::limits::STOP_MAX;
 use crate::port::{Change, RowsError};
 use crate::step::{Action, RunError, Transition, Tx, reply, task_input};
@@ -178,6 +179,8 @@ impl Stop<'_> {
 #[derive(Clone, Debug)]
 pub struct StopSender {
     pub sender: String,
+    /// Only what was sent with this session of the console.
+    pub session: Option<String>,
     /// On these channels; on all of them if none is named.
     pub channels: Vec<ChannelId>,
     pub by: Actor,
@@ -191,7 +194,7 @@ pub struct StopSender {
 pub enum StopCause {
     /// An operator wants everything of it to end: what runs is interrupted as well.
     Operator,
-    /// Its token was revoked: what runs goes on, because work that is cut may leave things half done.
+    /// Its token or session was revoked: what runs goes on, because work that is cut may leave things half done.
     Revoked,
 }
 
@@ -222,7 +225,7 @@ impl Transition for StopSender {
             ..SenderStopped::default()
         };
         let mut changed = false;
-        for message in theirs {
+        for message in theirs.into_iter().filter(|message| self.stops(message)) {
             changed |= self.stop(tx, &message, &mut stopped, now)?;
         }
         let asked = self.after.is_none() && self.cause == StopCause::Operator;
@@ -237,7 +240,7 @@ impl Transition for StopSender {
             };
             let (cancelled, running) = (stopped.cancelled, stopped.running.len());
             let detail = format!("{cancelled} cancelled, {running} {what_runs}{joined}");
-            let subject = format!("sender {}", self.sender);
+            let subject = format!("sender {}", self.session.as_ref().unwrap_or(&self.sender));
             tx.audit(&self.by, "stop-sender", subject, detail, now)?;
         }
         Ok(stopped)
@@ -247,8 +250,16 @@ impl Transition for StopSender {
 impl StopSender {
     /// Whether this message is one of those that are stopped.
     fn stops(&self, message: &Message) -> bool {
-        message.sender == self.sender
-            && (self.channels.is_empty() || self.channels.contains(&message.channel))
+        let Message {
+            channel,
+            sender,
+            external_id,
+            ..
+        } = message;
+        let is_of_session = |name: &str| session_of(channel, sender, external_id) == Some(name);
+        *sender == self.sender
+            && self.session.as_deref().is_none_or(is_of_session)
+            && (self.channels.is_empty() || self.channels.contains(channel))
     }
 
     /// Stops one message, and says whether a row of it changed.
@@ -277,7 +288,9 @@ impl StopSender {
                 stopped.running.push(message_id);
                 return Ok(false);
             }
-            StopCause::Revoked => format!("stopped by {}, who revoked its sender's token", self.by),
+            StopCause::Revoked => {
+                format!("stopped by {}, who revoked what it was sent with", self.by)
+            }
         };
         let stop = Stop {
             reason,

@@ -8,6 +8,6 @@ mod token;
 
 pub use cancel::{Cancel, CancelOutcome, SenderStopped, StopCause, StopSender};
 pub use records::{Incarnate, IncarnationGone, Keep, Prune, Record};
-pub use redrive::{Discard, Redrive, RedriveOutcome};
-pub use session::{AddLogin, LoginAdded, OpenSession};
+pub use redrive::{Discard, REDRIVE_REASON, Redrive, RedriveOutcome};
+pub use session::{AddLogin, LoginAdded, OpenSession, login_of};
 pub use token::{AddToken, RevokeToken, TokenAdded, UseToken};

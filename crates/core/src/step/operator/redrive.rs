@@ -10,6 +10,9 @@ use crate::value::{
     StateName, Timestamp,
 };
 
+/// Why one of many that are sent again is held.
+pub const REDRIVE_REASON: &str = "many failed messages are sent again, one a second";
+
 /// Sends a dead letter again.
 #[derive(Clone, Debug)]
 pub struct Redrive {
@@ -38,11 +41,27 @@ impl RedriveOutcome {
     /// What sending a message again comes to.
     #[must_use]
     pub fn of(message: &Message, has_answer: bool) -> Self {
-        match &message.life.state {
-            MessageState::Dead { .. } if has_answer => Self::Delivering,
-            MessageState::Dead { .. } if was_unfit(message) => Self::Unfit,
-            MessageState::Dead { .. } => Self::Queued,
-            MessageState::Parked { .. } => Self::Continuing,
+        let life = &message.life;
+        let class = life.failure.as_ref().map(|failure| failure.class.as_str());
+        Self::of_columns(life.state.name(), life.attempt, class, has_answer)
+    }
+
+    /// The same from what a row of a list has.
+    #[must_use]
+    pub fn of_columns(
+        state: StateName,
+        attempt: u32,
+        class: Option<&str>,
+        has_answer: bool,
+    ) -> Self {
+        match state {
+            StateName::Dead if has_answer => Self::Delivering,
+            // The channel refused it at the door: it died without an attempt, for good.
+            StateName::Dead if attempt == 0 && class == Some(Class::Permanent.as_str()) => {
+                Self::Unfit
+            }
+            StateName::Dead => Self::Queued,
+            StateName::Parked => Self::Continuing,
             _ => Self::NotDead,
         }
     }
@@ -54,10 +73,7 @@ impl Redrive {
         let later = self.not_before.filter(|until| *until > now);
         let hold = later.map(|until| Hold {
             until,
-            failure: Failure::new(
-                Class::Capacity { until: Some(until) },
-                "many failed messages are sent again, one a second",
-            ),
+            failure: Failure::new(Class::Capacity { until: Some(until) }, REDRIVE_REASON),
         });
         MessageState::Received { hold }
     }
@@ -101,12 +117,6 @@ impl Transition for Redrive {
         tx.announce(&self.message_id);
         Ok(outcome)
     }
-}
-
-/// Whether the channel refused the row at the door: it died without an attempt, for good.
-fn was_unfit(message: &Message) -> bool {
-    let failure = message.life.failure.as_ref();
-    message.life.attempt == 0 && failure.is_some_and(|failure| failure.class == Class::Permanent)
 }
 
 /// The same keys again, so that an idempotent platform that took them after all shows them once.

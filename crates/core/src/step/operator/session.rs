@@ -1,8 +1,8 @@
 //! Logins and sessions of the console. A login is a row with the hash of a one-time code; whoever presents the code makes
 //! that row a session. One transaction does it, so a code is good once, on whichever node it arrives.
 
-use crate::limits::{LOGIN_MS, SESSION_MS, SESSIONS_MAX};
-use crate::port::{AlertChange, Change, TokenChange};
+use crate::limits::{ENDED_KEPT_MS, LOGIN_MS, SESSION_MS, SESSIONS_MAX};
+use crate::port::{AlertChange, Change, Read, RowsError, TokenChange};
 use crate::step::{RunError, Transition, Tx};
 use crate::value::{ConsoleAccess, Timestamp, Token, TokenKind};
 
@@ -44,7 +44,8 @@ impl Transition for AddLogin {
         if live.len() >= SESSIONS_MAX {
             return Ok(LoginAdded::Full);
         }
-        for Token { name, .. } in over {
+        let forgotten = over.into_iter().filter(|token| is_long_over(token, now));
+        for Token { name, .. } in forgotten {
             tx.change(Change::Alert(AlertChange::DropDevicesOf {
                 session: name.clone(),
             }))?;
@@ -69,6 +70,15 @@ impl Transition for AddLogin {
     }
 }
 
+/// Another node may know it for some seconds yet, and what comes with it is refused only while its row says that it is over.
+fn is_long_over(token: &Token, now: Timestamp) -> bool {
+    let then = now.plus_ms(-ENDED_KEPT_MS);
+    match token.revoked_at {
+        Some(at) => at <= then,
+        None => !token.is_live(then),
+    }
+}
+
 /// Makes the login whose code this is a session.
 #[derive(Clone, Debug)]
 pub struct OpenSession {
@@ -84,19 +94,11 @@ impl Transition for OpenSession {
     const NAME: &'static str = "open_session";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<Token>, RunError> {
-        let mut logins = tx.tokens()?.into_iter().filter(|token| token.is_live(now));
-        let login = logins.find_map(|token| match &token.kind {
-            TokenKind::Login(access) if token.hash == self.code => {
-                let label = access.label.clone();
-                Some((token, label))
-            }
-            _ => None,
-        });
-        let Some((login, label)) = login else {
+        let Some((login, access)) = login_of(&**tx, &self.code, now)? else {
             return Ok(None);
         };
         let access = ConsoleAccess {
-            label,
+            label: access.label,
             expires_at: now.plus_ms(SESSION_MS),
         };
         tx.change(Change::Token(TokenChange::OpenSession {
@@ -114,4 +116,23 @@ impl Transition for OpenSession {
             ..login
         }))
     }
+}
+
+/// The login whose code has this hash, if the code is good.
+pub fn login_of(
+    rows: &dyn Read,
+    code: &str,
+    now: Timestamp,
+) -> Result<Option<(Token, ConsoleAccess)>, RowsError> {
+    let mut live = rows
+        .tokens()?
+        .into_iter()
+        .filter(|token| token.is_live(now));
+    Ok(live.find_map(|token| match &token.kind {
+        TokenKind::Login(access) if token.hash == code => {
+            let access = access.clone();
+            Some((token, access))
+        }
+        _ => None,
+    }))
 }

@@ -92,3 +92,54 @@ async fn completed_text_is_delivered_immediately() {
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert!(!locked(&mailbox.inner).unread, "it is not delivered again");
 }
+
+async fn next_end(mailbox: &Mailbox) -> TurnEvent {
+    loop {
+        let MailboxEvent::Turn(event) = mailbox.next().await else {
+            panic!("nothing must be stopped");
+        };
+        if !matches!(*event, TurnEvent::Alive) {
+            return *event;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_thread_without_end_is_lost() {
+    let mailbox = mailbox();
+    let status = |kind: &str| {
+        tell(
+            &mailbox,
+            "thread/status/changed",
+            json!({"status": {"type": kind}}),
+        )
+    };
+    let began = Instant::now();
+    status("idle");
+    status("active");
+    tokio::time::advance(END_PATIENCE).await;
+    status("idle");
+    assert!(matches!(next_end(&mailbox).await, TurnEvent::Lost { .. }));
+    assert_eq!(began.elapsed(), 2 * END_PATIENCE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn end_follows_idle_thread() {
+    let mailbox = mailbox();
+    let idle = json!({"status": {"type": "idle"}});
+    tell(&mailbox, "thread/status/changed", idle);
+    let item = json!({"type": "agentMessage", "id": "a", "text": "yes"});
+    let turn = json!({"turn": {"id": "u", "status": "completed", "items": [item]}});
+    tell(&mailbox, "turn/completed", turn);
+    assert!(matches!(next_end(&mailbox).await, TurnEvent::Ended(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_interrupt_ends_only_its_turn() {
+    let mailbox = mailbox();
+    mailbox.expect_end(&TurnId::new("other"));
+    mailbox.expect_end(&TurnId::new("u"));
+    let began = Instant::now();
+    assert!(matches!(next_end(&mailbox).await, TurnEvent::Lost { .. }));
+    assert_eq!(began.elapsed(), END_PATIENCE);
+}

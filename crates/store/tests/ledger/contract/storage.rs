@@ -4,18 +4,20 @@ use super::a2a_tasks::first;
 use super::tasks::{more, start};
 use crate::fixture::Fixture;
 use crate::given::{World, attach, begin, message, text};
+use bridge_core::channels::id_in_session;
 use bridge_core::limits::{
     BUDGET_WINDOW_MS, EXCERPT_MAX_CHARS, HOPS_DEFAULT, MESSAGE_ROW_BYTES, STOP_MAX, STORED_HOUR_MS,
 };
 use bridge_core::port::Ledger;
+use bridge_core::requester::LOCAL_OWNER;
 use bridge_core::step::{
-    Action, AddToken, InputAccepted, Join, Keep, MidTurn, Prune, Receive, Received, RevokeToken,
-    SenderStopped, SteerStored, StopCause, StopSender, TaskStarted,
+    Action, AddLogin, AddToken, InputAccepted, Join, Keep, MidTurn, OpenSession, Prune, Receive,
+    Received, RevokeToken, SenderStopped, SteerStored, StopCause, StopSender, TaskStarted,
 };
 use bridge_core::storage::{StorageBudget, StoredHour, hour_of};
 use bridge_core::value::{
-    Attachment, ChannelId, FileDigest, MessageState, Sandbox, SenderKind, StateName, Tier,
-    Timestamp,
+    Attachment, ChannelId, ExternalId, FileDigest, MessageState, Sandbox, SenderKind, StateName,
+    Tier, Timestamp,
 };
 
 const BUDGET: u64 = 100_000;
@@ -190,6 +192,7 @@ pub(super) async fn f4_files_of_refused_messages_count<F: Fixture>() {
 fn stop(cause: StopCause) -> StopSender {
     StopSender {
         sender: "mallory".to_owned(),
+        session: None,
         channels: vec![ChannelId::new("local")],
         by: bridge_core::value::Actor::named("owner"),
         cause,
@@ -337,6 +340,54 @@ pub(super) async fn f4_stopping_a_sender_ends_everything<F: Fixture>() {
     everywhere.channels.clear();
     assert_eq!(world.does(everywhere).await.outcome.cancelled, 1);
     assert_eq!(world.state("n1").await, StateName::Cancelled);
+}
+
+/// What it sent is the owner's, and the rest of the owner's goes on.
+pub(super) async fn f4_a_revoked_admin_session_takes_nothing_in<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let login = AddLogin {
+        name: "console-1".to_owned(),
+        hash: "c1".to_owned(),
+        scopes: vec!["admin".to_owned()],
+        label: "browser".to_owned(),
+        by: LOCAL_OWNER.to_owned(),
+    };
+    world.does(login).await;
+    let (code, hash) = ("c1".to_owned(), "h1".to_owned());
+    world.does(OpenSession { code, hash }).await;
+    let owners = |id: &str, session: Option<&str>| Receive {
+        sender: LOCAL_OWNER.to_owned(),
+        external_id: ExternalId::new(id_in_session(session, id.to_owned())),
+        ..text(&format!("k-{id}"), id)
+    };
+    world.does(owners("m1", Some("console-1"))).await;
+    world.does(owners("m2", Some("console-2"))).await;
+    world.does(owners("m3", None)).await;
+    let revoke = RevokeToken {
+        name: "console-1".to_owned(),
+        by: LOCAL_OWNER.to_owned(),
+    };
+    assert!(world.does(revoke).await.outcome);
+    let late = world.does(owners("m4", Some("console-1"))).await.outcome;
+    assert_eq!(late, Received::Revoked);
+    let stop = StopSender {
+        sender: LOCAL_OWNER.to_owned(),
+        session: Some("console-1".to_owned()),
+        ..stop(StopCause::Revoked)
+    };
+    let stopped = world.does(stop).await.outcome;
+    assert_eq!((stopped.cancelled, stopped.running.len()), (1, 0));
+    assert_eq!(
+        states(&world, &["m1", "m2", "m3"]).await,
+        [
+            StateName::Cancelled,
+            StateName::Received,
+            StateName::Received
+        ]
+    );
+    let acts = world.reads(|rows| rows.audit(1)).await;
+    assert_eq!(acts[0].subject, "sender console-1");
 }
 
 /// What the turn of somebody else was given goes on there, and is not said to be interrupted.

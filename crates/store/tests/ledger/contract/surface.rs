@@ -4,10 +4,13 @@ use super::a2a_tasks::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
 use bridge_core::find::{Found, Scan, conversations, find, short_id};
-use bridge_core::limits::{LOGIN_MS, SESSION_IDLE_MS, SESSION_MS, SESSIONS_MAX, TOKENS_MAX};
+use bridge_core::limits::{
+    ENDED_KEPT_MS, LOGIN_MS, SESSION_IDLE_MS, SESSION_MS, SESSIONS_MAX, TOKENS_MAX,
+};
 use bridge_core::port::Ledger;
 use bridge_core::step::{
-    AddLogin, AddToken, Cancel, LoginAdded, OpenSession, Receive, RevokeToken, TokenAdded, UseToken,
+    AddLogin, AddToken, Cancel, LoginAdded, OpenSession, Receive, Received, RevokeToken,
+    TokenAdded, UseToken,
 };
 use bridge_core::value::{
     Actor, AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token, TokenKind,
@@ -193,9 +196,25 @@ pub(super) async fn sessions_end_unused_or_old<F: Fixture>() {
     assert!(!world.does(revoke("s2")).await.outcome);
 }
 
-pub(super) async fn there_are_so_many_sessions_and_no_more<F: Fixture>() {
+/// A node that has not heard of it yet must find a row that says so, and not none.
+pub(super) async fn revoked_sessions_refuse_what_comes_late<F: Fixture>() {
     let fixture = F::open();
-    let world = World::over(fixture.ledger());
+    let mut world = World::over(fixture.ledger());
+    world.does(login("ann", "c1")).await;
+    world.does(open("c1", "h1")).await;
+    world.does(revoke("ann")).await;
+    world.does(login("s2", "c2")).await;
+    let late = world.does(text("c", "m1")).await.outcome;
+    assert_eq!(late, Received::Revoked);
+    world.pass_ms(ENDED_KEPT_MS);
+    world.does(login("s3", "c3")).await;
+    let names: Vec<_> = tokens(&world).await.into_iter().map(|t| t.name).collect();
+    assert_eq!(names, ["s2", "s3"]);
+}
+
+pub(super) async fn sessions_are_bounded<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
     for n in 0..SESSIONS_MAX {
         let added = world.does(login(&format!("s{n}"), &format!("c{n}"))).await;
         assert!(matches!(added.outcome, LoginAdded::Added { .. }));
@@ -206,7 +225,10 @@ pub(super) async fn there_are_so_many_sessions_and_no_more<F: Fixture>() {
     assert!(world.does(revoke("s3")).await.outcome);
     let added = world.does(login("more", "c")).await.outcome;
     assert!(matches!(added, LoginAdded::Added { .. }));
-    assert_eq!(tokens(&world).await.len(), SESSIONS_MAX + 1);
+    assert_eq!(tokens(&world).await.len(), SESSIONS_MAX + 2);
+    world.pass_ms(ENDED_KEPT_MS + LOGIN_MS);
+    world.does(login("last", "c")).await;
+    assert_eq!(tokens(&world).await.len(), 2);
 }
 
 fn ids(messages: &[Message]) -> Vec<&str> {
