@@ -80,11 +80,12 @@ test('a dead letter is sent again', { timeout: 60_000 }, async () => {
   await to('Conversations');
   await button('New message').click();
   await dialog().getByRole('textbox', { name: 'Conversation' }).fill('journey');
-  await dialog().getByLabel('What is to be done?').fill(`fail:400:1 ${Date.now()}`);
+  const text = `fail:400:1 ${Date.now()}`;
+  await dialog().getByLabel('What is to be done?').fill(text);
   await button('Send', dialog()).click();
   await page.locator('.message .phase.failed').waitFor();
   await to('Failed');
-  const card = page.locator('.dead').filter({ hasText: 'fail:400:1' }).first();
+  const card = page.locator('.dead').filter({ hasText: text });
   await button('Retry', card).click();
   await button('Send again', dialog()).click();
   await card.waitFor({ state: 'detached' });

@@ -21,8 +21,8 @@ interface Hooks {
 
 type Templates = { html: (strings: TemplateStringsArray, ...values: Hole[]) => VNode; render: (node: VNode, parent: Element) => void };
 
-/** `ApiError` of `app.js`. */
-type Failed = import('../console/app.js').ApiError;
+/** Why a call failed; status 0: the daemon was not reached. */
+type Failed = Error & { status: number };
 /** One event of a stream. */
 type StreamEvent = { name: string; id: string | null; data: any };
 /** Who the page is signed in as. */

@@ -53,17 +53,17 @@ async function sessionHeaders() {
 }
 
 /** Out of the address, so that it stays in no history. */
-export function takeLoginCode() {
+function takeLoginCode() {
   const code = /^#login=(.+)$/.exec(location.hash)?.[1];
   if (!code) return null;
   history.replaceState(null, '', `${location.pathname}${location.search}#/requests`);
-  return decodeURIComponent(code);
+  return code;
 }
 
 const PATIENCE_MS = 30_000;
 
 /** Status 0: the daemon was not reached. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, detail) {
     super(detail);
     this.status = status;
@@ -122,7 +122,7 @@ export const everything = /** @type {Everything} */ (async (path, field, query =
   return found;
 });
 
-export async function signIn(code) {
+async function signIn(code) {
   const opened = await post('session', { code });
   await keepHalf(opened.half);
   return opened;
@@ -410,7 +410,7 @@ export function Ago({ at }) {
 const groups = new Map();
 let prefix = '';
 
-export const allBindings = () => [...Map.groupBy(groups.values(), ({ title }) => title)]
+const allBindings = () => [...Map.groupBy(groups.values(), ({ title }) => title)]
   .map(([title, some]) => ({ title, bindings: some.flatMap((group) => group.bindings) }));
 
 export function useKeys(title, bindings) {
@@ -472,7 +472,7 @@ const dismiss = (notice) => change(notices.filter((one) => one !== notice));
 
 export const complain = (error) => notify(asApiError(error).message, 'failed');
 
-export function Notices() {
+function Notices() {
   const [, draw] = useState(0);
   useLayoutEffect(() => { drawNotices = () => draw((count) => count + 1); }, []);
   const list = (urgent) => notices.filter((notice) => (notice.kind === 'urgent') === urgent).map((notice) => html`
