@@ -54,7 +54,9 @@ fn every_value(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
     for table in tables {
         let table = table.ok()?;
         let mut select = conn.prepare(&format!("SELECT * FROM {table}")).ok()?;
-        let names: Vec<String> = select.column_names().map(ToOwned::to_owned).collect();
+        // A flipped bit may be the case of a letter in the schema, which SQLite does not tell apart.
+        let names = select.column_names().map(str::to_ascii_lowercase);
+        let names: Vec<String> = names.collect();
         let mut rows = select.query([]).ok()?;
         while let Some(row) = rows.next().ok()? {
             for (at, name) in names.iter().enumerate() {
