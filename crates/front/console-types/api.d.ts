@@ -173,7 +173,6 @@ declare namespace Api {
 
   /** A channel, how it is and what came over it in the last 24 hours. */
   type ChannelEntry = {
-    /** Its name. */
     channel: string;
     /** Why, as a sentence for people. */
     detail?: string | null;
@@ -257,7 +256,7 @@ declare namespace Api {
 
   /** Body of `POST /v1/dead/retry` and `POST /v1/dead/discard`: which of them. */
   type DeadRequest = {
-    /** All of them, oldest first, 100 in one call. */
+    /** All of them, oldest first, 100 in one call; to send again, without those that only their sender can. */
     all?: boolean;
     /** Only say what would happen. */
     dry_run?: boolean;
@@ -371,20 +370,6 @@ declare namespace Api {
     why?: string | null;
   };
 
-  /** How many messages ended how. */
-  type EndsView = {
-    /** Answered, and the answer delivered. */
-    answered: number;
-    /** Failed. */
-    failed: number;
-    /** From arrival to answer, in milliseconds: half of the answered ones took at most so long. */
-    p50_ms?: number | null;
-    /** The same of 95 in 100. */
-    p95_ms?: number | null;
-    /** Stopped or given up by a person. */
-    stopped: number;
-  };
-
   /** One item-level event. */
   type EventView = {
     /** When. */
@@ -413,7 +398,7 @@ declare namespace Api {
     kind?: string | null;
     /** Files that would be changed or opened. */
     paths?: Array<string>;
-    /** Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin`, on `a2a` a peer. */
+    /** Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` and `a2a` the name of a token without `admin`, because one with it is the owner everywhere. */
     sender?: string | null;
     /** An MCP server, by its name in Codex's configuration. */
     server?: string | null;
@@ -434,14 +419,14 @@ declare namespace Api {
     cwd?: string | null;
     /** After how many seconds silence is a decline. */
     deadline_secs: number;
+    /** `allow`, `ask` or `deny`. */
+    decision: string;
     kind: string;
     paths: Array<string>;
     /** The rule that decided. */
     rule?: string | null;
     /** All rules, in the order in which they count. */
     rules: Array<RuleView>;
-    /** `allow`, `ask` or `deny`. */
-    ruling: string;
     sandbox: string;
     server?: string | null;
     tier: string;
@@ -451,7 +436,6 @@ declare namespace Api {
     why: string;
   };
 
-  /** A class of failures. */
   type FailureFigures = {
     /** `transient`, `capacity`, `config`, `permanent`, `ambiguous` or `bug`; `unknown` where it is not kept. */
     class: string;
@@ -464,22 +448,6 @@ declare namespace Api {
     class: string;
     /** What happened and what to do. */
     reason: string;
-  };
-
-  /** Answer to `GET /v1/figures`. */
-  type FiguresView = {
-    /** Only the newest 20,000 messages of an end were looked at, and there are more. */
-    cut: boolean;
-    /** Failed messages by the class of what failed. */
-    failures: Array<FailureFigures>;
-    /** Every hour, the present one last. */
-    hours: Array<HourView>;
-    /** Senders whose messages ended, by tokens, at most 50. */
-    senders: Array<SenderFigures>;
-    /** When the first hour begins. */
-    since: string;
-    /** All of them together. */
-    total: EndsView;
   };
 
   /** A file that comes with a message. */
@@ -554,7 +522,7 @@ declare namespace Api {
     until: string;
   };
 
-  /** An hour. */
+  /** How many messages ended how. */
   type HourView = {
     /** Answered, and the answer delivered. */
     answered: number;
@@ -814,6 +782,36 @@ declare namespace Api {
     notifications: Array<NotificationReport>;
     /** How many tasks. */
     processed: number;
+  };
+
+  /** How many messages ended how. */
+  type OutcomeCounts = {
+    /** Answered, and the answer delivered. */
+    answered: number;
+    /** Failed. */
+    failed: number;
+    /** From arrival to answer, in milliseconds: half of the answered ones took at most so long. */
+    p50_ms?: number | null;
+    /** The same of 95 in 100. */
+    p95_ms?: number | null;
+    /** Stopped or given up by a person. */
+    stopped: number;
+  };
+
+  /** Answer to `GET /v1/figures`. */
+  type OutcomesView = {
+    /** Only the newest 20,000 messages of an end were looked at, and there are more. */
+    cut: boolean;
+    /** Failed messages by the class of what failed. */
+    failures: Array<FailureFigures>;
+    /** Every hour, the present one last. */
+    hours: Array<HourView>;
+    /** Senders whose messages ended, by tokens, at most 50. */
+    senders: Array<SenderFigures>;
+    /** When the first hour begins. */
+    since: string;
+    /** All of them together. */
+    total: OutcomeCounts;
   };
 
   /** An error, as RFC 9457 has it. */
@@ -1105,7 +1103,6 @@ declare namespace Api {
     next?: number | null;
   };
 
-  /** A sender. */
   type SenderFigures = {
     channel: string;
     /** Messages that ended, however. */
@@ -1129,7 +1126,6 @@ declare namespace Api {
   type SenderView = {
     /** What they may use within a day; absent where nothing is counted. */
     budget?: BudgetView | null;
-    /** The channel. */
     channel: string;
     /** Messages that came. */
     messages: number;
@@ -1564,10 +1560,11 @@ declare namespace Api {
     P extends `channels` ? ChannelList :
     P extends `conversations` ? ConversationList :
     P extends `dead` ? DeadList :
-    P extends `figures` ? FiguresView :
+    P extends `figures` ? OutcomesView :
     P extends `find` ? FoundView :
     P extends `messages` ? MessageList :
     P extends `nodes` ? NodeList :
+    P extends `push` ? PushList :
     P extends `requests` ? RequestList :
     P extends `search` ? SearchList :
     P extends `senders` ? SenderList :
@@ -1595,6 +1592,7 @@ declare namespace Api {
     P extends `tasks/notify-completed` ? NotifyReply :
     P extends `logins` ? LoginMade :
     P extends `messages` ? SubmitResponse :
+    P extends `push` ? PushAdded :
     P extends `reload` ? ReloadView :
     P extends `session` ? SessionOpened :
     P extends `stop` ? StopSenderView :

@@ -79,7 +79,7 @@ macro_rules! failed {
     };
 }
 
-pub(crate) const DEAD: &str = failed!("message_dead WHERE state = 'dead'");
+const DEAD: &str = failed!("message_dead WHERE state = 'dead'");
 const PARKED: &str = failed!("message_parked WHERE state = 'parked'");
 
 /// Without the texts: there may be as many as wait at most.
@@ -101,7 +101,7 @@ pub(crate) fn failed(conn: Conn<'_>) -> Result<Vec<(MessageId, RedriveOutcome)>,
     Ok(found)
 }
 
-pub(crate) const LAST_REDRIVE: &str = "SELECT max(hold_until) FROM message INDEXED BY message_due \
+const LAST_REDRIVE: &str = "SELECT max(hold_until) FROM message INDEXED BY message_due \
      WHERE queue = 'held' AND hold_reason = ?1";
 
 pub(crate) fn last_redrive(conn: Conn<'_>) -> Result<Option<Timestamp>, RowsError> {
