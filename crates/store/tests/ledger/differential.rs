@@ -547,10 +547,12 @@ impl Pair {
                 self.both(Cancel { message_id, by }).await;
             }
             1..3 => {
+                let later = Some(self.now.plus_ms(500));
+                let not_before = self.dice.choose(&[None, later]);
                 self.both(Redrive {
                     message_id,
                     by,
-                    not_before: self.dice.choose(&[None, Some(self.now.plus_ms(500))]),
+                    not_before,
                 })
                 .await
             }
@@ -618,9 +620,10 @@ impl Pair {
                 let mut verdict = verdict(decision, "ann");
                 verdict.answers = Some("{}".to_owned());
                 let other = EffectDigest::of(&RequestKind::FileChange, "another");
+                let digest = self.dice.choose(&[None, None, Some(other)]);
                 self.both(Decide {
                     request_id,
-                    digest: self.dice.choose(&[None, None, Some(other)]),
+                    digest,
                     verdict,
                     authority: Authority::Owner,
                 })
