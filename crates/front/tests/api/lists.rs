@@ -139,7 +139,10 @@ async fn search_goes_on_over_its_pieces() {
         service.does(said).await.unwrap();
     }
     let ids = |list: &SearchList| -> Vec<String> {
-        list.found.iter().map(|one| one.message_id.clone()).collect()
+        list.found
+            .iter()
+            .map(|one| one.message_id.clone())
+            .collect()
     };
     let all: SearchList = get(&service, "/v1/search?text=needle").await;
     assert_eq!(ids(&all), ["m300-x", "m200-x", "m100-x"]);
@@ -149,7 +152,10 @@ async fn search_goes_on_over_its_pieces() {
     let next = two.next.unwrap();
     let path = format!("/v1/search?text=needle&before={next}");
     let rest: SearchList = get(&service, &path).await;
-    assert_eq!((ids(&rest), rest.looked_at), (vec!["m100-x".to_owned()], 100));
+    assert_eq!(
+        (ids(&rest), rest.looked_at),
+        (vec!["m100-x".to_owned()], 100)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ macro_rules! failed {
     };
 }
 
-pub(crate) const DEAD: &str = failed!("message_dead WHERE state = 'dead'");
+const DEAD: &str = failed!("message_dead WHERE state = 'dead'");
 const PARKED: &str = failed!("message_parked WHERE state = 'parked'");
 
 /// Without the texts: there may be as many as wait at most.
@@ -101,8 +101,9 @@ pub(crate) fn failed(conn: Conn<'_>) -> Result<Vec<(MessageId, RedriveOutcome)>,
     Ok(found)
 }
 
-pub(crate) const LAST_REDRIVE: &str = "SELECT max(hold_until) FROM message INDEXED BY message_due \
-     WHERE queue = 'held' AND hold_reason = ?1";
+/// Also behind another message of its conversation. Asked once for each call: walks the bounded index of open messages.
+const LAST_REDRIVE: &str = "SELECT max(hold_until) FROM message INDEXED BY message_open \
+     WHERE queue IS NOT NULL AND state = 'received' AND hold_reason = ?1";
 
 pub(crate) fn last_redrive(conn: Conn<'_>) -> Result<Option<Timestamp>, RowsError> {
     Ok(sql::number(conn, LAST_REDRIVE, [REDRIVE_REASON])?.map(Timestamp))

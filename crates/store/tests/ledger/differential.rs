@@ -547,7 +547,8 @@ impl Pair {
                 self.both(Cancel { message_id, by }).await;
             }
             1..3 => {
-                let not_before = self.dice.choose(&[None, Some(self.now.plus_ms(500))]);
+                let later = Some(self.now.plus_ms(500));
+                let not_before = self.dice.choose(&[None, later]);
                 self.both(Redrive {
                     message_id,
                     by,

@@ -56,7 +56,10 @@ impl View {
                 limit: 3,
                 reach: 20,
             };
-            self.add("search", rows.search(&query)?);
+            let page = rows.search(&query)?;
+            // Numbers of rows may have gaps.
+            let is_cut = page.next.is_some();
+            self.add("search", (page.found, page.looked_at, is_cut));
         }
         self.add("failed", rows.failed()?);
         self.add("last redrive", rows.last_redrive()?);
