@@ -309,7 +309,8 @@ export const useRows = /** @type {UseRows} */ ((read, inputs, concerns) => {
     mine.busy = false;
   }, inputs);
 
-  useEffect(() => {
+  // Before the first paint: the daemon answers meanwhile.
+  useLayoutEffect(() => {
     setState(NOTHING);
     work.current = { busy: false, again: false };
     reload();
@@ -733,7 +734,7 @@ function Screen({ entry, id, sub, session }) {
   const [shown, setShown] = useState(null);
   const [missing, setMissing] = useState(false);
   const [error, reset] = useErrorBoundary((problem) => console.error(problem));
-  useEffect(() => { load(entry).then((module) => setShown({ screen: module[entry.name] }), () => setMissing(true)); }, []);
+  useLayoutEffect(() => { load(entry).then((module) => setShown({ screen: module[entry.name] }), () => setMissing(true)); }, []);
   if (missing) return html`<${Empty} title="This screen can’t be loaded"><p>The daemon is away, or another version than this page.</p>
     <button onClick=${() => location.reload()}>Load the page again</button><//>`;
   if (error) return html`<${Empty} title="This screen broke"><p>${full(String(error))}</p><button onClick=${reset}>Show it again</button><//>`;
