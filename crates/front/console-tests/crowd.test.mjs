@@ -34,7 +34,7 @@ async function press(card, name, timeout = PATIENCE_MS) {
 }
 
 const stateOf = (id) => page.evaluate(async (request) => {
-  const { get } = await import('./lib/api.js');
+  const { get } = await import('./app.js');
   return get(`requests/${request}`);
 }, id);
 

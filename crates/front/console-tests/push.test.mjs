@@ -49,7 +49,7 @@ function on(name, run, { permissions = ['notifications'], turnOn = true } = {}) 
         given.shown = (found) => until(async () => {
           const all = await worker.evaluate(async () => (await self.registration.getNotifications()).map(({ title, body, tag, actions, data }) => ({ title, body, tag, data, actions: actions.map((one) => one.action) })));
           return found(all) && all;
-        }, 'the notification', 9000);
+        }, 'the notification', 30_000);
         given.press = (tag, action = '') => worker.evaluate(async ([tag, action]) => {
           const [notification] = await self.registration.getNotifications({ tag });
           self.dispatchEvent(new NotificationEvent('notificationclick', { notification, action }));

@@ -19,6 +19,7 @@ use kit::Kit;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::net::TcpListener;
 use world::World;
 
 #[tokio::test]
@@ -87,7 +88,11 @@ fn command(world: &World) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_daemon_loses_the_page_nothing() {
     let kit = Kit::find().await;
-    let world = World::new().await;
+    // The usual port may be another daemon's, and then a start chooses any other: the page could not follow.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = free.local_addr().unwrap();
+    drop(free);
+    let world = World::with_settings(&format!("http.listen = \"{listen}\"\n")).await;
     let command = command(&world);
     let env = [("CONSOLE_COMMAND", command.as_str())];
     kit.test("restart.test.mjs", &env).await;
