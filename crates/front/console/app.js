@@ -457,11 +457,12 @@ const SHOWN_MS = 7000;
 const SHOWN_MAX = 4;
 
 let notices = [];
-let drawNotices = () => {};
+/** The last one shows them: what is behind a dialog is not seen. */
+const drawers = [];
 
 function change(next) {
   notices = next.slice(-SHOWN_MAX);
-  drawNotices();
+  drawers.forEach((draw) => draw({}));
 }
 
 export function notify(text, kind = 'done') {
@@ -474,9 +475,16 @@ const dismiss = (notice) => change(notices.filter((one) => one !== notice));
 export const complain = (error) => notify(asApiError(error).message, 'failed');
 
 function Notices() {
-  const [, draw] = useState(0);
-  useLayoutEffect(() => { drawNotices = () => draw((count) => count + 1); }, []);
-  const list = (urgent) => notices.filter((notice) => (notice.kind === 'urgent') === urgent).map((notice) => html`
+  const [, draw] = useState({});
+  useLayoutEffect(() => {
+    drawers.push(draw);
+    change(notices);
+    return () => {
+      drawers.splice(drawers.indexOf(draw), 1);
+      change(notices);
+    };
+  }, []);
+  const list = (urgent) => notices.filter((notice) => drawers.at(-1) === draw && (notice.kind === 'urgent') === urgent).map((notice) => html`
     <p key=${notice} class="notice ${notice.kind}">${full(notice.text)}
       <button class="plain" aria-label="Dismiss" onClick=${() => dismiss(notice)}>×</button></p>`);
   return html`<div class="notices"><div role="status" aria-live="polite">${list(false)}</div>
@@ -540,7 +548,7 @@ export function Dialog({ title, onClose, children, wide = false, bare = false })
   return html`<dialog ref=${ref} class=${wide && 'wide'} aria-labelledby="dialog-title" onClose=${onClose}
       onClick=${(event) => event.target === ref.current && onClose()}><div class="dialog-body">
     <header class=${bare && 'spoken'}><h2 id="dialog-title" tabindex="-1" autofocus=${!bare}>${title}</h2>
-      <button class="plain" aria-label="Close" onClick=${onClose}>×</button></header>${children}</div></dialog>`;
+      <button class="plain" aria-label="Close" onClick=${onClose}>×</button></header>${children}</div><${Notices} /></dialog>`;
 }
 
 /** Nothing is confirmed by Enter alone: the focus is elsewhere. */
@@ -771,7 +779,8 @@ function Frame({ session }) {
 
 // All begin at once: the screen is there when the daemon has said who this is, or asks for a code.
 const code = takeLoginCode();
-const signedIn = code ? signIn(code) : get('session');
+// An old link opens the page for who is signed in.
+const signedIn = code ? signIn(code).catch((error) => get('session').catch(() => { throw error; })) : get('session');
 load(entryOf(readRoute())).catch(() => undefined);
 
 function App() {

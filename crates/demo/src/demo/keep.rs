@@ -103,6 +103,12 @@ pub(super) async fn fill<C: DemoClient>(setup: &DemoSetup<C>, paint: Paint) -> a
     say("");
     say(&format!("  {}", paint.bold(&address)));
     say("");
+    say("  For commands in another terminal:");
+    say(&format!(
+        "  export CODEX_BRIDGE_STATE_DIR={}",
+        setup.state_dir().display()
+    ));
+    say("");
     say("  Ctrl-C ends and removes everything.");
     Ok(())
 }

@@ -27,6 +27,10 @@ use tokio::task::JoinHandle;
 /// How long a reply on the platform may take.
 const REPLY_PATIENCE: Duration = Duration::from_secs(120);
 
+const STATE: &str = "state";
+/// How long work that waits at a gate is no work that hangs: somebody may look at it all day.
+const LOOKED_AT: Duration = Duration::from_secs(24 * 3_600);
+
 pub(super) struct DemoSetup<C> {
     pub(super) model: ScriptedModel,
     pub(super) platform: DemoPlatform,
@@ -47,17 +51,23 @@ impl<C: DemoClient> DemoSetup<C> {
         let directory = tempfile::Builder::new()
             .prefix("codex-bridge-demo-")
             .tempdir()?;
-        let model = ScriptedModel::start(Options::default())
+        let options = Options {
+            stream_idle_timeout: LOOKED_AT,
+            ..Options::default()
+        };
+        let model = ScriptedModel::start(options)
             .await
             .context("start the model")?;
         let platform = DemoPlatform::start().await?;
         let home = directory.path().join("codex-home");
         std::fs::create_dir(&home)?;
         std::fs::write(home.join("config.toml"), model.codex_config())?;
-        let state_dir = directory.path().join("state");
+        let state_dir = directory.path().join(STATE);
         let mut config = Config::default();
         config.codex.bin = Some(codex);
         config.codex.home = Some(home);
+        config.turn.idle_secs = LOOKED_AT.as_secs();
+        config.turn.timeout_secs = LOOKED_AT.as_secs();
         let stop = Stop::default();
         let (ready, serving) = oneshot::channel();
         let mut options = RunOptions::new(state_dir.clone(), config, environment);
@@ -102,6 +112,11 @@ impl<C: DemoClient> DemoSetup<C> {
             stop,
             directory,
         })
+    }
+
+    /// What commands of another terminal need to know.
+    pub(super) fn state_dir(&self) -> PathBuf {
+        self.directory.path().join(STATE)
     }
 
     /// A directory for a task to work in.
