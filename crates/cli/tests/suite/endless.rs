@@ -73,7 +73,11 @@ async fn a_long_silent_command_is_not_cut() {
 /// A turn that does not end when it is interrupted takes its Codex with it, and is begun again in the next one.
 #[tokio::test]
 async fn ignored_interrupt_ends_codex() {
+    // That its thread is idle would be as good as an end.
     let script = concat!(
+        "{\"at\":\"thread/status/changed\",\"nth\":1,\"do\":\"drop\"}\n",
+        "{\"at\":\"thread/status/changed\",\"nth\":2,\"do\":\"drop\"}\n",
+        "{\"at\":\"thread/status/changed\",\"nth\":3,\"do\":\"drop\"}\n",
         "{\"at\":\"turn/completed\",\"nth\":1,\"do\":\"drop\"}\n",
         "{\"at\":\"turn/interrupt\",\"nth\":1,\"do\":\"drop\"}\n",
     );

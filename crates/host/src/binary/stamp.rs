@@ -2,8 +2,9 @@
 //! the next daemon may be told another path.
 
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Its name in the directory of one life of Codex.
@@ -34,7 +35,9 @@ impl BinaryStamp {
     /// Keeps it for the next daemon.
     pub(crate) fn write(&self, life: &Path) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
-        std::fs::write(life.join(STAMP_FILE), text)
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(life.join(STAMP_FILE))?.write_all(&text)
     }
 
     /// What is known of a life that an earlier daemon began.
