@@ -457,8 +457,7 @@ const SHOWN_MS = 7000;
 const SHOWN_MAX = 4;
 
 let notices = [];
-/** The last one shows them: what is behind a dialog is not seen. */
-const drawers = [];
+let drawers = [];
 
 function change(next) {
   notices = next.slice(-SHOWN_MAX);
@@ -477,10 +476,10 @@ export const complain = (error) => notify(asApiError(error).message, 'failed');
 function Notices() {
   const [, draw] = useState({});
   useLayoutEffect(() => {
-    drawers.push(draw);
+    drawers = [...drawers, draw];
     change(notices);
     return () => {
-      drawers.splice(drawers.indexOf(draw), 1);
+      drawers = drawers.filter((one) => one !== draw);
       change(notices);
     };
   }, []);
@@ -494,7 +493,6 @@ function Notices() {
 export const mark = (phase, quiet = false) => phase && html`<span class="phase ${line(phase, 40).replaceAll(' ', '-')}"><i class="dot" aria-hidden="true"></i>
   <span class=${quiet && 'spoken'}>${line(phase, 40)}</span></span>`;
 
-/** Of an answer that did not come live. */
 export const SOURCE = { harvested: 'Taken from Codex’s history after a crash.', shared: 'Shared with the message whose turn it joined.' };
 
 export const isOver = (one) => ['done', 'failed', 'stopped'].includes(one.phase);
@@ -531,7 +529,6 @@ export function Act({ act, done, tone = '', disabled = false, title, about, chil
   return html`<button class=${tone} disabled=${disabled || busy} aria-busy=${busy} aria-describedby=${about} title=${title} onClick=${run}>${children}</button>`;
 }
 
-/** Details that are read when somebody wants to see them. */
 export function Later({ summary, read, draw }) {
   const [value, setValue] = useState(null);
   const open = ({ target }) => void (target.open && !value && read().then(setValue, complain));
@@ -779,7 +776,7 @@ function Frame({ session }) {
 
 // All begin at once: the screen is there when the daemon has said who this is, or asks for a code.
 const code = takeLoginCode();
-// An old link opens the page for who is signed in.
+// An old link of who is signed in.
 const signedIn = code ? signIn(code).catch((error) => get('session').catch(() => { throw error; })) : get('session');
 load(entryOf(readRoute())).catch(() => undefined);
 
