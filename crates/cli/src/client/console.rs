@@ -52,6 +52,7 @@ pub(crate) async fn console(
 }
 
 /// An address that signs one browser in as the owner.
+#[cfg(feature = "demo")]
 pub(crate) async fn owner_address(client: &ApiClient) -> anyhow::Result<String> {
     let made = log_in(client, false, Vec::new()).await?;
     address_of(&made, false)
