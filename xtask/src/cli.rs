@@ -33,7 +33,7 @@ Commands:
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 
   --only STEP,...   Run some of: fmt, clippy, tidy, deny, test, floor, count;
-                    all but floor unless told
+                    all unless told
   -- ARGS           Arguments for `cargo test`, e.g. `-- -p bridge-store ledger`;
                     given without --only, nothing but the tests is run
 
@@ -184,13 +184,6 @@ impl Step {
         Self::Count,
     ];
 
-    /// Those that nobody names. The oldest Codex is another download, and as long again as what uses it.
-    #[must_use]
-    pub fn usual() -> Vec<Self> {
-        let usual = |step: &Self| *step != Self::Floor;
-        Self::ALL.into_iter().filter(usual).collect()
-    }
-
     /// The word for it in `--only` and in the summary.
     pub fn name(self) -> &'static str {
         match self {
@@ -264,7 +257,7 @@ fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String>
     }
     let steps = match only {
         Some(steps) => steps,
-        None if test_args.is_empty() => Step::usual(),
+        None if test_args.is_empty() => Step::ALL.to_vec(),
         None => vec![Step::Test],
     };
     Ok(Command::Test(Plan { steps, test_args }))
@@ -384,7 +377,7 @@ mod tests {
 
     #[test]
     fn all_steps_are_the_default() {
-        assert_eq!(read("test"), plan(&Step::usual(), &[]));
+        assert_eq!(read("test"), plan(&Step::ALL, &[]));
     }
 
     #[test]
