@@ -129,7 +129,7 @@ fn explain(error: ClientError, state_dir: Option<PathBuf>) -> ClientError {
     }
 }
 
-/// A process that runs a daemon, or is told the address of a database, keeps its memory and its environment to itself, from before it knows any secret.
+/// A process that runs a daemon, or is given the address of a database, keeps its memory and its environment to itself, from before it knows any secret.
 fn prepare(command: &CliCommand) -> anyhow::Result<(Runtime, Environment)> {
     let environment = match command {
         command if holds_secrets(command) => {

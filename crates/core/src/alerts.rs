@@ -1,4 +1,4 @@
-//! What receivers of alerts are told, derived from rows: questions that wait, messages that a person must look at, and
+//! What receivers of alerts are sent, derived from rows: questions that wait, messages that a person must look at, and
 //! tasks that have ended.
 //!
 //! Nothing is queued beside the rows: a daemon that was killed finds again what was not noticed.
@@ -28,7 +28,7 @@ pub struct AlertEvent {
 }
 
 impl AlertEvent {
-    /// How it stands now; `None` where nobody need be told, or its rows are gone.
+    /// How it stands now; `None` where nobody need be alerted, or its rows are gone.
     pub fn load(rows: &dyn Read, subject: &AlertSubject) -> Result<Option<Self>, RowsError> {
         match subject.kind {
             AlertKind::Question => question(rows, subject),
@@ -97,7 +97,7 @@ fn failure(rows: &dyn Read, subject: &AlertSubject) -> Result<Option<AlertEvent>
             return None;
         };
         let word = message.life.state.name().as_str();
-        // One that dies again after it was sent again is told again.
+        // One that fails again after a retry is alerted again.
         let mark = format!("{word}/{}", message.life.updated_at.0);
         Some(AlertEvent {
             headline: reason.clone(),
@@ -195,9 +195,9 @@ pub fn noticed(
             Some(_) | None => false,
         };
         for receiver in receivers {
-            // The failed end of a task is told as that, once.
-            let told_otherwise = is_of_task && receiver.about.contains(&AlertKind::Task);
-            if !receiver.about.contains(&subject.kind) || told_otherwise {
+            // The failed end of a task is sent as that, once.
+            let sent_as_task = is_of_task && receiver.about.contains(&AlertKind::Task);
+            if !receiver.about.contains(&subject.kind) || sent_as_task {
                 continue;
             }
             let known = rows.alert(&receiver.receiver_id, subject)?;

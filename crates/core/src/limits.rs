@@ -158,7 +158,7 @@ pub const WAIT_WORTHWHILE_MS: i64 = 2 * 60_000;
 /// How soon a lost turn is looked at again when the look itself failed.
 pub const RECONCILE_RETRY_MS: i64 = 2_000;
 
-/// What is older than this when it is noticed is told nobody: a day's failures are enough for whoever comes back.
+/// What is older than this when it is noticed is sent to nobody: a day's failures are enough for whoever comes back.
 pub const ALERT_AGE_MS: i64 = 24 * 3_600_000;
 /// The time in which [`ALERTS_SINGLE_MAX`] is counted, and between two summaries.
 pub const ALERTS_WINDOW_MS: i64 = 60_000;
@@ -166,7 +166,7 @@ pub const ALERTS_WINDOW_MS: i64 = 60_000;
 pub const ALERTS_SINGLE_MAX: u64 = 5;
 /// Alerts in one summary; what is over waits for the next.
 pub const ALERTS_TOGETHER_MAX: u32 = 500;
-/// How long it is remembered what was told.
+/// How long sent alerts are remembered.
 pub const ALERT_KEPT_MS: i64 = 30 * 24 * 3_600_000;
 /// Browsers of one session that take Web Push.
 pub const DEVICES_PER_SESSION_MAX: usize = 4;

@@ -758,7 +758,7 @@ declare namespace Api {
     sent: boolean;
     /** How it ended. */
     status: string;
-    /** Who is told. */
+    /** Who is notified. */
     target?: string | null;
     /** Which task. */
     task_id: string;
@@ -828,7 +828,7 @@ declare namespace Api {
     title: string;
   };
 
-  /** What a browser is told of. */
+  /** What a browser is alerted to. */
   type PushAbout = "question" | "failure" | "task";
 
   /** Answer to `POST /v1/push`. */

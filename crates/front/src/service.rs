@@ -203,12 +203,12 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         async { Err(crate::NO_CONSOLE.to_owned()) }
     }
 
-    /// The key that browsers subscribe with to be told. The error says why there is none now.
+    /// The key that browsers subscribe with. The error says why there is none now.
     fn push_key(&self) -> impl Future<Output = Result<Result<String, String>, LedgerError>> + Send {
-        async { Ok(Err("no browser can be told here".to_owned())) }
+        async { Ok(Err("no browser can be alerted here".to_owned())) }
     }
 
-    /// Why a browser can't be told.
+    /// Why a browser can't be alerted.
     fn check_device(&self, _device: &PushDevice) -> Result<(), String> {
         Ok(())
     }

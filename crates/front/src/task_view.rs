@@ -175,7 +175,7 @@ pub struct NotificationReport {
     pub task_id: String,
     /// How it ended.
     pub status: String,
-    /// Who is told.
+    /// Who is notified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// `pending`, `sent`, `failed` or `no_target`.

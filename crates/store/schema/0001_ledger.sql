@@ -349,7 +349,7 @@ CREATE TABLE task_input (
     CHECK (idempotency_key IS NULL OR request_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
--- Who is told of a task: `push` of every event, `notify` of its end; `nobody` notes that a person was shown the end.
+-- Who is notified of a task: `push` of every event, `notify` of its end; `nobody` notes that a person was shown the end.
 -- `mark` names the last event that was delivered. Address (`target`), token and credentials of a `push` are encrypted.
 CREATE TABLE subscription (
     task_id         TEXT NOT NULL REFERENCES task (task_id),
@@ -395,7 +395,7 @@ CREATE TABLE receiver (
     CHECK ((session IS NULL) = (auth IS NULL))
 ) STRICT, WITHOUT ROWID;
 
--- What a receiver is told of a question, a failure or the end of a task, and how far that is. `subject` is the id of a
+-- What a receiver is sent of a question, a failure or the end of a task, and how far that is. `subject` is the id of a
 -- request, message or task. `mark` names the event: `asked` and `settled` of a question.
 CREATE TABLE alert (
     receiver_id     TEXT NOT NULL REFERENCES receiver,

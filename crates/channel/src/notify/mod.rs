@@ -37,7 +37,7 @@ const COMMAND_MAX_CHARS: usize = 64;
 /// The target of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing is sent by itself: whoever asks for it is the one who is told.
+    /// Nothing is sent by itself: whoever asks for it is notified.
     Local,
     /// An address, called with a signed body.
     Webhook(String),

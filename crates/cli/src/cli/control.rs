@@ -81,7 +81,7 @@ pub(crate) struct StartTaskArgs {
     /// Another CODEX_HOME, one that `codex.homes` of the configuration lists
     #[arg(long, value_name = "DIR")]
     pub(crate) codex_home: Option<PathBuf>,
-    /// Who is told when it is finished: `local` (whoever asks with `notify-completed`, once), `webhook:URL`,
+    /// Who is notified when it is finished: `local` (whoever asks with `notify-completed`, once), `webhook:URL`,
     /// `molecule:WORKSPACE`, `command:NAME`, or a scheme that `notify.schemes` maps
     #[arg(long, value_name = "TARGET")]
     pub(crate) notify_target: Option<String>,

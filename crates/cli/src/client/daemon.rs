@@ -21,7 +21,7 @@ const LOG: &str = "daemon.log";
 const START_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Offers to start a daemon where none runs and a person can say yes. Everybody else is told by the command itself.
+/// Offers to start a daemon where none runs and a person can say yes. Everybody else reads it in the command's error.
 pub(crate) async fn offer_daemon(
     client: &ApiClient,
     common: &Common,

@@ -1,4 +1,4 @@
-//! A database of PostgreSQL: whether a daemon could open it, and what its server is to be told otherwise.
+//! A database of PostgreSQL: whether a daemon could open it, and what its server must be set to where not.
 
 use super::report::{Check, DoctorReport, Topic};
 use super::state::{key, key_is_here, record};

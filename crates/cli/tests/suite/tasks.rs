@@ -342,7 +342,7 @@ async fn channel_messages_are_steered_like_tasks() {
         event["text"]
             .as_str()
             .unwrap()
-            .starts_with("to be told by local owner")
+            .starts_with("steered by local owner")
     };
     assert!(
         story["events"].as_array().unwrap().iter().any(told),

@@ -94,7 +94,7 @@ impl ServerRequest {
 }
 
 fn command(lines: &mut RequestLines, request: &CommandApproval, context: &RequestContext<'_>) {
-    let command = request.command.as_deref().unwrap_or("not told by Codex");
+    let command = request.command.as_deref().unwrap_or("not named by Codex");
     match request.kind {
         Some(CommandApprovalKind::WriteStdin) => {
             lines.put("input for the running command", command)

@@ -211,7 +211,7 @@ impl Transition for NotifyBegin {
 pub fn delivery_is_due(subscription: &Subscription, timeline: &Timeline) -> bool {
     let more = || next_event(subscription, timeline).is_some();
     if subscription.is_local() {
-        // Whoever asks for it is told; a send of it that was cut told nobody.
+        // Whoever asks for it is notified; a send of it that was cut notified nobody.
         return false;
     }
     match subscription.state {

@@ -1,4 +1,4 @@
-//! Alerts: who is told of open questions, of failures and of ends of tasks, and how far each alert is.
+//! Alerts: who receives open questions, failures and ends of tasks, and how far each alert is.
 
 use super::{ConversationId, ReceiverId, Timestamp};
 use std::fmt;
@@ -37,7 +37,7 @@ pub struct Receiver {
     pub detail: AlertDetail,
     /// Why the newest alert was not taken.
     pub error: Option<String>,
-    /// Nothing from before is told.
+    /// Nothing from before is sent.
     pub created_at: Timestamp,
 }
 

@@ -55,7 +55,7 @@ impl Subscription {
         }
     }
 
-    /// Whether nobody is sent anything: whoever asks for it is the one who is told, once.
+    /// Whether nobody is sent anything: whoever asks for it is notified, once.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.notify().map(str::trim) == Some(Self::LOCAL)

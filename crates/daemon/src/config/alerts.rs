@@ -1,4 +1,4 @@
-//! The keys `[[notify.alert]]`, `[notify.ntfy]` and `[notify.smtp]`: who is told of questions, failures and ends of tasks,
+//! The keys `[[notify.alert]]`, `[notify.ntfy]` and `[notify.smtp]`: who is alerted to questions, failures and ends of tasks,
 //! and how topics and mailboxes are reached.
 
 use super::http::CONSOLE_ADDRESS;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Whom operators of push services can ask where this bridge has no address of its own.
 const NO_CONTACT: &str = "mailto:codex-bridge@localhost.localdomain";
 
-/// One target that is told of questions, failures and ends of tasks, whoever began them.
+/// One target of alerts: questions, failures and ends of tasks, whoever began them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AlertConfig {
@@ -24,8 +24,8 @@ pub struct AlertConfig {
     /// `email:` targets that stand here, and no others.
     #[schemars(length(min = 1))]
     pub to: String,
-    /// What it is told of: `question` (Codex asks, and somebody must decide), `failure` (a message that was given up or
-    /// waits for a person) and `task` (a task has ended). Empty where only tasks that name it are told.
+    /// What it is alerted to: `question` (Codex asks, and somebody must decide), `failure` (a message that was given up or
+    /// waits for a person) and `task` (a task has ended). Empty: only tasks that name it.
     pub about: Vec<AlertAbout>,
     /// `hint` tells the kind and our own ids, and nothing that Codex or a sender wrote; `headline` also the first line.
     pub detail: AlertText,
@@ -250,7 +250,7 @@ fn refuse_target(notify: &NotifyConfig, to: &str) -> Option<String> {
         Err(error) => return Some(format!("can't be used: {error}")),
     };
     let refused = match target {
-        Target::Local => Err("tells nobody; name somebody who is told".to_owned()),
+        Target::Local => Err("reaches nobody; name a receiver".to_owned()),
         Target::Webhook(url) => notify.webhook().check(&url),
         Target::Ntfy(topic) => notify.ntfy().check(&topic),
         Target::Email(address) => match notify.mailer() {

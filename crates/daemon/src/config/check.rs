@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// What is in force, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ConfigReport {
-    /// `true`: what is wrong is told as a failure.
+    /// `true`: what is wrong is reported as a failure.
     ok: bool,
     /// The file, where there is one.
     file: Option<PathBuf>,

@@ -35,7 +35,7 @@ pub struct TasksConfig {
     pub raw_events: bool,
 }
 
-/// Who may be notified when a task has finished, and who is told of what needs a person.
+/// Who may be notified when a task has finished, and who is alerted to what needs a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifyConfig {
@@ -51,7 +51,7 @@ pub struct NotifyConfig {
     /// Who sends to targets of other senders, by their scheme: `feishu = "command:NAME"` or `"webhook:https://…"` takes
     /// `feishu:<address>`. The sender gets `scheme`, `address` and `text` with the notification.
     pub schemes: BTreeMap<String, String>,
-    /// Who is told of questions, failures and ends of tasks, one table each.
+    /// Who is alerted to questions, failures and ends of tasks, one table each.
     pub alert: Vec<AlertConfig>,
     pub ntfy: NtfyConfig,
     pub smtp: SmtpConfig,

@@ -209,11 +209,11 @@ mod tests {
     fn hints_hold_no_foreign_text() {
         for kind in AlertKind::ALL {
             let hint = delivery(AlertDetail::Hint, vec![event(kind, "k3v9qaxx")]);
-            let told = notification(&hint, "https://b.example/console/").unwrap();
-            let all = format!("{told:?}");
+            let alert = notification(&hint, "https://b.example/console/").unwrap();
+            let all = format!("{alert:?}");
             assert!(!all.contains("rm") && !all.contains("Bcc"), "{all}");
             assert!(
-                told.note.link.starts_with("https://b.example/console/#/"),
+                alert.note.link.starts_with("https://b.example/console/#/"),
                 "{all}"
             );
         }
@@ -221,17 +221,17 @@ mod tests {
 
     #[test]
     fn headlines_are_one_harmless_line() {
-        let told = delivery(
+        let alert = delivery(
             AlertDetail::Headline,
             vec![event(AlertKind::Question, "k3v9qaxx")],
         );
-        let told = AlertPayload::of(&told);
-        let (headline, hint) = told.body.split_once('\n').unwrap();
+        let alert = AlertPayload::of(&alert);
+        let (headline, hint) = alert.body.split_once('\n').unwrap();
         assert!(
             headline.contains("<U+202E>") && headline.contains("<b>"),
             "{headline}"
         );
-        assert!(!told.body.contains('\u{1b}') && !told.body.contains("Bcc"));
+        assert!(!alert.body.contains('\u{1b}') && !alert.body.contains("Bcc"));
         assert!(hint.starts_with("Question k3v9qa"), "{hint}");
         assert!(!hint.contains('\n'));
     }
@@ -244,10 +244,10 @@ mod tests {
             (AlertKind::Task, "t"),
         ];
         let events = events.map(|(kind, id)| event(kind, id)).to_vec();
-        let told = AlertPayload::of(&delivery(AlertDetail::Headline, events));
-        assert_eq!(told.title, "3 alerts at once");
-        assert_eq!(told.body, "Codex asks 2 questions; ended: 1 task.");
-        assert_eq!((told.kind, &*told.path), ("question", "#/requests"));
+        let alert = AlertPayload::of(&delivery(AlertDetail::Headline, events));
+        assert_eq!(alert.title, "3 alerts at once");
+        assert_eq!(alert.body, "Codex asks 2 questions; ended: 1 task.");
+        assert_eq!((alert.kind, &*alert.path), ("question", "#/requests"));
     }
 
     #[test]

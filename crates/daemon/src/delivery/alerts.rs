@@ -1,6 +1,6 @@
-//! Alerts: notices in the rows what receivers are to be told, and sends it.
+//! Alerts: finds in the rows what receivers must know, and sends it.
 //!
-//! A part of the notifier: the same wake-ups, slots and walks. Rows say what is told and how far that is.
+//! A part of the notifier: the same wake-ups, slots and walks. Rows say what is sent and how far that is.
 
 use super::alert_text::{AlertPayload, notification};
 use super::notifier::{Key, Slot, SlotKind};
@@ -26,7 +26,7 @@ const QUESTION_KEPT: Duration = Duration::from_secs(3_600);
 /// How long it keeps everything else.
 const NEWS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 
-const NO_BROWSERS: &str = "no browser can be told here";
+const NO_BROWSERS: &str = "no browser can be alerted here";
 
 /// What a browser can do with alerts.
 const BROWSER: AlertWay = AlertWay {
@@ -274,7 +274,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(VapidKey::read(&kept).map_err(|error| error.to_string()))
     }
 
-    /// Why a browser can't be told.
+    /// Why a browser can't be alerted.
     pub(crate) fn check_device(&self, device: &PushDevice) -> Result<(), String> {
         let settings = self.settings();
         let Some(web_push) = settings.start.notify.web_push.as_ref() else {
@@ -285,7 +285,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         keys.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Looks for what a new receiver is to be told.
+    /// Looks for what a new receiver must know.
     pub(crate) fn receiver_is_new(&self, receiver_id: ReceiverId) {
         self.slots.look_for(receiver_id);
     }

@@ -192,7 +192,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 for messages in messages.chunks(NAMED_MAX) {
                     let messages = messages.to_vec();
                     // What is lost is asked again.
-                    let _told = nodes.tell_nodes(LiveNote::Watch { messages, anew });
+                    let _sent = nodes.tell_nodes(LiveNote::Watch { messages, anew });
                 }
             }
         }
@@ -286,7 +286,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 },
             };
             // Seen on this node alone, where it is lost.
-            let _told = nodes.tell_nodes(note);
+            let _sent = nodes.tell_nodes(note);
         }
     }
 }

@@ -258,7 +258,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 },
             };
             // Who waits for it says that the outcome is not known.
-            let _told = nodes.tell_nodes(LiveNote::Steered { call, result });
+            let _sent = nodes.tell_nodes(LiveNote::Steered { call, result });
         });
     }
 

@@ -11,7 +11,7 @@ use bridge_store::{PostgresLedger, Wakeup, Wakeups};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long what a lost wake-up told of stays unseen.
+/// How long a change stays unseen whose wake-up was lost.
 const SLOW_LOOK: Duration = Duration::from_secs(60);
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {

@@ -155,7 +155,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .tasks
             .spawn(async move { daemon.tell_here(here).await });
         match tokio::time::timeout(STEER_WAIT, telling).await {
-            Ok(Ok(told)) => match told? {
+            Ok(Ok(steered)) => match steered? {
                 Some(steering) => Ok(steering),
                 None => self.tell_elsewhere(tell).await,
             },

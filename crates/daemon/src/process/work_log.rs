@@ -279,7 +279,7 @@ impl Names {
     }
 }
 
-/// Remembers why messages wait: a wait is looked at every few seconds, and told of once.
+/// Remembers why messages wait: a wait is looked at every few seconds, and logged once.
 #[derive(Debug, Default)]
 struct Reasons(HashMap<MessageId, String>);
 

@@ -297,17 +297,17 @@ async fn steer_outcome_is_recorded_in_events() {
     let said = stage.events("one");
     let about: Vec<_> = said
         .iter()
-        .filter(|text| text.contains("told") || text.contains("running turn"))
+        .filter(|text| text.contains("steered by") || text.contains("running turn"))
         .map(|text| text.split(": ").next().unwrap())
         .collect();
     assert_eq!(
         about,
         [
-            "to be told by ann",
+            "steered by ann",
             "whether the running turn has it is not known",
-            "to be told by ann",
+            "steered by ann",
             "the running turn has the text of ann",
-            "to be told by ann",
+            "steered by ann",
             "the running turn did not take it",
         ]
     );

@@ -85,7 +85,7 @@ fn candidates(rows: &dyn Read, reference: &str, caller: &Caller) -> Result<Found
     let only = all.len() == 1;
     for found in all {
         let candidate = candidate(rows, found, caller);
-        // Of several the others are shown; who names one is told that it can't be read.
+        // Of several the others are shown; who names one reads that it can't be read.
         candidates.extend(if only {
             candidate?
         } else {

@@ -205,7 +205,7 @@ fn listed(
 /// Most messages with one prefix among which a person of the group is looked for.
 const PREFIX_MATCHES_MAX: u32 = 100;
 
-/// Finds a message that this caller may know of. Messages of others are not told from messages that do not exist.
+/// Finds a message that this caller may know of. Messages of others look like messages that do not exist.
 pub(super) async fn find_seen<D: BridgeService>(
     service: &D,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Browsers that are told of questions, failures and ends of tasks (Web Push). Each belongs to the session that added it.
+//! Browsers that get alerts: questions, failures and ends of tasks (Web Push). Each belongs to the session that added it.
 
 use super::extract::{Body, Who};
 use super::route::{Access, Route, Trace};
@@ -30,7 +30,7 @@ pub(super) struct PushList {
     subscriptions: Vec<PushView>,
 }
 
-/// A browser that is told.
+/// A browser that gets alerts.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct PushView {
     id: String,
@@ -44,7 +44,7 @@ pub(super) struct PushView {
     error: Option<String>,
 }
 
-/// What a browser is told of.
+/// What a browser is alerted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum PushAbout {
@@ -141,7 +141,7 @@ pub(super) fn rows<D: BridgeService>() -> Vec<Route<D>> {
         Route::get(
             "/v1/push",
             READ,
-            "Browsers that are told of questions, failures and ends of tasks, and the key to subscribe with",
+            "Browsers that get alerts of questions, failures and ends of tasks, and the key to subscribe with",
             list::<D>,
         )
         .answers::<PushList>(),
@@ -197,7 +197,7 @@ async fn add<D: BridgeService>(
 ) -> Result<(StatusCode, Json<PushAdded>), ProblemResponse> {
     let Some(session) = session_of(&caller) else {
         return Err(ProblemResponse::forbidden(
-            "only a browser that is signed in to the console can be told: run `codex-bridge console`",
+            "only a browser that is signed in to the console can get alerts: run `codex-bridge console`",
         ));
     };
     let mut about: Vec<AlertKind> = new.about.into_iter().map(AlertKind::from).collect();
@@ -247,7 +247,7 @@ async fn add<D: BridgeService>(
             "this session has ended: run `codex-bridge console` again",
         )),
         DeviceAdded::Full => Err(ProblemResponse::ambiguous(format!(
-            "this session has {DEVICES_PER_SESSION_MAX} browsers that are told already: remove one (DELETE /v1/push/ID)"
+            "this session has {DEVICES_PER_SESSION_MAX} browsers with alerts already: remove one (DELETE /v1/push/ID)"
         ))),
     }
 }
@@ -270,7 +270,7 @@ async fn remove<D: BridgeService>(
     match removed.await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(ProblemResponse::not_found(format!(
-            "no browser {id} of yours is told anything"
+            "no browser {id} of yours gets alerts"
         ))),
     }
 }

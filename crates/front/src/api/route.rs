@@ -247,15 +247,15 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// What people of the group are told where a call is not for them.
+/// For people of the group, where a call is not for them.
 const NOT_FOR_MEMBERS: &str = "this is for the owner of the daemon: people of its group send messages, and read and stop their own";
 
-/// What everybody but the owner at this machine is told.
+/// For everybody but the owner at this machine.
 const NOT_LOCAL: &str = "only the owner does this, at this machine and over its socket";
-/// What people are told who call the route of platforms.
+/// For people who call the route of platforms.
 const NOT_A_PLATFORM: &str = "only a platform that pushes messages calls this";
 
-/// What they are told where the owner could let them.
+/// The same, where the owner could let them.
 fn not_given(scope: Scope) -> String {
     let scope = scope.as_str();
     format!(

@@ -71,7 +71,7 @@ impl From<ControlError> for ProblemResponse {
     }
 }
 
-/// A task that would not hear what it was told is a problem here.
+/// A task that took no steering is a problem here.
 fn answer(done: ActionResult) -> TaskAnswer {
     let task = done?;
     match task.refusal() {

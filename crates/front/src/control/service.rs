@@ -48,7 +48,7 @@ impl TaskOutcome {
         }
     }
 
-    /// Why Codex did not take what it was told, if it was told something.
+    /// Why Codex did not take the text, if one was given.
     pub(crate) fn refusal(&self) -> Option<&str> {
         let refused = self.reply.steer.as_deref() == Some(REFUSED);
         refused.then(|| self.reply.why.as_deref().unwrap_or("it was refused"))

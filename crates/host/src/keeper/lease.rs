@@ -64,7 +64,7 @@ impl BootInstant {
     }
 }
 
-/// The daemon's end of the leases of all its keepers: one value that each of them is told.
+/// The daemon's end of the leases of all its keepers: one value that each of them is sent.
 #[derive(Clone, Debug)]
 pub struct KeeperLease {
     until: watch::Sender<BootInstant>,
@@ -104,7 +104,7 @@ impl KeeperLease {
             loop {
                 let newest = *until.borrow_and_update();
                 if let Err(error) = keeper.renew(newest).await {
-                    tracing::debug!(%error, directory = %directory.display(), "a keeper was not told of a new lease");
+                    tracing::debug!(%error, directory = %directory.display(), "a keeper was not sent a new lease");
                     return;
                 }
                 tokio::select! {

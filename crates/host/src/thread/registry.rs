@@ -52,7 +52,7 @@ impl ThreadRegistry {
         states.loaded.insert(thread, allowed);
     }
 
-    /// What Codex says of a thread when it is asked: the end of a turn may have been told in a way that we do not know.
+    /// What Codex says of a thread when it is asked: the end of a turn may have come in a form that we do not know.
     pub(crate) fn reported(&self, thread: &ThreadId, status: &ThreadStatus) {
         locked(&self.states).note(thread, is_busy(status));
     }

@@ -242,7 +242,7 @@ impl Mailbox {
         }
     }
 
-    /// Codex says that this turn does not run: its end is under way, or was told in a way that we do not know.
+    /// Codex says that this turn does not run: its end is under way, or came in a form that we do not know.
     pub(crate) fn expect_end(&self, turn_id: &TurnId) {
         self.change(|inner| {
             if let FollowStage::Folding(fold) = &inner.stage

@@ -142,7 +142,7 @@ impl Driver {
     }
 }
 
-/// What a session is told when it begins. Plans must not depend on bound values, and the tables are made for their indexes:
+/// The settings of a session when it begins. Plans must not depend on bound values, and the tables are made for their indexes:
 /// without that, statements that are planned while a table is small walk it when it is large.
 pub(super) fn setup(statement_max: Duration) -> String {
     format!(

@@ -195,7 +195,7 @@ impl Foresight {
         ways.iter().find(goes).cloned()
     }
 
-    /// What will be asked, as far as it can be told while `next` is asked, and is not known yet.
+    /// What will be asked, as far as it can be known while `next` is asked, and is not known yet.
     pub(super) fn expected(&self, next: &Question) -> Vec<(Question, Tables)> {
         let mut expected: Vec<(Question, Tables)> = Vec::new();
         let Some(way) = self.way(next) else {

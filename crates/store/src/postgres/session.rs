@@ -159,7 +159,7 @@ impl Session {
         self.trips.get()
     }
 
-    /// What the newest fence told.
+    /// What the newest fence returned.
     pub(super) fn fence(&self) -> Option<FenceAnswer> {
         self.fence.get()
     }

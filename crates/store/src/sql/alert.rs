@@ -297,7 +297,7 @@ fn put(conn: Conn<'_>, alert: &Alert) -> Result<(), RowsError> {
     )
 }
 
-/// Forgets what was told before this.
+/// Forgets what was sent before this.
 pub(crate) fn forget(conn: Conn<'_>, before: Timestamp) -> Result<(), RowsError> {
     let old = "DELETE FROM alert WHERE state = 'over' AND created_at < ?1";
     sql::run(conn, old, [before.0])

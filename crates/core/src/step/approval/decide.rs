@@ -239,7 +239,7 @@ impl RequestCase {
         }
         let wants_answers = request.kind == RequestKind::UserInput;
         if wants_answers && verdict.decision.accepts() && verdict.answers.is_none() {
-            let why = "Codex wants to be told something, and no answers were given".to_owned();
+            let why = "Codex asks for an answer, and none was given".to_owned();
             return Err(DecideRefusal::Unfit { why });
         }
         Ok(next)

@@ -83,7 +83,7 @@ fn expire(tx: &mut Tx<'_>, case: &RequestCase, now: Timestamp) -> Result<(), Row
             (over(why), format!("{why}: {headline}"), Some(notice))
         }
         RequestState::Open | RequestState::Decided(_) | RequestState::Withdrawn { .. } => {
-            let line = format!("nobody decided in time, so Codex is told no: {headline}");
+            let line = format!("nobody decided in time, so it is declined: {headline}");
             let notice = format!("Declined, because nobody decided in time: {headline}");
             let verdict = Verdict::own(RequestDecision::Decline, Verdict::DEADLINE, now);
             (RequestState::Decided(verdict), line, Some(notice))

@@ -384,14 +384,14 @@ impl Past {
         newest.is_some_and(|newest| newest.stopped)
     }
 
-    /// Whether one of them waits or waited since then, so that the agent was told.
+    /// Whether one of them waits or waited since then, so that the agent knows.
     fn waited_since(&self, since: Timestamp) -> bool {
         self.all().any(|one| one.waited && one.said_at > since)
     }
 }
 
 impl Wait {
-    /// Lets the message wait, and tells its sender where it was not told before.
+    /// Lets the message wait, and notifies its sender, once.
     fn write(self, tx: &mut Tx<'_>, message: &Message, now: Timestamp) -> Result<(), RowsError> {
         if self.tell {
             reply::notify_held(tx, message, &self.failure, now)?;

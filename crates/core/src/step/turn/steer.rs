@@ -161,7 +161,7 @@ impl Transition for Tell {
         let detail = limits::clip(&self.text, limits::EVENT_TEXT_MAX_CHARS);
         tx.audit(&self.by, Self::NAME, &self.message_id, detail, now)?;
         // An intent: whether the turn received it is a line of its own.
-        let line = format!("to be told by {}: {}", self.by, self.text);
+        let line = format!("steered by {}: {}", self.by, self.text);
         tx.event(&message, EventKind::Bridge, &line, now)?;
         tx.announce(&self.message_id);
         let client_id = ClientId::of(&self.message_id, message.life.attempt);
