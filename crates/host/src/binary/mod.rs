@@ -7,6 +7,7 @@
 
 pub mod install;
 pub mod launcher;
+pub(crate) mod program;
 pub mod settings;
 pub(crate) mod stamp;
 
