@@ -14,6 +14,7 @@ use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
 use crate::turn::{CodexStream, ServerStream, clean, interrupt};
+use crate::upgrade::{UpgradeOptions, Upgrader, Upgrades};
 use bridge_codex::rpc::RpcRefusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
@@ -24,15 +25,19 @@ use bridge_core::port::{
     TurnTransport,
 };
 use bridge_core::value::{Class, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Codex as the core sees it.
 pub struct CodexAgent<L> {
-    homes: Homes<L>,
+    homes: Arc<Homes<L>>,
     runs: Runs,
     ledger: L,
     travels: Travels,
+    upgrades: Arc<Upgrades>,
+    /// Changes to another Codex when one is wanted.
+    upgrader: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl<L> std::fmt::Debug for CodexAgent<L> {
@@ -45,11 +50,21 @@ impl<L: Ledger> CodexAgent<L> {
     /// An agent that has not started anything yet.
     pub fn new(options: HostOptions, ledger: L) -> Self {
         Self {
-            homes: Homes::new(options, ledger.clone()),
+            homes: Arc::new(Homes::new(options, ledger.clone())),
             runs: Runs::default(),
             ledger,
             travels: Travels::default(),
+            upgrades: Arc::default(),
+            upgrader: OnceLock::new(),
         }
+    }
+
+    /// From now on changes to the Codex that is wanted while turns run; to be called once, before [`Self::adopt`].
+    pub fn follow_upgrades(&self, options: UpgradeOptions) {
+        let (homes, upgrades) = (Arc::clone(&self.homes), Arc::clone(&self.upgrades));
+        let upgrader = Upgrader::new(homes, options, upgrades);
+        self.upgrader
+            .get_or_init(|| AbortOnDropHandle::new(tokio::spawn(upgrader.run())));
     }
 
     /// Attaches to the Codex that an earlier daemon left behind in each home, and ends what can't be used.
@@ -59,7 +74,7 @@ impl<L: Ledger> CodexAgent<L> {
 
     /// How the usual Codex is.
     pub async fn health(&self) -> CodexHealth {
-        self.homes.usual().health().await
+        self.homes.usual().health(self.upgrades.note()).await
     }
 
     /// How the Codex of each other CODEX_HOME is that has one now.
@@ -131,6 +146,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     type Stream = CodexStream;
 
     async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentError> {
+        self.upgrades.look();
         let host = self.homes.of(home)?;
         host.learned.account.check(wall_now())?;
         let session = host.session().await?;
@@ -147,11 +163,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
+        host.ensure_isolation(&session, spec).await?;
+        if spec.transport == TurnTransport::Exec {
+            return Ok(Runs::unnamed());
+        }
         let opened = async {
-            host.ensure_isolation(&session, spec).await?;
-            if spec.transport == TurnTransport::Exec {
-                return Ok(Runs::unnamed());
-            }
             let operator = operator_config::read(&session.connection, spec).await?;
             start(&session, spec, &operator, host.options.new_threads).await
         };
@@ -168,15 +184,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         if !is_run && threads.loaded_as(thread, spec).is_some() {
             return Ok(());
         }
-        let resumed = async {
-            host.ensure_isolation(&session, spec).await?;
-            host.take_from_draining(thread).await?;
-            match is_run {
-                true => self.runs.release(&session, thread).await,
-                false => load(&session, thread, spec).await,
-            }
+        host.ensure_isolation(&session, spec).await?;
+        host.take_from_draining(thread).await?;
+        let resumed = match is_run {
+            true => self.runs.release(&session, thread).await,
+            false => load(&session, thread, spec).await,
         };
-        let resumed = resumed.await;
         session.judge(&resumed);
         resumed
     }

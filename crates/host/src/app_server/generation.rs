@@ -137,10 +137,7 @@ impl<L: Ledger> Host<L> {
                     let reason = "an older process of Codex still ends its turns";
                     return Err(agent_error(Class::Capacity { until: None }, reason));
                 }
-                let HostState {
-                    current, draining, ..
-                } = &mut *state;
-                std::mem::swap(current, draining);
+                state.swap();
                 self.drain(&state);
                 return Ok(());
             }
@@ -167,6 +164,28 @@ impl<L: Ledger> Host<L> {
         state.draining = former;
         self.drain(&state);
         Ok(())
+    }
+
+    /// The draining process takes turns again, and the current one drains. False where there is none to go back to.
+    pub(crate) async fn go_back(self: &Arc<Self>, from: &Arc<Program>) -> bool {
+        let _alone = self.changing.lock().await;
+        let mut state = self.state.lock().await;
+        let alive = |(session, _): &Life| {
+            session.connection.is_open() && !Arc::ptr_eq(&session.program, from)
+        };
+        if state.stopped || !state.draining.as_ref().is_some_and(alive) {
+            return false;
+        }
+        state.swap();
+        self.drain(&state);
+        true
+    }
+
+    /// Gives the current process up: the next use starts what is wanted then.
+    pub(crate) async fn end_current(&self, why: &str) {
+        if let Some(session) = self.present() {
+            session.connection.close(why).await;
+        }
     }
 
     /// A process of this program that can take turns; one that can't is ended.
@@ -224,7 +243,7 @@ impl<L: Ledger> Host<L> {
         launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
         self.record_gone(&id).await;
         tracing::info!(incarnation = %id, "the older process of codex is gone");
-        self.drained.notify_one();
+        self.look_again.notify_one();
     }
 
     /// Whether no turn is left on a process: none is followed or looked for, and no row tells of one.

@@ -26,21 +26,21 @@ pub(crate) struct Homes<L> {
     ledger: L,
     /// The Codex of all homes.
     pub(crate) wanted: Arc<Wanted>,
-    /// An older process is gone.
-    pub(crate) drained: Arc<Notify>,
+    /// Told when the Codex that is wanted may be started now, or another one runs.
+    pub(crate) look_again: Arc<Notify>,
 }
 
 impl<L: Ledger> Homes<L> {
     pub(crate) fn new(options: HostOptions, ledger: L) -> Self {
         let wanted = Arc::new(Wanted::new(options.launch.program()));
-        let drained = Arc::<Notify>::default();
-        let shared = (Arc::clone(&wanted), Arc::clone(&drained));
+        let look_again = Arc::<Notify>::default();
+        let shared = (Arc::clone(&wanted), Arc::clone(&look_again));
         Self {
             usual: Arc::new(Host::new(options, None, ledger.clone(), shared)),
             extra: Arc::default(),
             ledger,
             wanted,
-            drained,
+            look_again,
         }
     }
 
@@ -86,7 +86,7 @@ impl<L: Ledger> Homes<L> {
             api_key: None,
             ..options.clone()
         };
-        let shared = (Arc::clone(&self.wanted), Arc::clone(&self.drained));
+        let shared = (Arc::clone(&self.wanted), Arc::clone(&self.look_again));
         let host = Host::new(options, Some(key.clone()), self.ledger.clone(), shared);
         let host = Arc::new(host);
         tokio::spawn(retire(Arc::downgrade(&self.extra), key.clone()));
@@ -143,7 +143,7 @@ impl<L: Ledger> Homes<L> {
         let hosts: Vec<_> = locked(&self.extra).clone().into_iter().collect();
         let mut all = Vec::with_capacity(hosts.len());
         for (home, host) in hosts {
-            all.push((home, host.health().await));
+            all.push((home, host.health(None).await));
         }
         all
     }

@@ -152,8 +152,8 @@ pub(crate) struct Host<L> {
     wanted: Arc<Wanted>,
     /// Held by who starts a second process.
     changing: Mutex<()>,
-    /// A draining process is gone.
-    drained: Arc<Notify>,
+    /// Told when the Codex that is wanted may be started now, or another one runs.
+    look_again: Arc<Notify>,
     /// What replaced the file that Codex was started from, and the version that it says it is.
     installed: Mutex<Option<(BinaryStamp, Option<String>)>>,
     /// When it was last needed.
@@ -181,6 +181,11 @@ struct HostState {
 }
 
 impl HostState {
+    /// The draining process takes new turns, and the other drains.
+    fn swap(&mut self) {
+        std::mem::swap(&mut self.current, &mut self.draining);
+    }
+
     fn ready(&self, incarnation: &Incarnation) -> CodexHealth {
         let detail = describe(incarnation);
         let because = self.pipes_because.as_ref();
@@ -207,7 +212,7 @@ impl<L: Ledger> Host<L> {
         ledger: L,
         shared: (Arc<Wanted>, Arc<Notify>),
     ) -> Self {
-        let (wanted, drained) = shared;
+        let (wanted, look_again) = shared;
         let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
         let state = HostState {
             current: None,
@@ -230,7 +235,7 @@ impl<L: Ledger> Host<L> {
             present: std::sync::Mutex::default(),
             wanted,
             changing: Mutex::default(),
-            drained,
+            look_again,
             installed: Mutex::default(),
             used: std::sync::Mutex::new(tokio::time::Instant::now()),
         }
@@ -268,6 +273,10 @@ impl<L: Ledger> Host<L> {
             self.record_gone(&incarnation.incarnation_id).await;
         }
         self.drain(&state);
+        let current = state.current.as_ref();
+        if current.is_some_and(|(it, _)| !Arc::ptr_eq(&it.program, &self.wanted.get())) {
+            self.look_again.notify_one();
+        }
     }
 
     /// What a process of an earlier daemon was started from.
@@ -373,6 +382,8 @@ impl<L: Ledger> Host<L> {
         let (session, hold) = match self.bring_up(state).await {
             Ok(up) => up,
             Err(error) => {
+                let why = format!("it does not start: {}", error.failure.reason);
+                self.wanted.get().probation.failed(&why);
                 state.supervisor.ended(0, self.uptime_ms());
                 state.last_end = Some(error.failure.reason.clone());
                 let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
@@ -552,7 +563,9 @@ impl<L: Ledger> Host<L> {
             }
         };
         let found = session.probe_cache.ensure(probe).await;
-        found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")))
+        let found = found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")));
+        session.judge(&found);
+        found
     }
 
     /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.
