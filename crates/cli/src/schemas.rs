@@ -2,6 +2,7 @@
 
 use crate::audit::{AuditView, PublicKeyView};
 use crate::backup::{BackupReport, RecoverReport};
+use crate::upgrade_codex::UpgradeReport;
 use crate::call::CallView;
 use crate::client::{
     self, DiscardReport, ErrorReport, PeerList, RetryReport, StopReport, WatchLine,
@@ -69,6 +70,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("token add", schema::<TokenMade>),
     ("token list", schema::<TokenList>),
     ("token revoke", schema::<TokenRevoked>),
+    ("upgrade-codex", schema::<UpgradeReport>),
     ("watch", schema::<WatchLine>),
     ("why", schema::<StoryView>),
 ];

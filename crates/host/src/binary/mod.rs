@@ -6,6 +6,7 @@
 //! this crate.
 
 pub mod install;
+pub mod integrity;
 pub mod launcher;
 pub(crate) mod program;
 pub mod settings;

@@ -1,7 +1,7 @@
 //! The task that watches which Codex is wanted, changes to it, and goes back.
 
 use super::copies::{self, Source};
-use super::record::{Choice, Kept, Record, Refused, Running};
+use super::record::{Choice, Kept, Record, Refused, Running, Stage};
 use super::{UpgradeOptions, Upgrades, databases};
 use crate::app_server::homes::Homes;
 use crate::app_server::{Host, wall_now};
@@ -9,7 +9,7 @@ use crate::binary::program::{Probation, Program, Standing};
 use crate::binary::stamp::BinaryStamp;
 use crate::binary::Binary;
 use crate::process;
-use bridge_core::port::Ledger;
+use bridge_core::port::{AgentError, Ledger};
 use bridge_core::value::Class;
 use sha2::{Digest, Sha256};
 use std::io;
@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A Codex that ran for so long is worth a copy.
 const KEEP_AFTER: Duration = Duration::from_secs(600);
+
+/// So often a Codex may fail to start before it is refused.
+const STARTS_MAX: u32 = 2;
 
 /// Why a change was not made.
 enum Obstacle {
@@ -47,6 +50,8 @@ pub(crate) struct Upgrader<L> {
     former: Option<Arc<Program>>,
     /// A change waits for an older process to end its turns.
     pending: bool,
+    /// How often the process of the present candidate did not come up.
+    failed_starts: u32,
     /// Since when the present Codex was not copied.
     uncopied_since: Option<Instant>,
 }
@@ -60,7 +65,7 @@ impl<L: Ledger> Upgrader<L> {
         let record = Record::read(&options.directory);
         let wanted = homes.wanted.get();
         if let Some(running) = &record.running
-            && running.on_probation
+            && running.stage != Stage::Good
             && running.version == wanted.version
         {
             // An earlier daemon did not see the end of it.
@@ -74,6 +79,7 @@ impl<L: Ledger> Upgrader<L> {
             upgrades,
             former: None,
             pending: true,
+            failed_starts: 0,
             uncopied_since: Some(Instant::now()),
         }
     }
@@ -126,12 +132,11 @@ impl<L: Ledger> Upgrader<L> {
         };
         let (candidate, choice) = match candidate.await {
             Ok(Some(found)) => found,
-            Ok(None) => return,
+            Ok(None) => return self.upgrades.say(None),
             Err(why) => {
                 // npm may be in the middle of it.
                 self.pending = true;
-                tracing::debug!(why, "the codex that is wanted can't be looked at");
-                return;
+                return self.go_on_without(&present, &why).await;
             }
         };
         let record = Record::read(&self.options.directory);
@@ -147,16 +152,33 @@ impl<L: Ledger> Upgrader<L> {
             )));
         }
         match self.change_to(&candidate, &present).await {
-            Ok(()) => {}
+            Ok(()) => self.failed_starts = 0,
             Err(Obstacle::Passing(why)) => {
                 tracing::warn!(why, version = %candidate.binary.version, "the change to another codex is tried again");
                 self.pending = true;
             }
             Err(Obstacle::Fault(why)) => {
+                self.failed_starts = 0;
                 let (version, digest) = (candidate.binary.version.to_string(), candidate.digest);
                 self.refuse(version, digest, &why, &present).await;
             }
         }
+    }
+
+    /// What is wanted can't be used: what runs goes on, and should it die, a copy of it.
+    async fn go_on_without(&self, present: &Arc<Program>, why: &str) {
+        let replaced = stamp(&present.codex).ok() != present.stamp;
+        if replaced
+            && Arc::ptr_eq(present, &self.homes.wanted.get())
+            && let Some(kept) = self.keep(present).await
+        {
+            self.homes.wanted.set(kept);
+        }
+        tracing::debug!(why, "the codex that is wanted can't be used");
+        self.upgrades.say(Some(format!(
+            "the Codex that is wanted can't be used ({why}), and Codex {} goes on",
+            present.version
+        )));
     }
 
     /// The Codex that is to run, and the file that chose it. From here on its files are watched as they were found.
@@ -236,25 +258,25 @@ impl<L: Ledger> Upgrader<L> {
         let running = Running {
             version: version.clone(),
             digest: candidate.digest.clone(),
-            on_probation: true,
+            stage: Stage::Starting,
         };
-        self.write(|record| record.running = Some(running))?;
+        // Before it starts: who finds its process after a crash must know that it is on probation.
+        self.write(|record| record.running = Some(running.clone()))?;
         let program = Arc::new(Program::new(
             candidate.binary.path.clone(),
             candidate.native.clone(),
             version.clone(),
             Probation::begin(),
         ));
-        self.homes
-            .usual()
-            .next_generation(&program)
-            .await
-            .map_err(|error| match error.failure.class {
-                Class::Capacity { .. } => Obstacle::Passing(error.to_string()),
-                _ => Obstacle::Fault(error.to_string()),
-            })?;
+        let up = self.homes.usual().next_generation(&program).await;
+        up.map_err(|error| self.obstacle(&error))?;
         self.homes.wanted.set(Arc::clone(&program));
+        let on_probation = Running {
+            stage: Stage::OnProbation,
+            ..running
+        };
         self.former = Some(kept.unwrap_or_else(|| Arc::clone(present)));
+        self.write(|record| record.running = Some(on_probation))?;
         self.uncopied_since = Some(Instant::now());
         self.others_follow(&program).await;
         tracing::info!(%version, codex = %path, "codex was changed");
@@ -264,6 +286,18 @@ impl<L: Ledger> Upgrader<L> {
             present.version
         )));
         Ok(())
+    }
+
+    /// What it means that its process did not come up.
+    fn obstacle(&mut self, error: &AgentError) -> Obstacle {
+        let why = format!("it does not start: {error}");
+        self.failed_starts = self.failed_starts.saturating_add(1);
+        match error.failure.class {
+            Class::Capacity { .. } => Obstacle::Passing(why),
+            // A machine under load may be too slow once.
+            Class::Transient if self.failed_starts < STARTS_MAX => Obstacle::Passing(why),
+            _ => Obstacle::Fault(why),
+        }
     }
 
     /// The other homes. One that can't follow does at its next start.
@@ -278,7 +312,7 @@ impl<L: Ledger> Upgrader<L> {
     /// The probation ended well, or there was none.
     async fn settle(&self, program: &Arc<Program>) {
         let record = Record::read(&self.options.directory);
-        let Some(running) = record.running.filter(|running| running.on_probation) else {
+        let Some(running) = record.running.filter(|running| running.stage != Stage::Good) else {
             return;
         };
         if running.version != program.version {
@@ -286,7 +320,7 @@ impl<L: Ledger> Upgrader<L> {
         }
         let settled = self.write(|record| {
             record.running = Some(Running {
-                on_probation: false,
+                stage: Stage::Good,
                 ..running
             });
         });

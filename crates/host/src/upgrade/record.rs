@@ -34,8 +34,18 @@ pub struct Record {
 pub struct Running {
     pub version: String,
     pub digest: String,
+    pub stage: Stage,
+}
+
+/// How far a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Its process is about to start.
+    Starting,
     /// Its first turns have not all ended yet.
-    pub on_probation: bool,
+    OnProbation,
+    Good,
 }
 
 /// Our own copy of a Codex.
