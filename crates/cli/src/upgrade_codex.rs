@@ -65,6 +65,7 @@ pub(crate) async fn run(
         configured: loaded.config.codex.bin.clone(),
         search_path: environment.program_vars().path.map(ToOwned::to_owned),
         env: environment.all().to_vec(),
+        snapshot: bridge_store::sqlite::snapshot,
     };
     let env = environment.all().to_vec();
     let rollback = args.rollback;

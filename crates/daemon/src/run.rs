@@ -612,6 +612,7 @@ fn upgrade_options(options: &RunOptions, state: &StateDir) -> UpgradeOptions {
         configured: options.config.codex.bin.clone(),
         search_path: options.search_path.clone(),
         env: options.codex_env.clone(),
+        snapshot: bridge_store::sqlite::snapshot,
     }
 }
 

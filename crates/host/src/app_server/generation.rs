@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 const DRAIN_QUIET: Duration = Duration::from_secs(2);
 /// How often a draining Codex is looked at.
 const DRAIN_LOOK: Duration = Duration::from_secs(1);
+/// How long the follower of a turn may take to let go of it once that has ended.
+const FOLLOWER_PATIENCE: Duration = Duration::from_secs(1);
+const FOLLOWER_LOOK: Duration = Duration::from_millis(10);
 /// How long turns that are not ours, such as those of agents that a turn started, may keep a draining Codex.
 const DRAIN_OTHERS_MAX: Duration = Duration::from_secs(600);
 
@@ -92,9 +95,18 @@ impl<L: Ledger> Host<L> {
 
     /// Makes the draining process let go of an idle thread, so that the current one can load it.
     pub(crate) async fn take_from_draining(&self, thread: &ThreadId) -> Result<(), AgentError> {
-        match self.draining() {
-            Some(draining) => release(&draining, thread).await,
-            None => Ok(()),
+        let Some(draining) = self.draining() else {
+            return Ok(());
+        };
+        // Who followed a turn that has just ended lets go of it in a moment.
+        let until = Instant::now().checked_add(FOLLOWER_PATIENCE);
+        while draining.connection.router.has(thread) && until.is_some_and(|it| Instant::now() < it) {
+            tokio::time::sleep(FOLLOWER_LOOK).await;
+        }
+        match release(&draining, thread).await {
+            // It does not have the thread; whether that is there at all is the current one's to say.
+            Err(error) if error.thread.is_some() => Ok(()),
+            released => released,
         }
     }
 
@@ -107,7 +119,7 @@ impl<L: Ledger> Host<L> {
         let Some(draining) = self.draining() else {
             return Ok(current);
         };
-        match release(&draining, &lost.turn.thread).await {
+        match self.take_from_draining(&lost.turn.thread).await {
             Ok(()) => Ok(current),
             Err(error) if matches!(error.failure.class, Class::Capacity { .. }) => Ok(draining),
             Err(error) => Err(error),

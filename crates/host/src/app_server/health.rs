@@ -82,6 +82,9 @@ impl<L: Ledger> Host<L> {
                 (Some((session, _)), _) if !session.connection.is_open() => {
                     CodexHealth::not_ready("codex is gone and starts again with the next message")
                 }
+                (Some((session, _)), Some(health)) if health.ready => {
+                    state.ready(&session.incarnation)
+                }
                 (_, Some(health)) => health.clone(),
                 (Some((session, _)), None) => state.ready(&session.incarnation),
                 (None, None) => starting(),

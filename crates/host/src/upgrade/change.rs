@@ -9,6 +9,7 @@ use crate::binary::program::{Probation, Program, Standing};
 use crate::binary::stamp::BinaryStamp;
 use crate::binary::Binary;
 use crate::process;
+use bridge_core::deadline::after;
 use bridge_core::port::{AgentError, Ledger};
 use bridge_core::value::Class;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// How often the watched files are looked at while no turn begins.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The longest pause between two looks at a Codex that can't be changed to yet.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(300);
 /// A Codex that ran for so long is worth a copy.
 const KEEP_AFTER: Duration = Duration::from_secs(600);
 
@@ -50,6 +53,9 @@ pub(crate) struct Upgrader<L> {
     former: Option<Arc<Program>>,
     /// A change waits for an older process to end its turns.
     pending: bool,
+    /// How long the next look at it is put off, and until when.
+    pause: Duration,
+    next_look: Instant,
     /// How often the process of the present candidate did not come up.
     failed_starts: u32,
     /// Since when the present Codex was not copied.
@@ -79,6 +85,8 @@ impl<L: Ledger> Upgrader<L> {
             upgrades,
             former: None,
             pending: true,
+            pause: Duration::ZERO,
+            next_look: Instant::now(),
             failed_starts: 0,
             uncopied_since: Some(Instant::now()),
         }
@@ -103,7 +111,7 @@ impl<L: Ledger> Upgrader<L> {
                 () = self.homes.look_again.notified() => self.look().await,
                 () = tokio::time::sleep(LOOK_EVERY) => {
                     self.upgrades.look();
-                    if self.pending {
+                    if self.pending && self.next_look <= Instant::now() {
                         self.look().await;
                     }
                     self.keep_in_time().await;
@@ -120,6 +128,12 @@ impl<L: Ledger> Upgrader<L> {
 
     /// Finds out what is to run, and changes to it where that is another Codex.
     async fn look(&mut self) {
+        let pause = match self.pending {
+            true => self.pause.saturating_mul(2).clamp(LOOK_EVERY, LOOK_PAUSE_MAX),
+            false => LOOK_EVERY,
+        };
+        self.pause = pause;
+        self.next_look = after(Instant::now(), pause);
         self.pending = false;
         let present = self.present();
         let candidate = async {
@@ -132,7 +146,12 @@ impl<L: Ledger> Upgrader<L> {
         };
         let (candidate, choice) = match candidate.await {
             Ok(Some(found)) => found,
-            Ok(None) => return self.upgrades.say(None),
+            Ok(None) => {
+                if present.probation.standing() == Standing::Good {
+                    self.upgrades.say(None);
+                }
+                return;
+            }
             Err(why) => {
                 // npm may be in the middle of it.
                 self.pending = true;
@@ -464,8 +483,9 @@ impl<L: Ledger> Upgrader<L> {
             };
             let name = format!("before-{}-{}", wall_now().0, version);
             let directory = self.options.directory.join("databases").join(name_of(&home));
+            let snapshot = self.options.snapshot;
             let copied = blocking(move || {
-                let copied = databases::copy(&home, &directory, &name);
+                let copied = databases::copy(&home, &directory, &name, snapshot);
                 copied.map_err(|error| error.to_string())
             });
             match copied.await {

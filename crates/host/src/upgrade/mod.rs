@@ -16,6 +16,7 @@ use self::record::{Choice, Record};
 use crate::binary::stamp::BinaryStamp;
 use crate::binary::{self, Binary, BinaryError, Vars, launcher};
 use crate::locked;
+pub use databases::Snapshot;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub struct UpgradeOptions {
     pub search_path: Option<OsString>,
     /// Codex's environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Copies a database of Codex.
+    pub snapshot: Snapshot,
 }
 
 impl UpgradeOptions {

@@ -125,7 +125,7 @@ pub(super) async fn turns_count_on_their_process<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.starts("a", "m1", Sandbox::ReadOnly).await;
-    world.starts("b", "n1", Sandbox::ReadOnly).await;
+    world.loses("b", "n1", Sandbox::ReadOnly).await;
     world.receives(&[("c", "o1")]).await;
     let turn = world.reads(|rows| rows.turn(&MessageId::new("m1"), 1)).await;
     let life = turn.unwrap().incarnation;
