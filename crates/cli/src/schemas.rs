@@ -2,13 +2,13 @@
 
 use crate::audit::{AuditView, PublicKeyView};
 use crate::backup::{BackupReport, RecoverReport};
-use crate::upgrade_codex::UpgradeReport;
 use crate::call::CallView;
 use crate::client::{
     self, DiscardReport, ErrorReport, PeerList, RetryReport, StopReport, WatchLine,
 };
 use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
+use crate::upgrade_codex::UpgradeReport;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
     ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView,

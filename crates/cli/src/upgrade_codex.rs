@@ -137,10 +137,13 @@ fn install_and_choose(
 /// Chooses the newest copy that is not what runs now.
 fn choose_former(options: &UpgradeOptions) -> anyhow::Result<Choice> {
     let record = Record::read(&options.directory);
-    let running = record.running.as_ref().map(|running| running.digest.as_str());
-    let kept = record
-        .last_good(running)
-        .context("no copy of an earlier Codex is kept; name a version: `codex-bridge upgrade-codex VERSION`")?;
+    let running = record
+        .running
+        .as_ref()
+        .map(|running| running.digest.as_str());
+    let kept = record.last_good(running).context(
+        "no copy of an earlier Codex is kept; name a version: `codex-bridge upgrade-codex VERSION`",
+    )?;
     choose(options, &kept.version, kept.codex.clone())
 }
 
@@ -172,5 +175,7 @@ async fn wait_for_daemon(state: &StateDir, choice: &Choice) -> anyhow::Result<Up
 
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
 }

@@ -226,7 +226,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let frame = session.frame(allowed);
         let mailbox = connection.router.open(fold, thread.clone(), frame);
         session.touch();
-        let stream = ServerStream::new(connection.clone(), Arc::clone(&session.program), thread.clone(), Arc::clone(&mailbox));
+        let stream = ServerStream::new(
+            connection.clone(),
+            Arc::clone(&session.program),
+            thread.clone(),
+            Arc::clone(&mailbox),
+        );
         let mut input = vec![UserInput::text(turn.text.clone())];
         let images = turn.images.iter().cloned();
         input.extend(images.map(|path| UserInput::LocalImage { path }));
@@ -268,7 +273,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let operator = operator_config::read(connection, &lost.turn.spec).await?;
         let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
         let mailbox = connection.router.open_early(thread.clone(), frame);
-        let stream = ServerStream::new(connection.clone(), Arc::clone(&session.program), thread.clone(), Arc::clone(&mailbox));
+        let stream = ServerStream::new(
+            connection.clone(),
+            Arc::clone(&session.program),
+            thread.clone(),
+            Arc::clone(&mailbox),
+        );
         let found = settled_history(&session, lost, &operator, &mailbox).await;
         session.judge(&found);
         let found = found?;

@@ -212,12 +212,18 @@ async fn c23_status_tells_running_from_installed() {
         status["health"]["codex"].as_str().unwrap().to_owned()
     };
     let said = health().await;
-    assert!(said.starts_with("Codex 0.165.0 over its unix socket"), "{said}");
+    assert!(
+        said.starts_with("Codex 0.165.0 over its unix socket"),
+        "{said}"
+    );
     let process = world.codex_pid();
     plant(&world, Some("0.166.0"), &json!([]));
     daemon.log.wait_for("codex was changed").await;
     let said = health().await;
-    assert!(said.starts_with("Codex 0.166.0 over its unix socket"), "{said}");
+    assert!(
+        said.starts_with("Codex 0.166.0 over its unix socket"),
+        "{said}"
+    );
     gone(process).await;
     assert_eq!(world.ask("a", "echo:two").await, "two");
     assert_eq!(daemon.stop().await, Some(0));

@@ -100,7 +100,8 @@ impl<L: Ledger> Host<L> {
         };
         // Who followed a turn that has just ended lets go of it in a moment.
         let until = Instant::now().checked_add(FOLLOWER_PATIENCE);
-        while draining.connection.router.has(thread) && until.is_some_and(|it| Instant::now() < it) {
+        while draining.connection.router.has(thread) && until.is_some_and(|it| Instant::now() < it)
+        {
             tokio::time::sleep(FOLLOWER_LOOK).await;
         }
         match release(&draining, thread).await {
@@ -111,7 +112,10 @@ impl<L: Ledger> Host<L> {
     }
 
     /// The process that knows most of a lost turn: the one that was given it, while that lives.
-    pub(crate) async fn session_of_lost(&self, lost: &LostTurn) -> Result<Arc<Session>, AgentError> {
+    pub(crate) async fn session_of_lost(
+        &self,
+        lost: &LostTurn,
+    ) -> Result<Arc<Session>, AgentError> {
         if let Some(session) = self.of_life(&lost.incarnation) {
             return Ok(session);
         }
@@ -246,7 +250,9 @@ impl<L: Ledger> Host<L> {
             }
         }
         let mut state = self.state.lock().await;
-        let life = state.draining.take_if(|(it, _)| it.incarnation.incarnation_id == id);
+        let life = state
+            .draining
+            .take_if(|(it, _)| it.incarnation.incarnation_id == id);
         self.show(&state);
         drop(state);
         let Some((session, hold)) = life else {

@@ -12,9 +12,9 @@ pub mod socket_dir;
 pub(crate) mod transport;
 
 use crate::app_server::connection::{Connection, Learned};
+use crate::app_server::generation::Present;
 pub use crate::app_server::health::CodexHealth;
 use crate::app_server::restart::{Permit, Supervisor};
-use crate::app_server::generation::Present;
 use crate::binary::program::{Program, Wanted};
 use crate::binary::stamp::BinaryStamp;
 use crate::error::{CallEffect, agent_error, of_call};
@@ -488,7 +488,8 @@ impl<L: Ledger> Host<L> {
             }
         };
         let found = session.probe_cache.ensure(probe).await;
-        let found = found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")));
+        let found =
+            found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")));
         session.judge(&found);
         found
     }

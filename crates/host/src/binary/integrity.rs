@@ -29,7 +29,9 @@ pub enum IntegrityError {
     NotInstalled { version: Version },
     #[error("npm did not write down what it installed; install it again with a newer npm")]
     NoLock { source: io::Error },
-    #[error("the digest of {package} is not known ({why}); mend the way to the registry (`npm ping`), and try again")]
+    #[error(
+        "the digest of {package} is not known ({why}); mend the way to the registry (`npm ping`), and try again"
+    )]
     Unknown { package: String, why: String },
     #[error(
         "{package} is not what the registry names: npm got {found}, the registry has {wanted}. It is not used; look at the registry that npm is configured with (`npm config get registry`)"
@@ -100,8 +102,8 @@ fn named_digest(package: &str, env: &[(OsString, OsString)]) -> Result<String, I
     command
         .args(["view", package, "dist.integrity", "--json"])
         .envs(env.iter().map(|(name, value)| (name, value)));
-    let (end, output) = oneshot::run(command, DEADLINE, &mut |_| {})
-        .map_err(|error| unknown(error.to_string()))?;
+    let (end, output) =
+        oneshot::run(command, DEADLINE, &mut |_| {}).map_err(|error| unknown(error.to_string()))?;
     match end {
         End::Exited(status) if status.success() => {
             let digest = serde_json::from_slice(&output.stdout);
@@ -123,7 +125,10 @@ mod tests {
             "node_modules/@openai/codex-linux-x64": {"name": "@openai/codex",
                 "version": "0.166.0-linux-x64", "integrity": "sha512-b"}}}"#;
         let found = locked_digest(lock, "@openai/codex-linux-x64").unwrap();
-        let wanted = ("@openai/codex@0.166.0-linux-x64".to_owned(), "sha512-b".to_owned());
+        let wanted = (
+            "@openai/codex@0.166.0-linux-x64".to_owned(),
+            "sha512-b".to_owned(),
+        );
         assert_eq!(found, wanted);
         assert_eq!(locked_digest(lock, "@openai/other"), None);
         assert_eq!(locked_digest(b"{torn", "@openai/codex"), None);

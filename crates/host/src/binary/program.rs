@@ -73,9 +73,13 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// So many of its first turns ended well.
-    OnProbation { turns: u32 },
+    OnProbation {
+        turns: u32,
+    },
     Good,
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// The first turns of a Codex that was changed to.

@@ -217,8 +217,8 @@ pub(crate) async fn clean(connection: &Connection, thread: &ThreadId) -> Result<
 mod tests {
     use super::*;
     use crate::app_server::connection::Learned;
-    use crate::binary::program::Probation;
     use crate::app_server::transport::{TransportReader, TransportWriter};
+    use crate::binary::program::Probation;
     use crate::turn::mailbox::tests::frame;
     use bridge_codex::turn::TurnFold;
     use bridge_codex::wire::Notification;
@@ -283,8 +283,16 @@ mod tests {
         let update = Notification::parse("thread/settings/updated", &params);
         connection.router.deliver(&update);
         let codex = "/nonexistent/codex";
-        let program = Program::new(codex.into(), Ok(codex.into()), "0.166.0".to_owned(), Probation::none());
-        (ServerStream::new(connection, Arc::new(program), thread, mailbox), asked)
+        let program = Program::new(
+            codex.into(),
+            Ok(codex.into()),
+            "0.166.0".to_owned(),
+            Probation::none(),
+        );
+        (
+            ServerStream::new(connection, Arc::new(program), thread, mailbox),
+            asked,
+        )
     }
 
     /// An interrupt that is refused, or granted and without effect, is not the last word.

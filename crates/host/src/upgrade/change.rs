@@ -5,9 +5,9 @@ use super::record::{Choice, Kept, Record, Refused, Running, Stage};
 use super::{UpgradeOptions, Upgrades, databases};
 use crate::app_server::homes::Homes;
 use crate::app_server::{Host, wall_now};
+use crate::binary::Binary;
 use crate::binary::program::{Probation, Program, Standing};
 use crate::binary::stamp::BinaryStamp;
-use crate::binary::Binary;
 use crate::process;
 use bridge_core::deadline::after;
 use bridge_core::port::{AgentError, Ledger};
@@ -97,7 +97,8 @@ impl<L: Ledger> Upgrader<L> {
         let mut last = None;
         loop {
             let program = self.homes.wanted.get();
-            let undecided = !matches!(last.as_ref(), Some((of, Standing::Good)) if Arc::ptr_eq(of, &program));
+            let undecided =
+                !matches!(last.as_ref(), Some((of, Standing::Good)) if Arc::ptr_eq(of, &program));
             tokio::select! {
                 standing = program.probation.decided(), if undecided => {
                     if let Standing::Failed { why } = &standing {
@@ -129,7 +130,10 @@ impl<L: Ledger> Upgrader<L> {
     /// Finds out what is to run, and changes to it where that is another Codex.
     async fn look(&mut self) {
         let pause = match self.pending {
-            true => self.pause.saturating_mul(2).clamp(LOOK_EVERY, LOOK_PAUSE_MAX),
+            true => self
+                .pause
+                .saturating_mul(2)
+                .clamp(LOOK_EVERY, LOOK_PAUSE_MAX),
             false => LOOK_EVERY,
         };
         self.pause = pause;
@@ -267,7 +271,12 @@ impl<L: Ledger> Upgrader<L> {
             // Should the present process die now, its copy is started: what lies at its place is not checked yet.
             self.homes.wanted.set(Arc::clone(kept));
         }
-        check(candidate).await.map_err(Obstacle::Fault)?;
+        let program = Arc::new(Program::new(
+            candidate.binary.path.clone(),
+            candidate.native.clone(),
+            version.clone(),
+            Probation::begin(),
+        ));
         if stamp(&candidate.binary.path).as_ref() != Ok(&candidate.stamp) {
             return Err(Obstacle::Passing("its file has changed again".to_owned()));
         }
@@ -281,12 +290,6 @@ impl<L: Ledger> Upgrader<L> {
         };
         // Before it starts: who finds its process after a crash must know that it is on probation.
         self.write(|record| record.running = Some(running.clone()))?;
-        let program = Arc::new(Program::new(
-            candidate.binary.path.clone(),
-            candidate.native.clone(),
-            version.clone(),
-            Probation::begin(),
-        ));
         let up = self.homes.usual().next_generation(&program).await;
         up.map_err(|error| self.obstacle(&error))?;
         self.homes.wanted.set(Arc::clone(&program));
@@ -307,14 +310,21 @@ impl<L: Ledger> Upgrader<L> {
         Ok(())
     }
 
+    /// What may be the fault of a machine under load once.
+    fn not_yet(&mut self, why: String) -> Obstacle {
+        self.failed_starts = self.failed_starts.saturating_add(1);
+        match self.failed_starts < STARTS_MAX {
+            true => Obstacle::Passing(why),
+            false => Obstacle::Fault(why),
+        }
+    }
+
     /// What it means that its process did not come up.
     fn obstacle(&mut self, error: &AgentError) -> Obstacle {
         let why = format!("it does not start: {error}");
-        self.failed_starts = self.failed_starts.saturating_add(1);
         match error.failure.class {
             Class::Capacity { .. } => Obstacle::Passing(why),
-            // A machine under load may be too slow once.
-            Class::Transient if self.failed_starts < STARTS_MAX => Obstacle::Passing(why),
+            Class::Transient => self.not_yet(why),
             _ => Obstacle::Fault(why),
         }
     }
@@ -331,7 +341,10 @@ impl<L: Ledger> Upgrader<L> {
     /// The probation ended well, or there was none.
     async fn settle(&self, program: &Arc<Program>) {
         let record = Record::read(&self.options.directory);
-        let Some(running) = record.running.filter(|running| running.stage != Stage::Good) else {
+        let Some(running) = record
+            .running
+            .filter(|running| running.stage != Stage::Good)
+        else {
             return;
         };
         if running.version != program.version {
@@ -357,7 +370,8 @@ impl<L: Ledger> Upgrader<L> {
             Some(running) => running.digest,
             None => {
                 let executable = bad.executable().to_owned();
-                let digest = blocking(move || copies::digest(&executable).map_err(|it| it.to_string()));
+                let digest =
+                    blocking(move || copies::digest(&executable).map_err(|it| it.to_string()));
                 digest.await.unwrap_or_default()
             }
         };
@@ -421,7 +435,9 @@ impl<L: Ledger> Upgrader<L> {
 
     /// A Codex that has worked for a while is copied, before anybody replaces it.
     async fn keep_in_time(&mut self) {
-        let due = self.uncopied_since.is_some_and(|since| since.elapsed() >= KEEP_AFTER);
+        let due = self
+            .uncopied_since
+            .is_some_and(|since| since.elapsed() >= KEEP_AFTER);
         let present = self.present();
         if due && !matches!(present.probation.standing(), Standing::OnProbation { .. }) {
             self.uncopied_since = None;
@@ -482,7 +498,11 @@ impl<L: Ledger> Upgrader<L> {
                 continue;
             };
             let name = format!("before-{}-{}", wall_now().0, version);
-            let directory = self.options.directory.join("databases").join(name_of(&home));
+            let directory = self
+                .options
+                .directory
+                .join("databases")
+                .join(name_of(&home));
             let snapshot = self.options.snapshot;
             let copied = blocking(move || {
                 let copied = databases::copy(&home, &directory, &name, snapshot);
@@ -503,12 +523,6 @@ impl<L: Ledger> Host<L> {
         let named = self.home.as_ref().map(PathBuf::from);
         named.or_else(|| self.options.launch.usual_home())
     }
-}
-
-/// Whether a Codex may take turns. What can be seen without a turn is checked: that it starts and speaks with us is seen
-/// when its process comes up, before anything is given to it.
-async fn check(_candidate: &Candidate) -> Result<(), String> {
-    Ok(())
 }
 
 /// The program that the child of a keeper runs, also where its file was replaced or removed.
@@ -534,7 +548,11 @@ fn stamp(path: &Path) -> Result<BinaryStamp, String> {
 /// A directory's name for a home.
 fn name_of(home: &Path) -> String {
     let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
-    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 async fn blocking<T: Send + 'static>(

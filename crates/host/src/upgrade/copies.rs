@@ -104,20 +104,16 @@ fn copy(source: &Source, executable: &Path, new: &Path) -> io::Result<()> {
     copy_file(executable, &bin.join(name), source.executable.is_none())
 }
 
-fn copy_tree(
-    from: &Path,
-    to: &Path,
-    depth: usize,
-    left: &mut usize,
-    but: &Path,
-) -> io::Result<()> {
+fn copy_tree(from: &Path, to: &Path, depth: usize, left: &mut usize, but: &Path) -> io::Result<()> {
     make(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, to) = (entry.path(), to.join(entry.file_name()));
         *left = left.saturating_sub(1);
         if *left == 0 || depth == 0 {
-            return Err(io::Error::other("this is no package of Codex: it has too many files"));
+            return Err(io::Error::other(
+                "this is no package of Codex: it has too many files",
+            ));
         }
         let kind = entry.file_type()?;
         if kind.is_dir() {
@@ -138,7 +134,11 @@ fn copy_file(from: &Path, to: &Path, may_link: bool) -> io::Result<()> {
         return Ok(());
     }
     fs::copy(from, to)?;
-    let mode = if found.mode() & 0o111 == 0 { 0o600 } else { 0o700 };
+    let mode = if found.mode() & 0o111 == 0 {
+        0o600
+    } else {
+        0o700
+    };
     fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
     File::open(to)?.sync_all()
 }
@@ -218,7 +218,9 @@ mod tests {
         fs::write(&codex, "one").unwrap();
         fs::write(root.path().join("private"), "x").unwrap();
         let kept = keep(&root.path().join("state"), &source(codex, None)).unwrap();
-        let all: Vec<_> = fs::read_dir(kept.codex.parent().unwrap()).unwrap().collect();
+        let all: Vec<_> = fs::read_dir(kept.codex.parent().unwrap())
+            .unwrap()
+            .collect();
         assert_eq!(all.len(), 1);
     }
 

@@ -90,7 +90,10 @@ mod tests {
         }
         let copies = root.path().join("copies");
         for name in ["a", "b", "c", "c"] {
-            copy(&home, &copies, name, |from, to| fs::copy(from, to).map(drop)).unwrap();
+            copy(&home, &copies, name, |from, to| {
+                fs::copy(from, to).map(drop)
+            })
+            .unwrap();
         }
         let files = fs::read_dir(copies.join("c")).unwrap().flatten();
         let names: Vec<_> = files.map(|file| file.file_name()).collect();

@@ -71,7 +71,10 @@ impl UpgradeOptions {
         let Some(choice) = choice else {
             return configured;
         };
-        let stamp = configured.as_ref().ok().and_then(|it| BinaryStamp::of(&it.path).ok());
+        let stamp = configured
+            .as_ref()
+            .ok()
+            .and_then(|it| BinaryStamp::of(&it.path).ok());
         if stamp.is_some() && stamp != choice.instead_of {
             return configured;
         }
@@ -88,7 +91,8 @@ impl UpgradeOptions {
         let choice = Choice::read(&self.directory);
         let wanted = self.wanted(choice.as_ref());
         let refused = |binary: &Binary| {
-            let digest = copies::digest(&self.executable_of(binary).ok()?).ok()?;
+            let native = self.executable_of(binary);
+            let digest = copies::digest(native.as_ref().unwrap_or(&binary.path)).ok()?;
             let refused = record.refusal(&digest, choice.as_ref())?;
             Some((digest, refused.why.clone()))
         };

@@ -176,7 +176,11 @@ fn replace(directory: &Path, name: &str, value: &impl Serialize) -> io::Result<(
     let text = serde_json::to_vec_pretty(value)?;
     let new = directory.join(format!(".{name}.{}", uuid::Uuid::new_v4().simple()));
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
     let written = file
         .write_all(&text)
         .and_then(|()| file.sync_all())
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn two_copies_are_kept_and_the_newest_good_returns() {
+    fn keeps_two_copies_newest_good_first() {
         let directory = tempfile::tempdir().unwrap();
         let mut record = Record::default();
         for digest in ["a", "b", "a"] {

@@ -127,7 +127,9 @@ pub(super) async fn turns_count_on_their_process<F: Fixture>() {
     world.starts("a", "m1", Sandbox::ReadOnly).await;
     world.loses("b", "n1", Sandbox::ReadOnly).await;
     world.receives(&[("c", "o1")]).await;
-    let turn = world.reads(|rows| rows.turn(&MessageId::new("m1"), 1)).await;
+    let turn = world
+        .reads(|rows| rows.turn(&MessageId::new("m1"), 1))
+        .await;
     let life = turn.unwrap().incarnation;
     let on = |life: IncarnationId| move |rows: &dyn Read| rows.turns_on(&life);
     assert_eq!(world.reads(on(life.clone())).await, 2);
