@@ -7,7 +7,7 @@
 use crate::fake::beside;
 use crate::world::{Daemon, Lines, Running, World, gone, kill_9, within};
 use bridge_sim::bend::BentCodex;
-use bridge_sim::codex_for_tests;
+use bridge_sim::{Options, codex_for_tests};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,11 @@ const MANY: &str =
 
 /// A world in which a turn may be held for minutes: the digest of a binary takes long in a build for tests.
 async fn patient_world() -> World {
-    let world = World::with_settings(MANY).await;
-    let config = world.model.codex_config();
-    let wire = "wire_api = \"responses\"\n";
-    assert!(config.contains(wire), "{config}");
-    let patient = format!("{wire}stream_idle_timeout_ms = 600000\n");
-    world.configure_codex(&config.replace(wire, &patient));
-    world
+    let options = Options {
+        stream_idle_timeout: Duration::from_secs(600),
+        ..Options::default()
+    };
+    World::with_model(options, MANY).await
 }
 
 /// The version that all tests drive.
