@@ -159,6 +159,8 @@ pub(crate) enum CliCommand {
     Mcp(McpArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do
     Doctor(DoctorArgs),
+    /// Install another Codex and let the daemon change to it while it works
+    UpgradeCodex(UpgradeCodexArgs),
     /// Copy the database to a file, also while the daemon runs
     Backup(BackupArgs),
     /// Make a sound database from a damaged one; nothing that may have run is run again
@@ -481,6 +483,21 @@ pub(crate) struct StatusArgs {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) codex: CodexBinArg,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "New turns go to the new Codex once it is checked; those that run end on the old one. When one of its first turns fails, the daemon goes back by itself. What was chosen here counts until another file lies at `codex.bin`."
+)]
+pub(crate) struct UpgradeCodexArgs {
+    /// Which version, like 0.166.0; it is installed with npm into the state directory
+    #[arg(required_unless_present = "rollback", conflicts_with = "rollback")]
+    pub(crate) version: Option<String>,
+    /// Go back to the Codex of before, of which a copy is kept
+    #[arg(long)]
+    pub(crate) rollback: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

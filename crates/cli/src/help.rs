@@ -37,6 +37,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "peers",
             "audit",
             "backup",
+            "upgrade-codex",
             "completions",
         ],
     ),

@@ -18,6 +18,7 @@ mod policy;
 mod schemas;
 mod serve;
 mod service;
+mod upgrade_codex;
 
 use anyhow::{Context, anyhow, bail};
 use bridge_core::value::Transport;
@@ -180,6 +181,7 @@ async fn dispatch(
         CliCommand::Drill(args) => bridge_demo::drill(args, environment).await,
         CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
+        CliCommand::UpgradeCodex(args) => upgrade_codex::run(args, &common, &environment).await,
         CliCommand::Backup(args) => backup::backup(&args, &common, &environment),
         CliCommand::Recover(args) => backup::recover(&args, &common, &environment),
         CliCommand::Ledger(command) => ledger::run(&command, &common, &environment),

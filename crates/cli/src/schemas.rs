@@ -8,6 +8,7 @@ use crate::client::{
 };
 use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
+use crate::upgrade_codex::UpgradeReport;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
     ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView,
@@ -69,6 +70,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("token add", schema::<TokenMade>),
     ("token list", schema::<TokenList>),
     ("token revoke", schema::<TokenRevoked>),
+    ("upgrade-codex", schema::<UpgradeReport>),
     ("watch", schema::<WatchLine>),
     ("why", schema::<StoryView>),
 ];

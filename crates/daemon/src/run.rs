@@ -30,6 +30,7 @@ use bridge_host::ApiKey;
 use bridge_host::binary::launcher;
 use bridge_host::keeper::KeeperLease;
 use bridge_host::process::tree;
+use bridge_host::upgrade::UpgradeOptions;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::AnyLedger;
 use bridge_store::sqlite::Soundness;
@@ -344,7 +345,8 @@ async fn start(
     let state = StateDir::prepare(&options.state_dir)?;
     let lock = state.lock()?;
     let reaping = adopt_orphans()?;
-    let codex = find_codex(options)?;
+    let upgrades = upgrade_options(options, &state);
+    let codex = upgrades.at_start()?;
     // A lease begins when the ledger is opened, and this may take a while.
     let native = native_codex(options, &state, &codex.path);
     let opened = open_ledger(options, &state).await?;
@@ -354,6 +356,7 @@ async fn start(
     let lease = node.as_ref().map(|node| node.keepers.clone());
     let host_options = host_options(options, &state, (&codex, native), lease)?;
     let agent = CodexAgent::new(host_options, ledger.clone());
+    agent.follow_upgrades(upgrades);
     agent.adopt().await?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
@@ -602,13 +605,15 @@ async fn check_ledger(daemon: Arc<CodexDaemon<Counted<AnyLedger>>>) {
     );
 }
 
-fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::BinaryError> {
-    let explicit = options.config.codex.bin.as_deref();
-    let vars = binary::Vars {
-        path: options.search_path.as_deref(),
-        ..binary::Vars::of(&options.codex_env)
-    };
-    binary::find(explicit, vars)
+/// Where the Codex that is to run is found, now and while the daemon runs.
+fn upgrade_options(options: &RunOptions, state: &StateDir) -> UpgradeOptions {
+    UpgradeOptions {
+        directory: state.codex(),
+        configured: options.config.codex.bin.clone(),
+        search_path: options.search_path.clone(),
+        env: options.codex_env.clone(),
+        snapshot: bridge_store::sqlite::snapshot,
+    }
 }
 
 /// The executable that Codex is in the end. Where it can't be found the daemon serves all the same, and what needs it

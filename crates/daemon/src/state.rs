@@ -136,6 +136,11 @@ impl StateDir {
         self.root.join("threads-aside")
     }
 
+    /// Copies of Codex, and what is remembered of changes from one to another.
+    pub fn codex(&self) -> PathBuf {
+        self.root.join("codex")
+    }
+
     /// Where conversations work that were given no other place.
     pub fn work(&self) -> PathBuf {
         self.root.join("work")

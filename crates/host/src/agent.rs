@@ -2,7 +2,7 @@
 
 use crate::app_server::connection::CallError;
 use crate::app_server::homes::Homes;
-use crate::app_server::{CodexHealth, Host, HostOptions, wall_now};
+use crate::app_server::{CodexHealth, HostOptions, wall_now};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
 use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
@@ -14,6 +14,7 @@ use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
 use crate::turn::{CodexStream, ServerStream, clean, interrupt};
+use crate::upgrade::{UpgradeOptions, Upgrader, Upgrades};
 use bridge_codex::rpc::RpcRefusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
@@ -24,15 +25,19 @@ use bridge_core::port::{
     TurnTransport,
 };
 use bridge_core::value::{Class, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Codex as the core sees it.
 pub struct CodexAgent<L> {
-    homes: Homes<L>,
+    homes: Arc<Homes<L>>,
     runs: Runs,
     ledger: L,
     travels: Travels,
+    upgrades: Arc<Upgrades>,
+    /// Changes to another Codex when one is wanted.
+    upgrader: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl<L> std::fmt::Debug for CodexAgent<L> {
@@ -45,11 +50,21 @@ impl<L: Ledger> CodexAgent<L> {
     /// An agent that has not started anything yet.
     pub fn new(options: HostOptions, ledger: L) -> Self {
         Self {
-            homes: Homes::new(options, ledger.clone()),
+            homes: Arc::new(Homes::new(options, ledger.clone())),
             runs: Runs::default(),
             ledger,
             travels: Travels::default(),
+            upgrades: Arc::default(),
+            upgrader: OnceLock::new(),
         }
+    }
+
+    /// From now on changes to the Codex that is wanted while turns run; to be called once, before [`Self::adopt`].
+    pub fn follow_upgrades(&self, options: UpgradeOptions) {
+        let (homes, upgrades) = (Arc::clone(&self.homes), Arc::clone(&self.upgrades));
+        let upgrader = Upgrader::new(homes, options, upgrades);
+        self.upgrader
+            .get_or_init(|| AbortOnDropHandle::new(tokio::spawn(upgrader.run())));
     }
 
     /// Attaches to the Codex that an earlier daemon left behind in each home, and ends what can't be used.
@@ -57,16 +72,9 @@ impl<L: Ledger> CodexAgent<L> {
         self.homes.adopt().await
     }
 
-    /// The host to ask about a thread. The usual one refuses harmlessly what is not its own, and a run of `codex exec`
-    /// is known to none.
-    fn having(&self, thread: &ThreadId) -> Arc<Host<L>> {
-        let found = self.homes.with_thread(thread);
-        found.unwrap_or_else(|| Arc::clone(self.homes.usual()))
-    }
-
     /// How the usual Codex is.
     pub async fn health(&self) -> CodexHealth {
-        self.homes.usual().health().await
+        self.homes.usual().health(self.upgrades.note()).await
     }
 
     /// How the Codex of each other CODEX_HOME is that has one now.
@@ -138,11 +146,18 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     type Stream = CodexStream;
 
     async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentError> {
+        self.upgrades.look();
         let host = self.homes.of(home)?;
         host.learned.account.check(wall_now())?;
         let session = host.session().await?;
         host.usable(&session).await?;
         Ok(session.incarnation.incarnation_id.clone())
+    }
+
+    fn life_of(&self, thread: &ThreadId) -> Option<IncarnationId> {
+        let host = self.homes.with_thread(thread)?;
+        let session = host.session_of(thread)?;
+        Some(session.incarnation.incarnation_id.clone())
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {
@@ -152,24 +167,31 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
-        let operator = operator_config::read(&session.connection, spec).await?;
-        let thread = start(&session, spec, &operator, host.options.new_threads).await?;
-        Ok(thread)
+        let opened = async {
+            let operator = operator_config::read(&session.connection, spec).await?;
+            start(&session, spec, &operator, host.options.new_threads).await
+        };
+        let opened = opened.await;
+        session.judge(&opened);
+        opened
     }
 
     async fn resume_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
-        if spec.transport == TurnTransport::Exec {
-            host.ensure_isolation(&session, spec).await?;
-            return self.runs.release(&session, thread).await;
-        }
         let threads = &session.connection.threads;
-        if threads.loaded_as(thread, spec).is_some() {
+        let is_run = spec.transport == TurnTransport::Exec;
+        if !is_run && threads.loaded_as(thread, spec).is_some() {
             return Ok(());
         }
         host.ensure_isolation(&session, spec).await?;
-        load(&session, thread, spec).await
+        host.take_from_draining(thread).await?;
+        let resumed = match is_run {
+            true => self.runs.release(&session, thread).await,
+            false => load(&session, thread, spec).await,
+        };
+        session.judge(&resumed);
+        resumed
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentError> {
@@ -179,15 +201,21 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             let stream = stream.into();
             return Ok(Started { turn_id, stream });
         }
-        let session = host.session().await?;
-        let connection = &session.connection;
+        host.session().await?;
         let thread = turn.thread.clone();
-        let Some(allowed) = connection.threads.loaded_as(&thread, &turn.spec) else {
+        // It may have become the draining one since it loaded the thread.
+        let loaded = host.loaded_on(&thread, &turn.spec).and_then(|session| {
+            let threads = &session.connection.threads;
+            let allowed = threads.loaded_as(&thread, &turn.spec)?;
+            Some((session, allowed))
+        });
+        let Some((session, allowed)) = loaded else {
             return Err(agent_error(
                 Class::Transient,
                 "codex was started again, or its thread changed, before the turn began",
             ));
         };
+        let connection = &session.connection;
         // Codex would put the message into that turn, whose answer is not ours.
         if connection.threads.is_busy(&thread) {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
@@ -197,7 +225,13 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
         let frame = session.frame(allowed);
         let mailbox = connection.router.open(fold, thread.clone(), frame);
-        let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
+        session.touch();
+        let stream = ServerStream::new(
+            connection.clone(),
+            Arc::clone(&session.program),
+            thread.clone(),
+            Arc::clone(&mailbox),
+        );
         let mut input = vec![UserInput::text(turn.text.clone())];
         let images = turn.images.iter().cloned();
         input.extend(images.map(|path| UserInput::LocalImage { path }));
@@ -213,7 +247,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 if error.thread.is_some() {
                     connection.threads.unloaded(&thread);
                 }
-            })?;
+            });
+        session.judge(&started);
+        let started = started?;
         mailbox.bind(&thread, started.turn.id.clone());
         Ok(Started {
             turn_id: started.turn.id,
@@ -223,21 +259,29 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     async fn look_up(&self, lost: &LostTurn) -> Result<TurnLookup<CodexStream>, AgentError> {
         let host = self.homes.of(lost.turn.spec.codex_home.as_deref())?;
-        let session = host.session().await?;
         if lost.incarnation.is_run() {
-            let found = self.runs.look(&session, lost).await?;
+            let found = self.runs.look(&*host.session().await?, lost).await?;
             return Ok(TurnLookup {
                 found,
                 stream: None,
             });
         }
+        let session = host.session_of_lost(lost).await?;
+        session.touch();
         let thread = lost.turn.thread.clone();
         let connection = &session.connection;
         let operator = operator_config::read(connection, &lost.turn.spec).await?;
         let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
         let mailbox = connection.router.open_early(thread.clone(), frame);
-        let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
-        let found = settled_history(&session, lost, &operator, &mailbox).await?;
+        let stream = ServerStream::new(
+            connection.clone(),
+            Arc::clone(&session.program),
+            thread.clone(),
+            Arc::clone(&mailbox),
+        );
+        let found = settled_history(&session, lost, &operator, &mailbox).await;
+        session.judge(&found);
+        let found = found?;
         let transcripts = &host.learned.transcripts;
         let found = transcripts.believed(&lost.incarnation, &thread, found);
         let stream = match &found {
@@ -318,14 +362,14 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     async fn end_life(&self, thread: &ThreadId, why: &str) {
         // Where no Codex has the thread, none of them runs its turn.
         if let Some(host) = self.homes.with_thread(thread) {
-            host.end_life(why).await;
+            host.end_life(thread, why).await;
         }
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// followers of its turns get an error.
     async fn probe(&self, thread: &ThreadId) -> Result<(), AgentError> {
-        match self.having(thread).present() {
+        match self.homes.session_of(thread) {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
                 alive.map_err(|error| of_call(&error, CallEffect::Repeatable))
@@ -339,7 +383,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             let why = NO_STEER.to_owned();
             return Ok(Steered::Refused { why });
         }
-        let Some(session) = self.having(&steer.thread).present() else {
+        let Some(session) = self.homes.session_of(&steer.thread) else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
         };
@@ -362,7 +406,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             self.runs.stop(turn_id);
             return Ok(());
         }
-        let Some(session) = self.having(thread).present() else {
+        let Some(session) = self.homes.session_of(thread) else {
             let reason = "codex is not running, and the turn has ended with it";
             return Err(agent_error(Class::Transient, reason));
         };

@@ -23,6 +23,7 @@ pub mod rollout;
 pub mod sandbox;
 mod thread;
 mod turn;
+pub mod upgrade;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -32,6 +32,11 @@ pub trait Agent: Send + Sync + 'static {
         spec: &ThreadSpec,
     ) -> impl Future<Output = Result<(), AgentError>> + Send;
 
+    /// The incarnation that has a thread loaded, where that may be another one than takes the next thread.
+    fn life_of(&self, _thread: &ThreadId) -> Option<IncarnationId> {
+        None
+    }
+
     /// Starts a turn. After an `Ambiguous` error the turn may run all the same.
     fn start_turn(
         &self,

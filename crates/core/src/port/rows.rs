@@ -566,6 +566,8 @@ pub trait Read: AlertRead + FleetRead + ListRead {
     fn next_unreminded(&self, asked_by: Timestamp) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes of this node that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
+    /// How many unfinished turns run on this Codex process, as far as is known.
+    fn turns_on(&self, incarnation_id: &IncarnationId) -> Result<u32, RowsError>;
     /// A task by its id.
     fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError>;
     /// The started task whose conversation this is.

@@ -239,6 +239,10 @@ impl<A: Agent> Agent for RedactingAgent<A> {
         self.redacted(self.agent.resume_thread(thread, spec).await)
     }
 
+    fn life_of(&self, thread: &ThreadId) -> Option<IncarnationId> {
+        self.agent.life_of(thread)
+    }
+
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<Self::Stream>, AgentError> {
         let started = self.redacted(self.agent.start_turn(turn).await)?;
         Ok(Started {

@@ -86,7 +86,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         // Codex may have been started again meanwhile: the life that has the thread is the one that counts.
         let ready = self.agent.ready(home).await?;
         let incarnation = match spec.transport {
-            TurnTransport::AppServer => ready,
+            TurnTransport::AppServer => self.agent.life_of(&thread).unwrap_or(ready),
             TurnTransport::Exec => {
                 IncarnationId::of_run(&ClientId::of(message_id, message.life.attempt))
             }

@@ -25,13 +25,14 @@ impl CodexHealth {
 }
 
 impl<L: Ledger> Host<L> {
-    /// How the host is, without waiting for a start that is under way.
-    pub(crate) async fn health(&self) -> CodexHealth {
+    /// How the host is, without waiting for a start that is under way; with what is said of a change to another Codex.
+    pub(crate) async fn health(&self, changing: Option<String>) -> CodexHealth {
         let mut health = self.current_health();
-        if let Some(session) = self.present()
-            && health.ready
-            && let Some(change) = self.change_since(&session).await
-        {
+        let change = match (changing, self.present()) {
+            (None, Some(session)) if health.ready => self.change_since(&session).await,
+            (changing, _) => changing,
+        };
+        if let Some(change) = change {
             health.detail = format!("{}; {change}", health.detail);
         }
         health
@@ -54,7 +55,7 @@ impl<L: Ledger> Host<L> {
             None => "does not say its version".to_owned(),
         };
         Some(format!(
-            "{path} has changed since it was started and {version}: the next start of Codex uses that"
+            "{path} has changed since it was started and {version}: it is checked, and then takes new turns"
         ))
     }
 
@@ -80,6 +81,9 @@ impl<L: Ledger> Host<L> {
             Ok(state) => match (&state.current, &state.health) {
                 (Some((session, _)), _) if !session.connection.is_open() => {
                     CodexHealth::not_ready("codex is gone and starts again with the next message")
+                }
+                (Some((session, _)), Some(health)) if health.ready => {
+                    state.ready(&session.incarnation)
                 }
                 (_, Some(health)) => health.clone(),
                 (Some((session, _)), None) => state.ready(&session.incarnation),

@@ -5,6 +5,7 @@
 //! The Codex of another home is started when it is needed and ended when nobody needed it for the linger.
 
 use crate::app_server::{CodexHealth, Host, HostOptions, Session};
+use crate::binary::program::Wanted;
 use crate::error::agent_error;
 use crate::locked;
 use bridge_core::port::{AgentError, Ledger, LedgerError};
@@ -12,6 +13,7 @@ use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::Notify;
 
 /// Homes beside the usual one that may have a Codex at the same time; each costs about 100 MB.
 pub const HOMES_MAX: usize = 8;
@@ -22,14 +24,23 @@ pub(crate) struct Homes<L> {
     usual: Arc<Host<L>>,
     extra: Arc<HomeHosts<L>>,
     ledger: L,
+    /// The Codex of all homes.
+    pub(crate) wanted: Arc<Wanted>,
+    /// Told when the Codex that is wanted may be started now, or another one runs.
+    pub(crate) look_again: Arc<Notify>,
 }
 
 impl<L: Ledger> Homes<L> {
     pub(crate) fn new(options: HostOptions, ledger: L) -> Self {
+        let wanted = Arc::new(Wanted::new(options.launch.program()));
+        let look_again = Arc::<Notify>::default();
+        let shared = (Arc::clone(&wanted), Arc::clone(&look_again));
         Self {
-            usual: Arc::new(Host::new(options, None, ledger.clone())),
+            usual: Arc::new(Host::new(options, None, ledger.clone(), shared)),
             extra: Arc::default(),
             ledger,
+            wanted,
+            look_again,
         }
     }
 
@@ -75,7 +86,9 @@ impl<L: Ledger> Homes<L> {
             api_key: None,
             ..options.clone()
         };
-        let host = Arc::new(Host::new(options, Some(key.clone()), self.ledger.clone()));
+        let shared = (Arc::clone(&self.wanted), Arc::clone(&self.look_again));
+        let host = Host::new(options, Some(key.clone()), self.ledger.clone(), shared);
+        let host = Arc::new(host);
         tokio::spawn(retire(Arc::downgrade(&self.extra), key.clone()));
         extra.insert(key, Arc::clone(&host));
         Ok(host)
@@ -93,12 +106,16 @@ impl<L: Ledger> Homes<L> {
         self.all().into_iter().find(|host| host.knows(thread))
     }
 
+    /// The process to ask about a thread. The usual one refuses harmlessly what is not its own, and a run of `codex exec`
+    /// is known to none.
+    pub(crate) fn session_of(&self, thread: &ThreadId) -> Option<Arc<Session>> {
+        let host = self.with_thread(thread);
+        host.as_ref().unwrap_or(&self.usual).session_of(thread)
+    }
+
     /// The session of one life of Codex, if that is there.
     pub(crate) fn with_life(&self, life: &IncarnationId) -> Option<Arc<Session>> {
-        self.all()
-            .iter()
-            .filter_map(|host| host.present())
-            .find(|session| session.incarnation.incarnation_id == *life)
+        self.all().iter().find_map(|host| host.of_life(life))
     }
 
     /// Each home attaches to what an earlier daemon left of it; what belongs to no home is ended.
@@ -126,7 +143,7 @@ impl<L: Ledger> Homes<L> {
         let hosts: Vec<_> = locked(&self.extra).clone().into_iter().collect();
         let mut all = Vec::with_capacity(hosts.len());
         for (home, host) in hosts {
-            all.push((home, host.health().await));
+            all.push((home, host.health(None).await));
         }
         all
     }

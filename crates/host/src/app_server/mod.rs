@@ -2,7 +2,9 @@
 //! again when it dies, ended with everything it started.
 
 pub(crate) mod account;
+mod adopt;
 pub(crate) mod connection;
+pub(crate) mod generation;
 mod health;
 pub(crate) mod homes;
 mod restart;
@@ -10,13 +12,14 @@ pub mod socket_dir;
 pub(crate) mod transport;
 
 use crate::app_server::connection::{Connection, Learned};
+use crate::app_server::generation::Present;
 pub use crate::app_server::health::CodexHealth;
 use crate::app_server::restart::{Permit, Supervisor};
+use crate::binary::program::{Program, Wanted};
 use crate::binary::stamp::BinaryStamp;
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launched};
 use crate::locked;
-use crate::process;
 use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
 use crate::sandbox::read_isolation::{IsolationBase, real};
 use crate::thread::permissions::Permissions;
@@ -32,7 +35,7 @@ use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Timestamp,
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 /// Why messages of shielded senders wait; followed by what was seen.
 const NOT_ISOLATED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with `reads = \"disk\"` for its tier (tiers.peer.reads, tiers.tool.reads)";
@@ -85,12 +88,16 @@ pub struct HostOptions {
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) incarnation: Incarnation,
+    /// What it was started from.
+    pub(crate) program: Arc<Program>,
     /// CODEX_HOME, as Codex itself says.
     home: Option<PathBuf>,
     /// Paths that read isolation depends on.
     pub(crate) isolation: IsolationBase,
     probe_cache: ProbeCache,
     born: Instant,
+    /// When it was last given something to do.
+    used: std::sync::Mutex<Instant>,
 }
 
 impl Session {
@@ -100,6 +107,25 @@ impl Session {
             incarnation: self.incarnation.incarnation_id.clone(),
             allowed,
             directory: PathBuf::from(&self.incarnation.directory),
+        }
+    }
+
+    /// It is given something to do.
+    pub(crate) fn touch(&self) {
+        *locked(&self.used) = Instant::now();
+    }
+
+    fn unused_for(&self) -> Duration {
+        locked(&self.used).elapsed()
+    }
+
+    /// What came of something that Codex was asked for a turn. What it does not understand, or is not understood in, is
+    /// the fault of a Codex on probation.
+    pub(crate) fn judge<T>(&self, asked: &Result<T, AgentError>) {
+        if let Err(error) = asked
+            && matches!(error.failure.class, Class::Config | Class::Bug)
+        {
+            self.program.probation.failed(&error.failure.reason);
         }
     }
 
@@ -120,16 +146,28 @@ pub(crate) struct Host<L> {
     origin: Instant,
     pub(crate) learned: Learned,
     state: Mutex<HostState>,
-    /// The session in `state`, for callers that must not wait for a start.
-    present: std::sync::Mutex<Option<Arc<Session>>>,
+    /// The sessions in `state`.
+    present: std::sync::Mutex<Present>,
+    /// What is started next.
+    wanted: Arc<Wanted>,
+    /// Held by who starts a second process.
+    changing: Mutex<()>,
+    /// Told when the Codex that is wanted may be started now, or another one runs.
+    look_again: Arc<Notify>,
     /// What replaced the file that Codex was started from, and the version that it says it is.
     installed: Mutex<Option<(BinaryStamp, Option<String>)>>,
     /// When it was last needed.
     used: std::sync::Mutex<tokio::time::Instant>,
 }
 
+/// A session, and our hold on its process.
+type Life = (Arc<Session>, KeeperHold);
+
 struct HostState {
-    current: Option<(Arc<Session>, KeeperHold)>,
+    /// Takes new turns.
+    current: Option<Life>,
+    /// Ends its turns, and goes.
+    draining: Option<Life>,
     supervisor: Supervisor,
     /// The socket was tried and did not come up: use pipes from now on.
     no_socket: bool,
@@ -143,25 +181,42 @@ struct HostState {
 }
 
 impl HostState {
+    /// The draining process takes new turns, and the other drains.
+    fn swap(&mut self) {
+        std::mem::swap(&mut self.current, &mut self.draining);
+    }
+
     fn ready(&self, incarnation: &Incarnation) -> CodexHealth {
         let detail = describe(incarnation);
         let because = self.pipes_because.as_ref();
         let because = because.filter(|_| incarnation.transport == Transport::Stdio);
+        let mut detail = match because {
+            Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
+            None => detail,
+        };
+        if let Some((draining, _)) = &self.draining {
+            let version = &draining.incarnation.codex_version;
+            detail.push_str(&format!("; Codex {version} ends the turns it has"));
+        }
         CodexHealth {
             ready: true,
-            detail: match because {
-                Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
-                None => detail,
-            },
+            detail,
         }
     }
 }
 
 impl<L: Ledger> Host<L> {
-    pub(crate) fn new(options: HostOptions, home: Option<String>, ledger: L) -> Self {
+    pub(crate) fn new(
+        options: HostOptions,
+        home: Option<String>,
+        ledger: L,
+        shared: (Arc<Wanted>, Arc<Notify>),
+    ) -> Self {
+        let (wanted, look_again) = shared;
         let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
         let state = HostState {
             current: None,
+            draining: None,
             supervisor: Supervisor::new(starts_max),
             no_socket: false,
             pipes_because: None,
@@ -178,76 +233,23 @@ impl<L: Ledger> Host<L> {
             learned: Learned::default(),
             state: Mutex::new(state),
             present: std::sync::Mutex::default(),
+            wanted,
+            changing: Mutex::default(),
+            look_again,
             installed: Mutex::default(),
             used: std::sync::Mutex::new(tokio::time::Instant::now()),
         }
     }
 
-    /// Attaches to what an earlier daemon left of this home, newest first, and ends the rest.
-    pub(crate) async fn adopt(&self, mut left: Vec<Incarnation>) {
-        left.sort_by_key(|incarnation| std::cmp::Reverse(incarnation.started_at));
-        let mut state = self.state.lock().await;
-        for incarnation in left {
-            self.learned.transcripts.recall(&incarnation);
-            let ours = process::boot_id().is_ok_and(|boot| boot == incarnation.boot_id)
-                && process::alive(&incarnation.keeper);
-            let wanted = ours
-                && incarnation.codex_home == self.home
-                && state.current.is_none()
-                && incarnation.transport == Transport::Socket
-                && self.options.transport != TransportChoice::Only(Transport::Stdio);
-            let other = self.other_codex(&incarnation).filter(|_| wanted);
-            if wanted && other.is_none() && self.attach(&mut state, &incarnation).await {
-                continue;
-            }
-            if let Some(other) = other {
-                tracing::warn!(started_from = %other.display(), codex = %self.options.launch.codex.display(), "this daemon is told another codex than the one that an earlier daemon left: that one is ended, and what it worked on is looked at and continued");
-            }
-            if ours {
-                tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
-                launch::stop(&incarnation, KeeperHold::Child, IDLE_STOP_GRACE).await;
-            }
-            if let Some(why) = launch::lease_end(&incarnation) {
-                tracing::warn!(why, incarnation = %incarnation.incarnation_id, "the codex process of an earlier daemon was ended");
-            }
-            launch::remove_directory(&incarnation);
-            self.record_gone(&incarnation.incarnation_id).await;
-        }
-    }
-
-    /// What an earlier daemon's Codex was started from, where that is not what we are told. Its sandbox would look for
-    /// a program that our turns grant no more.
-    fn other_codex(&self, incarnation: &Incarnation) -> Option<PathBuf> {
-        let started_from = BinaryStamp::read(Path::new(&incarnation.directory))?.path;
-        (started_from != self.options.launch.codex).then_some(started_from)
-    }
-
     fn take_up(&self, state: &mut HostState, session: &Arc<Session>, hold: KeeperHold) {
-        *locked(&self.present) = Some(Arc::clone(session));
         state.current = Some((Arc::clone(session), hold));
+        self.show(state);
     }
 
-    fn let_go(&self, state: &mut HostState) -> Option<(Arc<Session>, KeeperHold)> {
-        *locked(&self.present) = None;
-        state.current.take()
-    }
-
-    async fn attach(&self, state: &mut HostState, incarnation: &Incarnation) -> bool {
-        let attached = match launch::adopt(incarnation, self.options.launch.lease.as_ref()).await {
-            Ok(launched) => self.handshake(launched).await,
-            Err(error) => Err(agent_error(Class::Transient, error.to_string())),
-        };
-        match attached {
-            Ok((session, hold)) => {
-                tracing::info!(incarnation = %incarnation.incarnation_id, codex = %describe(&session.incarnation), "attached to the codex process of an earlier daemon");
-                self.take_up(state, &Arc::new(session), hold);
-                true
-            }
-            Err(error) => {
-                tracing::warn!(%error, "could not attach to the codex process of an earlier daemon");
-                false
-            }
-        }
+    fn let_go(&self, state: &mut HostState) -> Option<Life> {
+        let life = state.current.take();
+        self.show(state);
+        life
     }
 
     /// The living session; starts Codex when there is none.
@@ -273,7 +275,12 @@ impl<L: Ledger> Host<L> {
     async fn restart(&self, state: &mut HostState) -> Result<Arc<Session>, AgentError> {
         if let Some((session, hold)) = self.let_go(state) {
             let closed = session.connection.closed().await;
-            let why = launch::lease_end(&session.incarnation).map_or(closed, str::to_owned);
+            let lease_end = launch::lease_end(&session.incarnation);
+            if lease_end.is_none() {
+                let why = format!("it ended: {closed}");
+                session.program.probation.failed(&why);
+            }
+            let why = lease_end.map_or(closed, str::to_owned);
             tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
             // Before anything is read or started again, the old writer must be impossible.
             launch::stop(&session.incarnation, hold, Duration::ZERO).await;
@@ -300,6 +307,8 @@ impl<L: Ledger> Host<L> {
         let (session, hold) = match self.bring_up(state).await {
             Ok(up) => up,
             Err(error) => {
+                let why = format!("it does not start: {}", error.failure.reason);
+                self.wanted.get().probation.failed(&why);
                 state.supervisor.ended(0, self.uptime_ms());
                 state.last_end = Some(error.failure.reason.clone());
                 let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
@@ -329,16 +338,17 @@ impl<L: Ledger> Host<L> {
             TransportChoice::Auto if state.no_socket => Transport::Stdio,
             TransportChoice::Auto => Transport::Socket,
         };
-        let error = match self.launch_over(transport).await {
-            Ok(launched) => return self.greet(launched).await,
+        let program = self.wanted.get();
+        let error = match self.launch_over(&program, transport).await {
+            Ok(launched) => return self.greet(launched, &program).await,
             Err(error) => error,
         };
         let probe =
             transport == Transport::Socket && self.options.transport == TransportChoice::Auto;
         // Only a Codex that answers over pipes proves that it is the socket that fails.
         if probe
-            && let Ok(launched) = self.launch_over(Transport::Stdio).await
-            && let Ok(up) = self.greet(launched).await
+            && let Ok(launched) = self.launch_over(&program, Transport::Stdio).await
+            && let Ok(up) = self.greet(launched, &program).await
         {
             let obstacle = socket_dir::obstacle();
             // An operator may free Codex's directory, so the next start tries the socket again.
@@ -360,9 +370,13 @@ impl<L: Ledger> Host<L> {
     }
 
     /// Initializes a Codex that was just started, and ends it if that fails.
-    async fn greet(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
+    async fn greet(
+        &self,
+        launched: Launched,
+        program: &Arc<Program>,
+    ) -> Result<(Session, KeeperHold), AgentError> {
         let incarnation = launched.incarnation.clone();
-        let greeted = self.handshake(launched).await;
+        let greeted = self.handshake(launched, program).await;
         if let Err(error) = greeted {
             let tail = launch::discard(&incarnation).await;
             let reason = format!("{}; its last words: {tail}", error.failure.reason);
@@ -371,12 +385,21 @@ impl<L: Ledger> Host<L> {
         greeted
     }
 
-    async fn launch_over(&self, transport: Transport) -> Result<Launched, LaunchError> {
+    /// How the Codex that is wanted now is started.
+    pub(crate) fn launch_options(&self) -> LaunchOptions {
+        self.options.launch.of(&self.wanted.get())
+    }
+
+    async fn launch_over(
+        &self,
+        program: &Program,
+        transport: Transport,
+    ) -> Result<Launched, LaunchError> {
         if self.home.is_none() {
             crate::process::env::make_default_home(&self.options.launch.env);
         }
         launch::launch(
-            &self.options.launch,
+            &self.options.launch.of(program),
             transport,
             self.home.clone(),
             new_incarnation(),
@@ -385,7 +408,11 @@ impl<L: Ledger> Host<L> {
         .await
     }
 
-    async fn handshake(&self, launched: Launched) -> Result<(Session, KeeperHold), AgentError> {
+    async fn handshake(
+        &self,
+        launched: Launched,
+        program: &Arc<Program>,
+    ) -> Result<(Session, KeeperHold), AgentError> {
         let Launched {
             mut incarnation,
             reader,
@@ -414,19 +441,20 @@ impl<L: Ledger> Host<L> {
             }
             Err(error) => return Err(agent_error(Class::Config, error.to_string())),
         }
-        let launch = &self.options.launch;
         Ok((
             Session {
                 connection,
                 incarnation,
+                program: Arc::clone(program),
                 home: answer.codex_home.map(PathBuf::from),
                 isolation: IsolationBase {
                     // Where it is not known no isolated turn begins.
-                    codex: launch.native.as_ref().unwrap_or(&launch.codex).clone(),
-                    denied: launch.run_dir.clone(),
+                    codex: program.executable().to_owned(),
+                    denied: self.options.launch.run_dir.clone(),
                 },
                 probe_cache: ProbeCache::default(),
                 born: Instant::now(),
+                used: std::sync::Mutex::new(Instant::now()),
             },
             hold,
         ))
@@ -447,10 +475,10 @@ impl<L: Ledger> Host<L> {
             return Err(agent_error(Class::Config, format!("{UNHIDEABLE}: {place}")));
         }
         let probe = async || {
-            let launch = &self.options.launch;
+            let program = &session.program;
             let scratch = Path::new(&session.incarnation.directory).join("shield");
-            let native = launch.native.clone()?;
-            let (codex, env) = (launch.codex.clone(), launch.env.clone());
+            let native = program.native.clone()?;
+            let (codex, env) = (program.codex.clone(), self.options.launch.env.clone());
             let probe = move || probe_isolation(&codex, &native, &env, &scratch);
             match tokio::task::spawn_blocking(probe).await {
                 Ok(Ok(IsolationResult::Holds)) => Ok(()),
@@ -460,7 +488,10 @@ impl<L: Ledger> Host<L> {
             }
         };
         let found = session.probe_cache.ensure(probe).await;
-        found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")))
+        let found =
+            found.map_err(|why| agent_error(Class::Config, format!("{NOT_ISOLATED}: {why}")));
+        session.judge(&found);
+        found
     }
 
     /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.
@@ -489,26 +520,19 @@ impl<L: Ledger> Host<L> {
         found
     }
 
-    /// The session that is there; none is started for it, and a start that is under way is not waited for.
+    /// The session that takes turns; none is started for it, and a start that is under way is not waited for.
     pub(crate) fn present(&self) -> Option<Arc<Session>> {
-        let session = locked(&self.present).clone()?;
+        let session = locked(&self.present).current.clone()?;
         session.connection.is_open().then_some(session)
-    }
-
-    /// Whether its Codex has to do with this thread, or had until its connection broke.
-    pub(crate) fn knows(&self, thread: &ThreadId) -> bool {
-        let session = locked(&self.present).clone();
-        session.is_some_and(|session| {
-            let connection = &session.connection;
-            connection.threads.knows(thread) || connection.router.has(thread)
-        })
     }
 
     /// How long nobody needed it.
     pub(crate) fn idle(&self) -> Duration {
-        match self.present() {
-            Some(session) if !session.connection.router.is_empty() => Duration::ZERO,
-            Some(_) | None => locked(&self.used).elapsed(),
+        let sessions = self.sessions();
+        let mut routers = sessions.iter().map(|session| &session.connection.router);
+        match routers.any(|router| !router.is_empty()) {
+            true => Duration::ZERO,
+            false => locked(&self.used).elapsed(),
         }
     }
 
@@ -555,35 +579,43 @@ impl<L: Ledger> Host<L> {
         }
     }
 
-    /// Gives up the present Codex: the next use of it ends the process and starts another.
-    pub(crate) async fn end_life(&self, why: &str) {
-        let state = self.state.lock().await;
-        if let Some((session, _)) = &state.current {
+    /// Gives up the process on which a thread's turn runs: the next use of the thread finds another.
+    pub(crate) async fn end_life(&self, thread: &ThreadId, why: &str) {
+        if let Some(session) = self.session_of(thread) {
             session.connection.close(why).await;
         }
     }
 
     /// Ends Codex and everything it started.
     pub(crate) async fn stop(&self) {
-        let mut state = self.state.lock().await;
-        state.stopped = true;
-        if let Some((session, hold)) = self.let_go(&mut state) {
+        let lives = self.stopped(|_| true).await;
+        let ended = lives.into_iter().map(async |(session, hold)| {
+            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+        });
+        futures_util::future::join_all(ended).await;
+    }
+
+    /// Lets go of Codex without ending it: the next daemon attaches to it. What can't be attached to is ended.
+    pub(crate) async fn hand_over(&self) {
+        let lives = self
+            .stopped(|session| session.incarnation.transport == Transport::Stdio)
+            .await;
+        for (session, hold) in lives {
             launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
             self.record_gone(&session.incarnation.incarnation_id).await;
         }
     }
 
-    /// Lets go of Codex without ending it: the next daemon attaches to it.
-    pub(crate) async fn hand_over(&self) {
+    /// From now on nothing is started. Gives the processes that are to end; the others are let go of.
+    async fn stopped(&self, ends: impl Fn(&Session) -> bool) -> Vec<Life> {
         let mut state = self.state.lock().await;
         state.stopped = true;
-        if let Some((session, hold)) = self.let_go(&mut state) {
-            if session.incarnation.transport == Transport::Socket {
-                return;
-            }
-            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
-            self.record_gone(&session.incarnation.incarnation_id).await;
-        }
+        let lives = [state.current.take(), state.draining.take()];
+        self.show(&state);
+        let mut lives: Vec<_> = lives.into_iter().flatten().collect();
+        lives.retain(|(session, _)| ends(session));
+        lives
     }
 
     /// Writes down that a Codex process lives.

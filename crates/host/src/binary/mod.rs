@@ -6,7 +6,9 @@
 //! this crate.
 
 pub mod install;
+pub mod integrity;
 pub mod launcher;
+pub(crate) mod program;
 pub mod settings;
 pub(crate) mod stamp;
 

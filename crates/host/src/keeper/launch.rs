@@ -4,6 +4,7 @@
 
 use crate::app_server::socket_dir;
 use crate::app_server::transport::{self, TransportError, TransportReader, TransportWriter};
+use crate::binary::program::{Probation, Program};
 use crate::binary::stamp::BinaryStamp;
 use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, KeeperLease, STDERR_FILE, lease};
 use crate::process;
@@ -103,6 +104,22 @@ impl LaunchOptions {
     pub(crate) fn is_lease_over(&self) -> bool {
         let lease = self.lease.as_ref();
         lease.is_some_and(|lease| lease.until().is_past())
+    }
+
+    /// The Codex that it names, used as the operator says.
+    pub(crate) fn program(&self) -> Program {
+        let (codex, version) = (self.codex.clone(), self.codex_version.clone());
+        Program::new(codex, self.native.clone(), version, Probation::none())
+    }
+
+    /// The same for another Codex.
+    pub(crate) fn of(&self, program: &Program) -> Self {
+        Self {
+            codex: program.codex.clone(),
+            native: program.native.clone(),
+            codex_version: program.version.clone(),
+            ..self.clone()
+        }
     }
 
     /// The keeper's arguments for it.

@@ -50,6 +50,7 @@ pub(crate) async fn restore<L: Ledger>(
     }
     let session = host.session().await?;
     for thread in &threads {
+        host.take_from_draining(thread).await?;
         if session.connection.threads.is_busy(thread) {
             let reason = "a turn runs on this thread; it is brought up to date after that";
             return Err(agent_error(Class::Capacity { until: None }, reason).into());

@@ -70,6 +70,11 @@ impl ThreadRegistry {
         locked(&self.states).busy.contains(thread)
     }
 
+    /// Whether a turn runs on any thread.
+    pub(crate) fn any_busy(&self) -> bool {
+        !locked(&self.states).busy.is_empty()
+    }
+
     pub(crate) fn notice(&self, notification: &Notification) {
         if let Notification::ThreadSettingsUpdated(update) = notification {
             locked(&self.states).compare(update);

@@ -9,6 +9,7 @@ pub(crate) mod router;
 pub(crate) mod unconfirmed;
 
 use crate::app_server::connection::{CallError, Connection};
+use crate::binary::program::Program;
 use crate::exec::ExecStream;
 use crate::turn::mailbox::{Mailbox, MailboxEvent};
 use bridge_codex::wire::method::{BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams};
@@ -35,6 +36,8 @@ enum TurnSource {
 /// The events of a turn on the app-server.
 pub(crate) struct ServerStream {
     connection: Connection,
+    /// What it runs on.
+    program: Arc<Program>,
     thread: ThreadId,
     mailbox: Arc<Mailbox>,
     due: Due,
@@ -90,9 +93,15 @@ impl TurnStream for CodexStream {
 }
 
 impl ServerStream {
-    pub(crate) fn new(connection: Connection, thread: ThreadId, mailbox: Arc<Mailbox>) -> Self {
+    pub(crate) fn new(
+        connection: Connection,
+        program: Arc<Program>,
+        thread: ThreadId,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
         Self {
             connection,
+            program,
             thread,
             mailbox,
             due: Due::Nothing,
@@ -108,6 +117,9 @@ impl ServerStream {
         let event = self.next_event().await;
         if !matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. }) {
             return event;
+        }
+        if matches!(&event, TurnEvent::Ended(end) if end.status == TurnStatus::Completed) {
+            self.program.probation.turn_ended();
         }
         let stderr = self.mailbox.take_stderr().into_iter();
         self.last.extend(stderr.map(TurnEvent::Stderr));
@@ -206,6 +218,7 @@ mod tests {
     use super::*;
     use crate::app_server::connection::Learned;
     use crate::app_server::transport::{TransportReader, TransportWriter};
+    use crate::binary::program::Probation;
     use crate::turn::mailbox::tests::frame;
     use bridge_codex::turn::TurnFold;
     use bridge_codex::wire::Notification;
@@ -269,7 +282,17 @@ mod tests {
         let params = json!({"threadId": "t", "threadSettings": settings});
         let update = Notification::parse("thread/settings/updated", &params);
         connection.router.deliver(&update);
-        (ServerStream::new(connection, thread, mailbox), asked)
+        let codex = "/nonexistent/codex";
+        let program = Program::new(
+            codex.into(),
+            Ok(codex.into()),
+            "0.166.0".to_owned(),
+            Probation::none(),
+        );
+        (
+            ServerStream::new(connection, Arc::new(program), thread, mailbox),
+            asked,
+        )
     }
 
     /// An interrupt that is refused, or granted and without effect, is not the last word.

@@ -97,6 +97,12 @@ pub(crate) const FLIGHT: &str = concat!(
      GROUP BY channel, sender, tier, kind"
 );
 
+/// Asked only while a Codex process is to go.
+pub(crate) const TURNS_ON: &str = "SELECT count(*) FROM message INDEXED BY message_queue JOIN turn \
+     ON turn.message_id = message.message_id AND turn.attempt = message.attempt \
+     WHERE queue IN ('in_flight', 'blocking') AND message.state IN ('starting', 'running', 'unclear') \
+     AND turn.incarnation = ?1";
+
 /// Each of them with where it works, which two more tables know.
 pub(crate) const FLIGHT_AT: &str = concat!(
     "SELECT message.channel, sender, tier, kind, 1, ",

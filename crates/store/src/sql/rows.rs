@@ -581,6 +581,11 @@ impl Read for SqlRows<'_> {
         incarnation::live(self.conn, self.this_node().as_ref())
     }
 
+    fn turns_on(&self, incarnation_id: &IncarnationId) -> Result<u32, RowsError> {
+        let turns = sql::number(self.conn, queue::TURNS_ON, [incarnation_id.as_str()])?;
+        Ok(turns.map_or(0, |turns| u32::try_from(turns).unwrap_or(u32::MAX)))
+    }
+
     fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
         Ok(task::with_change(self.conn, task_id)?.map(|(task, _)| task))
     }

@@ -15,6 +15,7 @@ mod open;
 mod reader;
 mod recover;
 mod seal;
+mod snapshot;
 mod texts;
 mod writer;
 
@@ -31,6 +32,7 @@ pub use gauge::{Gauge, LedgerHealth, Limits, Pressure, Vitals};
 pub use open::{OpenError, Options};
 pub use recover::{RecoverError, Recovered, RecoveryNotice, RecoveryReport, TableReport, recover};
 pub use seal::sealed_pushes;
+pub use snapshot::snapshot;
 
 use crate::key::LedgerKey;
 use crate::sql::job::TransitionJob;

@@ -80,6 +80,9 @@ impl View {
         self.add("counts", rows.counts()?);
         self.add("lanes", rows.lanes(None, PAGE_MAX)?);
         self.add("incarnations", rows.live_incarnations()?);
+        for life in rows.live_incarnations()? {
+            self.add("turns on", vec![rows.turns_on(&life.incarnation_id)?]);
+        }
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
         self.add("end", rows.message_ids_by_end("1", 3)?);
         self.add("of key", rows.conversations_by_key("k1", 3)?);

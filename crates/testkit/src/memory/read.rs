@@ -591,6 +591,19 @@ impl Read for MemoryRows {
         Ok(self.unreminded_after(asked_by))
     }
 
+    fn turns_on(&self, incarnation_id: &IncarnationId) -> Result<u32, RowsError> {
+        let runs = |message: &Message| {
+            let state = message.life.state.name();
+            let turn = (message.message_id.clone(), message.life.attempt);
+            let turn = self.turns.get(&turn);
+            state.in_flight()
+                && state != StateName::Claimed
+                && turn.is_some_and(|turn| turn.incarnation == *incarnation_id)
+        };
+        let turns = self.messages.iter().filter(|(_, message)| runs(message));
+        Ok(u32::try_from(turns.count()).unwrap_or(u32::MAX))
+    }
+
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {
         let mut live: Vec<Incarnation> = self
             .incarnations

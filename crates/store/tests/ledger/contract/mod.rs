@@ -144,6 +144,7 @@ contract! {
             the_newest_messages_come_first,
             events_are_bounded,
             incarnations_live_until_they_end,
+            turns_count_on_their_process,
             a_reader_knows_what_a_message_waits_behind,
             files_are_named_by_messages_and_replies_as_long_as_they_are_kept,
         }

@@ -120,6 +120,22 @@ pub(super) async fn incarnations_live_until_they_end<F: Fixture>() {
     assert_eq!(live, [incarnation("i2", 1), incarnation("i0", 3)]);
 }
 
+/// A process may go when no unfinished turn is left on it.
+pub(super) async fn turns_count_on_their_process<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.starts("a", "m1", Sandbox::ReadOnly).await;
+    world.loses("b", "n1", Sandbox::ReadOnly).await;
+    world.receives(&[("c", "o1")]).await;
+    let turn = world
+        .reads(|rows| rows.turn(&MessageId::new("m1"), 1))
+        .await;
+    let life = turn.unwrap().incarnation;
+    let on = |life: IncarnationId| move |rows: &dyn Read| rows.turns_on(&life);
+    assert_eq!(world.reads(on(life.clone())).await, 2);
+    assert_eq!(world.reads(on(IncarnationId::new("other"))).await, 0);
+}
+
 pub(super) async fn a_reader_knows_what_a_message_waits_behind<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
