@@ -97,6 +97,8 @@ pub struct ThreadSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
     /// Keys of config.toml for this thread only.
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -281,6 +283,12 @@ pub struct ThreadSettingsUpdateParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadIdParams {
     pub thread_id: ThreadId,
+}
+
+/// Commands that turns of a thread left running; how many is all that is needed of them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct BackgroundTerminals {
+    pub data: Vec<Value>,
 }
 
 /// A response whose content nobody needs.

@@ -12,8 +12,8 @@ use crate::app_server::{Host, wall_now};
 use crate::error::agent_error;
 use crate::keeper::launch::{self, LaunchOptions};
 use crate::process;
-use crate::thread::operator_config;
-use crate::thread::settings;
+use crate::thread::release::unarchive;
+use crate::thread::{operator_config, settings};
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_codex::wire::thread::ThreadSettings;
@@ -302,7 +302,7 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, run_end: &RunEnd) {
     }
     let thread = turn.thread.clone();
     let back = match host.session().await {
-        Ok(session) => thread::unarchive(&session, thread).await,
+        Ok(session) => unarchive(&session, thread).await,
         Err(error) => Err(error),
     };
     if let Err(error) = back {

@@ -5,18 +5,19 @@
 //! does here; and a run that is looked at has ended, so nobody else writes it.
 
 use crate::app_server::Session;
-use crate::error::{CallEffect, agent_error, lost, of_call};
+use crate::error::lost;
 use crate::thread::history::{Listed, believed, older, unreadable};
+use crate::thread::release;
 use bridge_codex::oracle;
 use bridge_codex::wire::Turn;
 use bridge_codex::wire::item::Item;
-use bridge_codex::wire::method::{ThreadArchive, ThreadRead, ThreadUnarchive};
-use bridge_codex::wire::thread::{ThreadIdParams, ThreadReadParams, ThreadStatus};
+use bridge_codex::wire::method::ThreadRead;
+use bridge_codex::wire::thread::ThreadReadParams;
 use bridge_core::port::{
     AgentError, LostTurn, RecordedTurn, ThreadFailure, TurnHistory, TurnStatus,
 };
 use bridge_core::prompt;
-use bridge_core::value::{Class, ThreadId, TurnId};
+use bridge_core::value::{ThreadId, TurnId};
 
 /// Pages of a history that are looked at before it counts as unreadable.
 const PAGES_MAX: usize = 40;
@@ -28,39 +29,7 @@ pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
             "the run that was to begin this conversation's thread ended before Codex had named it";
         return Err(lost(ThreadFailure::Missing, words));
     }
-    let thread_id = thread.clone();
-    let read = ThreadReadParams {
-        thread_id: thread_id.clone(),
-        include_turns: false,
-    };
-    let read = session.connection.call::<ThreadRead>(read).await;
-    let read = read.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
-    match read.thread.status {
-        ThreadStatus::NotLoaded => Ok(()),
-        ThreadStatus::Active { .. } => {
-            let reason = "a turn of this conversation still runs on the app-server; the message is answered after it";
-            Err(agent_error(Class::Capacity { until: None }, reason))
-        }
-        // Measured on 0.166: unsubscribing keeps the writer, archiving lets it go, unarchiving does not take it.
-        ThreadStatus::Idle | ThreadStatus::SystemError | ThreadStatus::Other(_) => {
-            let params = || ThreadIdParams {
-                thread_id: thread_id.clone(),
-            };
-            let connection = &session.connection;
-            let archived = connection.call::<ThreadArchive>(params()).await;
-            archived.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
-            connection.threads.unloaded(&thread_id);
-            unarchive(session, thread_id).await
-        }
-    }
-}
-
-/// Brings a thread back that we let go of and could not bring back then.
-pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<(), AgentError> {
-    let params = ThreadIdParams { thread_id };
-    let back = session.connection.call::<ThreadUnarchive>(params).await;
-    back.map(drop)
-        .map_err(|error| of_call(&error, CallEffect::Repeatable))
+    release::release(session, thread).await
 }
 
 /// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.

@@ -5,6 +5,7 @@ pub(crate) mod history;
 pub(crate) mod operator_config;
 pub(crate) mod permissions;
 pub(crate) mod registry;
+pub(crate) mod release;
 pub(crate) mod transcript;
 pub(crate) mod travel;
 
@@ -14,11 +15,11 @@ use crate::error::{CallEffect, agent_error, of_call};
 use crate::sandbox::read_isolation::{IsolationBase, ReadGrants, real};
 use crate::thread::operator_config::OperatorConfig;
 use crate::thread::permissions::{Permissions, ReportedPermissions, approval};
+use crate::thread::release::resume;
 use bridge_codex::wire::config::SandboxPolicy;
-use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
+use bridge_codex::wire::method::{ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::thread::{
-    DynamicTool, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
-    ThreadStartParams,
+    DynamicTool, ThreadResumeParams, ThreadSettings, ThreadSettingsUpdateParams, ThreadStartParams,
 };
 use bridge_codex::wire::values::{ApprovalsReviewer, HistoryMode, SandboxMode, SortDirection};
 use bridge_core::port::{AgentError, Reads, ThreadSpec};
@@ -231,19 +232,6 @@ pub(crate) async fn load(
     let threads = &session.connection.threads;
     threads.loaded(thread.clone(), &opened.thread.status, allowed);
     Ok(())
-}
-
-/// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with
-/// another sandbox than it was started with.
-pub(crate) async fn resume(
-    session: &Session,
-    params: ThreadResumeParams,
-) -> Result<ThreadResumed, AgentError> {
-    session
-        .connection
-        .call::<ThreadResume>(params)
-        .await
-        .map_err(|error| of_call(&error, CallEffect::Repeatable))
 }
 
 #[cfg(test)]
