@@ -10,6 +10,7 @@ use crate::thread::arrive::{self, ThreadArrivalError};
 use crate::thread::history::settled_history;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
+use crate::thread::registry::Readiness;
 use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
@@ -153,6 +154,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Runs::unnamed());
         }
         let operator = operator_config::read(&session.connection, spec).await?;
+        host.memory.admit(&session).await;
         let thread = start(&session, spec, &operator, host.options.new_threads).await?;
         Ok(thread)
     }
@@ -165,11 +167,18 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return self.runs.release(&session, thread).await;
         }
         let threads = &session.connection.threads;
-        if threads.loaded_as(thread, spec).is_some() {
-            return Ok(());
+        loop {
+            match threads.make_ready(thread, spec) {
+                Readiness::Ready => return Ok(()),
+                Readiness::Releasing => threads.settled(thread).await,
+                Readiness::NotLoaded => break,
+            }
         }
         host.ensure_isolation(&session, spec).await?;
-        load(&session, thread, spec).await
+        host.memory.admit(&session).await;
+        load(&session, thread, spec).await?;
+        host.memory.resumed();
+        Ok(())
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentError> {
@@ -197,6 +206,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
         let frame = session.frame(allowed);
         let mailbox = connection.router.open(fold, thread.clone(), frame);
+        connection.threads.begun(&thread);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let mut input = vec![UserInput::text(turn.text.clone())];
         let images = turn.images.iter().cloned();
@@ -236,6 +246,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let operator = operator_config::read(connection, &lost.turn.spec).await?;
         let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
         let mailbox = connection.router.open_early(thread.clone(), frame);
+        // It is followed now, so it is not let go of again.
+        connection.threads.settled(&thread).await;
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let found = settled_history(&session, lost, &operator, &mailbox).await?;
         let transcripts = &host.learned.transcripts;

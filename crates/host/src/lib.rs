@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use agent::CodexAgent;
 pub use app_server::homes::HOMES_MAX;
-pub use app_server::{CodexHealth, HostOptions, NewThreads, TransportChoice};
+pub use app_server::{CodexHealth, CodexMemory, HostOptions, NewThreads, TransportChoice};
 pub use bridge_codex::version;
 pub use bridge_codex::wire::account::ApiKey;
 pub use detached::start_detached;

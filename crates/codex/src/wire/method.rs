@@ -10,9 +10,9 @@ use super::account::{
 };
 use super::config::{ConfigReadParams, ConfigReadResponse};
 use super::thread::{
-    BackgroundTerminals, Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse,
-    ThreadResumeParams, ThreadResumed, ThreadSettingsUpdateParams, ThreadStartParams,
-    ThreadTurnsListParams, TurnsPage,
+    BackgroundTerminals, Empty, LoadedThreads, ThreadIdParams, ThreadLoadedListParams,
+    ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams, ThreadResumed,
+    ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPage,
 };
 use super::turn::{Turn, UserInput};
 use bridge_core::value::{ClientId, ThreadId, TurnId};
@@ -78,6 +78,7 @@ methods! {
     ThreadTurnsList = "thread/turns/list" (ThreadTurnsListParams) -> TurnsPage, HISTORY_MS;
     /// Unloads the thread and frees its MCP servers; it can not be resumed until unarchived.
     ThreadArchive = "thread/archive" (ThreadIdParams) -> Empty, HISTORY_MS;
+    ThreadLoadedList = "thread/loaded/list" (ThreadLoadedListParams) -> LoadedThreads, QUICK_MS;
     /// Ends this connection's news of a thread. It stays loaded for half an hour.
     ThreadUnsubscribe = "thread/unsubscribe" (ThreadIdParams) -> Empty, QUICK_MS;
     /// Brings an archived thread back; it is not loaded by that, so nobody holds its writer.

@@ -25,6 +25,8 @@ pub struct Thread {
     pub cwd: Option<String>,
     pub cli_version: Option<String>,
     pub history_mode: Option<HistoryMode>,
+    /// The thread whose turn started this one, for an agent of Codex's own.
+    pub parent_thread_id: Option<ThreadId>,
 }
 
 impl Thread {
@@ -283,6 +285,20 @@ pub struct ThreadSettingsUpdateParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadIdParams {
     pub thread_id: ThreadId,
+}
+
+/// Beyond `limit` the answer names where the next page begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadLoadedListParams {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// Ids of threads that are loaded, agents of Codex's own among them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LoadedThreads {
+    pub data: Vec<ThreadId>,
 }
 
 /// Commands that turns of a thread left running; how many is all that is needed of them.

@@ -9,13 +9,14 @@ use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, BackgroundTerminalsList,
     Capabilities, ClientInfo, ConfigRead, Initialize, InitializeParams, Method, ThreadArchive,
-    ThreadDelete, ThreadRead, ThreadResume, ThreadSettingsUpdate, ThreadStart, ThreadTurnsList,
-    ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams, TurnStart,
-    TurnStartParams, TurnSteer, TurnSteerParams,
+    ThreadDelete, ThreadLoadedList, ThreadRead, ThreadResume, ThreadSettingsUpdate, ThreadStart,
+    ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams,
+    TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::thread::{
-    DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
-    ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
+    DynamicTool, ThreadIdParams, ThreadLoadedListParams, ThreadReadParams, ThreadResumeParams,
+    ThreadSettings, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams,
+    TurnsPageParams,
 };
 use bridge_codex::wire::turn::UserInput;
 use bridge_codex::wire::values::{
@@ -127,6 +128,7 @@ fn threads() -> Vec<Sample> {
         sample::<ThreadDelete>(by_id()),
         sample::<ThreadUnarchive>(by_id()),
         sample::<ThreadUnsubscribe>(by_id()),
+        sample::<ThreadLoadedList>(ThreadLoadedListParams { limit: Some(5) }),
         sample::<BackgroundTerminalsClean>(by_id()),
         sample::<BackgroundTerminalsList>(by_id()),
         sample::<ConfigRead>(ConfigReadParams { cwd: text("/w") }),

@@ -10,7 +10,7 @@ pub mod socket_dir;
 pub(crate) mod transport;
 
 use crate::app_server::connection::{Connection, Learned};
-pub use crate::app_server::health::CodexHealth;
+pub use crate::app_server::health::{CodexHealth, CodexMemory};
 use crate::app_server::restart::{Permit, Supervisor};
 use crate::binary::stamp::BinaryStamp;
 use crate::error::{CallEffect, agent_error, of_call};
@@ -19,7 +19,9 @@ use crate::locked;
 use crate::process;
 use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
 use crate::sandbox::read_isolation::{IsolationBase, real};
+use crate::thread::memory::ThreadMemory;
 use crate::thread::permissions::Permissions;
+use crate::thread::release;
 use crate::turn::mailbox::TurnContext;
 use bridge_codex::version::{self, FLOOR};
 use bridge_codex::wire::account::{AccountReadParams, ApiKey, LoginStartParams};
@@ -77,6 +79,8 @@ pub struct HostOptions {
     pub api_key: Option<ApiKey>,
     /// How often Codex may be started within a minute.
     pub restarts_per_minute: u32,
+    /// How many bytes of memory Codex and its children may have, as far as idle threads decide it.
+    pub memory_budget: Option<u64>,
     /// Where files of threads are put that another node has gone on from.
     pub threads_aside: PathBuf,
 }
@@ -119,6 +123,7 @@ pub(crate) struct Host<L> {
     ledger: L,
     origin: Instant,
     pub(crate) learned: Learned,
+    pub(crate) memory: Arc<ThreadMemory>,
     state: Mutex<HostState>,
     /// The session in `state`, for callers that must not wait for a start.
     present: std::sync::Mutex<Option<Arc<Session>>>,
@@ -153,6 +158,7 @@ impl HostState {
                 Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
                 None => detail,
             },
+            memory: CodexMemory::default(),
         }
     }
 }
@@ -170,9 +176,11 @@ impl<L: Ledger> Host<L> {
             last_end: None,
             stopped: false,
         };
+        let memory = Arc::new(ThreadMemory::new(options.memory_budget));
         Self {
             options,
             home,
+            memory,
             ledger,
             origin: Instant::now(),
             learned: Learned::default(),
@@ -224,6 +232,8 @@ impl<L: Ledger> Host<L> {
 
     fn take_up(&self, state: &mut HostState, session: &Arc<Session>, hold: KeeperHold) {
         *locked(&self.present) = Some(Arc::clone(session));
+        self.memory.begin();
+        tokio::spawn(Arc::clone(&self.memory).keep_room(Arc::downgrade(session)));
         state.current = Some((Arc::clone(session), hold));
     }
 
@@ -239,6 +249,13 @@ impl<L: Ledger> Host<L> {
         };
         match attached {
             Ok((session, hold)) => {
+                // Before anybody loads one: what is loaded from here on is not left over.
+                match release::loaded(&session.connection).await {
+                    Ok(threads) => session.connection.threads.found_loaded(threads),
+                    Err(error) => {
+                        tracing::debug!(%error, "codex does not say which threads it has loaded")
+                    }
+                }
                 tracing::info!(incarnation = %incarnation.incarnation_id, codex = %describe(&session.incarnation), "attached to the codex process of an earlier daemon");
                 self.take_up(state, &Arc::new(session), hold);
                 true
@@ -260,7 +277,13 @@ impl<L: Ledger> Host<L> {
         if let Some((session, _)) = &state.current
             && session.connection.is_open()
         {
-            return Ok(Arc::clone(session));
+            let age = Duration::from_millis(session.age_ms());
+            if !self.memory.wants_renewal(session, age) {
+                return Ok(Arc::clone(session));
+            }
+            let why =
+                "it had more memory than its budget and nothing to do; a new one begins with less";
+            session.connection.close(why).await;
         }
         let started = self.restart(&mut state).await;
         state.health = Some(match &started {

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrive;
 pub(crate) mod history;
+pub(crate) mod memory;
 pub(crate) mod operator_config;
 pub(crate) mod permissions;
 pub(crate) mod registry;

@@ -7,19 +7,22 @@
 //! thread with a running turn or an open request stays as it is (ADR 0086).
 
 use crate::app_server::Session;
-use crate::app_server::connection::CallError;
+use crate::app_server::connection::{CallError, Connection};
 use crate::error::{CallEffect, agent_error, of_call};
 use bridge_codex::rpc::RpcRefusal;
 use bridge_codex::wire::method::{
-    BackgroundTerminalsList, ThreadArchive, ThreadRead, ThreadResume, ThreadUnarchive,
-    ThreadUnsubscribe,
+    BackgroundTerminalsList, ThreadArchive, ThreadLoadedList, ThreadRead, ThreadResume,
+    ThreadUnarchive, ThreadUnsubscribe,
 };
 use bridge_codex::wire::thread::{
-    ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadResumed, ThreadSettings,
-    ThreadStatus,
+    Thread, ThreadIdParams, ThreadLoadedListParams, ThreadReadParams, ThreadResumeParams,
+    ThreadResumed, ThreadSettings, ThreadStatus,
 };
 use bridge_core::port::AgentError;
 use bridge_core::value::{Class, ThreadId};
+
+/// Threads of an earlier daemon that are looked at; Codex lets go of the others when nobody used them for half an hour.
+const LOADED_MAX: u32 = 2_000;
 
 /// Names no provider of any configuration.
 const NO_PROVIDER: &str = "codex-bridge-unloads-this-thread";
@@ -35,6 +38,8 @@ pub(crate) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
         let thread_id = thread.clone();
         let left = connection.call::<ThreadUnsubscribe>(ThreadIdParams { thread_id });
         left.await.map_err(harmless)?;
+        // Its news do not arrive any more: whoever needs it subscribes again by resuming it.
+        connection.threads.unloaded(thread);
         let refused = connection.call::<ThreadResume>(refusable(thread));
         match refused.await {
             Ok(_) | Err(CallError::Refused { .. } | CallError::Unreadable { .. }) => {}
@@ -83,6 +88,20 @@ pub(crate) async fn resume(
     }
 }
 
+/// The threads that Codex has loaded.
+pub(crate) async fn loaded(connection: &Connection) -> Result<Vec<ThreadId>, CallError> {
+    let limit = Some(LOADED_MAX);
+    let listed = connection.call::<ThreadLoadedList>(ThreadLoadedListParams { limit });
+    Ok(listed.await?.data)
+}
+
+/// Whether a thread is that of an agent of Codex's own, which Codex lets go of itself. It counts as one where Codex does
+/// not say.
+pub(crate) async fn is_agents(session: &Session, thread: &ThreadId) -> bool {
+    let read = read(session, thread).await;
+    read.map_or(true, |thread| thread.parent_thread_id.is_some())
+}
+
 /// Whether turns of a thread left commands running, which would end with it. They count as running where Codex does not
 /// say.
 pub(crate) async fn runs_commands(session: &Session, thread: &ThreadId) -> bool {
@@ -94,12 +113,16 @@ pub(crate) async fn runs_commands(session: &Session, thread: &ThreadId) -> bool 
 }
 
 async fn status(session: &Session, thread: &ThreadId) -> Result<ThreadStatus, AgentError> {
+    Ok(read(session, thread).await?.status)
+}
+
+async fn read(session: &Session, thread: &ThreadId) -> Result<Thread, AgentError> {
     let read = ThreadReadParams {
         thread_id: thread.clone(),
         include_turns: false,
     };
     let read = session.connection.call::<ThreadRead>(read).await;
-    Ok(read.map_err(harmless)?.thread.status)
+    Ok(read.map_err(harmless)?.thread)
 }
 
 fn refusable(thread: &ThreadId) -> ThreadResumeParams {
