@@ -5,7 +5,9 @@ use crate::args::Measure;
 use crate::ground::Ground;
 use crate::plan::{Part, Plan};
 use crate::section::{Ratio, Section};
-use crate::{console, cost, fleet, flood, footprint, latency, ledger, pickup, report, traces};
+use crate::{
+    budget, console, cost, fleet, flood, footprint, latency, ledger, pickup, report, traces,
+};
 use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
@@ -84,6 +86,7 @@ async fn measure(part: Part, ground: &Ground) -> anyhow::Result<Section> {
         Part::Fleet => fleet::measure(ground).await,
         Part::Flood => flood::measure(ground).await,
         Part::Footprint => footprint::measure(ground).await,
+        Part::Budget => budget::measure(ground).await,
         Part::Console => console::measure(ground).await,
         Part::Cost => cost::measure(ground).await,
     }

@@ -8,6 +8,7 @@ use crate::exec::{NO_STEER, Runs};
 use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
 use crate::thread::arrive::{self, ThreadArrivalError};
 use crate::thread::history::settled_history;
+use crate::thread::memory::CodexMemory;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
 use crate::thread::registry::Readiness;
@@ -73,6 +74,13 @@ impl<L: Ledger> CodexAgent<L> {
     /// How the Codex of each other CODEX_HOME is that has one now.
     pub async fn homes(&self) -> Vec<(String, CodexHealth)> {
         self.homes.health().await
+    }
+
+    /// The memory of all that run now, and their threads.
+    pub fn memory(&self) -> CodexMemory {
+        let all = self.homes.all().into_iter();
+        let each = all.map(|host| host.memory.view(host.present().as_deref()));
+        each.fold(CodexMemory::default(), CodexMemory::with)
     }
 
     /// Warnings of the default Codex about its configuration since it was started.

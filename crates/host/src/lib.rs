@@ -28,13 +28,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use agent::CodexAgent;
 pub use app_server::homes::HOMES_MAX;
-pub use app_server::{CodexHealth, CodexMemory, HostOptions, NewThreads, TransportChoice};
+pub use app_server::{CodexHealth, HostOptions, NewThreads, TransportChoice};
 pub use bridge_codex::version;
 pub use bridge_codex::wire::account::ApiKey;
 pub use detached::start_detached;
 pub use keeper::launch::LaunchOptions;
 pub use process::notify_command::{NotifyProgram, NotifyProgramError};
 pub use thread::arrive::ThreadArrivalError;
+pub use thread::memory::CodexMemory;
 pub use turn::CodexStream;
 pub use turn::answer::answer_error;
 

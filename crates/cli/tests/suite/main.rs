@@ -100,5 +100,6 @@ mod tasks;
 mod terminal;
 mod token_reads;
 mod traces;
+mod unloading;
 mod workspace;
 mod world;

@@ -3,7 +3,6 @@
 use crate::app_server::{Host, Session};
 use crate::binary::stamp::BinaryStamp;
 use crate::binary::{self, Vars};
-pub use crate::thread::memory::CodexMemory;
 use bridge_core::port::Ledger;
 use std::path::Path;
 
@@ -14,7 +13,6 @@ pub struct CodexHealth {
     pub ready: bool,
     /// A line for people.
     pub detail: String,
-    pub memory: CodexMemory,
 }
 
 impl CodexHealth {
@@ -22,7 +20,6 @@ impl CodexHealth {
         Self {
             ready: false,
             detail: detail.into(),
-            memory: CodexMemory::default(),
         }
     }
 }
@@ -31,9 +28,7 @@ impl<L: Ledger> Host<L> {
     /// How the host is, without waiting for a start that is under way.
     pub(crate) async fn health(&self) -> CodexHealth {
         let mut health = self.current_health();
-        let present = self.present();
-        health.memory = self.memory.view(present.as_deref());
-        if let Some(session) = present
+        if let Some(session) = self.present()
             && health.ready
             && let Some(change) = self.change_since(&session).await
         {

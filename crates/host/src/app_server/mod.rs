@@ -10,7 +10,7 @@ pub mod socket_dir;
 pub(crate) mod transport;
 
 use crate::app_server::connection::{Connection, Learned};
-pub use crate::app_server::health::{CodexHealth, CodexMemory};
+pub use crate::app_server::health::CodexHealth;
 use crate::app_server::restart::{Permit, Supervisor};
 use crate::binary::stamp::BinaryStamp;
 use crate::error::{CallEffect, agent_error, of_call};
@@ -158,7 +158,6 @@ impl HostState {
                 Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
                 None => detail,
             },
-            memory: CodexMemory::default(),
         }
     }
 }

@@ -58,6 +58,24 @@ pub struct CodexMemory {
     pub threads_released: u64,
 }
 
+impl CodexMemory {
+    /// The sum of two.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            resident: sum(self.resident, other.resident),
+            budget: sum(self.budget, other.budget),
+            threads_loaded: self.threads_loaded.saturating_add(other.threads_loaded),
+            threads_resumed: self.threads_resumed.saturating_add(other.threads_resumed),
+            threads_released: self.threads_released.saturating_add(other.threads_released),
+        }
+    }
+}
+
 /// How full the budget is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pressure {
