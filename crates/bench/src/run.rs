@@ -43,6 +43,11 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         let took = began.elapsed();
         report::write(&args.docs, &ground, took, &sections, compared.as_deref())?;
     }
+    if !args.only.is_empty() {
+        let pictures = args.figures.with_extension("plots");
+        report::draw(&pictures, &sections)?;
+        eprintln!("pictures are in {}", pictures.display());
+    }
     if args.quick {
         eprintln!("a quick run is too small to judge a bar by");
         return Ok(ExitCode::SUCCESS);

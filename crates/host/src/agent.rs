@@ -408,6 +408,14 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(brought.await?)
     }
 
+    async fn delete_thread(&self, home: Option<&str>, thread: &ThreadId) -> Result<(), AgentError> {
+        let host = self.homes.of(home)?;
+        let session = host.session().await?;
+        session.connection.threads.settled(thread).await;
+        arrive::forget(&session, thread.clone()).await?;
+        Ok(())
+    }
+
     async fn store_thread(
         &self,
         travelling: &TravellingThread,

@@ -57,7 +57,7 @@ async fn unloaded_conversations_remember_what_was_said() {
 
 /// The next daemon takes over a Codex with threads that it did not load, and unloads those too.
 #[tokio::test]
-async fn threads_of_killed_daemon_are_unloaded() {
+async fn c29_threads_of_killed_daemon_are_unloaded() {
     let roomy = SMALL.replace("memory_mib = 64", "memory_mib = 4096");
     let world = small(&roomy).await;
     let daemon = world.daemon().await;

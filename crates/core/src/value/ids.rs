@@ -79,6 +79,8 @@ impl ClientId {
 
 /// What begins the ids that stand for names of a run of `codex exec`. Codex's own ids are UUIDs and never begin so.
 const RUN_PREFIX: &str = "exec-";
+/// Begins the stand-in of a thread that retention took.
+const PRUNED_PREFIX: &str = "pruned-";
 
 impl IncarnationId {
     /// The life of the process that runs one attempt over `codex exec`: a process for every turn.
@@ -119,6 +121,19 @@ impl ThreadId {
     #[must_use]
     pub fn is_unnamed(&self) -> bool {
         self.0.starts_with(RUN_PREFIX)
+    }
+
+    /// Stands for a thread that retention took from its conversation, until Codex has deleted it.
+    #[must_use]
+    pub fn pruned(&self) -> Self {
+        Self(format!("{PRUNED_PREFIX}{self}"))
+    }
+
+    /// The thread that this stands for, if it is such a stand-in.
+    #[must_use]
+    pub fn of_pruned(&self) -> Option<Self> {
+        let thread = self.0.strip_prefix(PRUNED_PREFIX)?;
+        Some(Self(thread.to_owned()))
     }
 }
 

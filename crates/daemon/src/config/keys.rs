@@ -231,6 +231,12 @@ pub struct RetentionConfig {
     /// Failed messages, in days.
     #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
     pub dead_days: u32,
+    /// After how many days without use a conversation loses its history in Codex and its own working directory: its
+    /// next message begins a new thread, which is told what was said last. A directory that you named is never touched.
+    /// Without it nothing of a conversation goes. Several daemons over one database keep all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub conversations_days: Option<u32>,
     /// The record of what people did by hand, in days.
     #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
     pub audit_days: u32,
@@ -304,6 +310,7 @@ impl Default for RetentionConfig {
         Self {
             done_days: 30,
             dead_days: 90,
+            conversations_days: None,
             audit_days: 400,
         }
     }
@@ -354,6 +361,12 @@ impl Config {
             HistoryKey::Paginated => NewThreads::Usual,
             HistoryKey::Legacy => NewThreads::Legacy,
         }
+    }
+
+    /// How long a conversation keeps its history and its directory without use, in milliseconds; `None` is for good.
+    pub fn conversations_kept(&self) -> Option<i64> {
+        let days = self.retention.conversations_days?;
+        Some(i64::from(days).saturating_mul(DAY_MS))
     }
 
     /// How many bytes each Codex may have; `None` without a budget.

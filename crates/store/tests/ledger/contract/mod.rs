@@ -146,6 +146,7 @@ contract! {
             incarnations_live_until_they_end,
             a_reader_knows_what_a_message_waits_behind,
             files_are_named_by_messages_and_replies_as_long_as_they_are_kept,
+            only_quiet_conversations_give_up_their_threads,
         }
         rounds {
             senders_take_turns,
