@@ -4,6 +4,7 @@
 use crate::requests::WAITS;
 use crate::world::{Daemon, World, kill_9, processes_with};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Below what Codex has when it begins, so that every thread that can go goes.
 const SMALL: &str = "[codex]\nmemory_mib = 64\n[turn]\nbackoff_base_ms = 10\n";
@@ -145,4 +146,47 @@ async fn failed_turns_make_room_too() {
     }
     assert!(!daemon.log.text().contains("is lost"));
     assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// Changes rows as time, or a crash between two commits, would.
+fn change(world: &World, statement: &str) {
+    let ledger = rusqlite::Connection::open(world.state_dir().join("ledger.db")).unwrap();
+    assert_eq!(ledger.execute(statement, []).unwrap(), 1);
+}
+
+fn entries(directory: &Path) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
+}
+
+/// The second time the daemon died when the row had given its thread up, and Codex had not deleted it.
+#[tokio::test]
+async fn unused_conversation_loses_history_and_directory() {
+    for happens in [
+        "UPDATE conversation SET active_at = active_at - 100000000000",
+        "UPDATE conversation SET thread = 'pruned-' || thread, last_turn = NULL",
+    ] {
+        let world = World::with_settings("[retention]\nconversations_days = 365\n").await;
+        let daemon = world.daemon().await;
+        assert_eq!(world.ask("old", "echo:first").await, "first");
+        let work = world.state_dir().join("work");
+        assert_eq!(entries(&work), 1);
+        daemon.stop().await;
+        change(&world, happens);
+        let mut daemon = world.daemon().await;
+        let deleted = "histories of conversations that nobody used were deleted";
+        daemon.log.wait_for(deleted).await;
+        assert_eq!(entries(&work), 0, "{happens}");
+        let args = ["send", "--json", "-c", "old", "echo:second"];
+        let sent = world.json(&args).await;
+        assert_eq!(sent["answer"], "second", "{sent:#}");
+        let shown = world.shown_with("echo:second");
+        assert_eq!(shown.len(), 1, "a new thread: {shown:?}");
+        assert!(shown[0].contains("> echo:first"), "{shown:?}");
+        assert_eq!(entries(&work), 1, "a new directory");
+        let id = sent["message_id"].as_str().unwrap();
+        let shown = world.json(&["show", "--json", id]).await;
+        let said = shown.to_string();
+        assert!(said.contains("history was pruned"), "{shown:#}");
+        assert_eq!(daemon.stop().await, Some(0));
+    }
 }

@@ -61,7 +61,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             self.remove_workdir(&conversation, &stand_in).await?;
             let home = self.home_of(&conversation).await?;
             let deleted = self.agent.delete_thread(home.as_deref(), &thread).await;
-            deleted.map_err(|error| error.failure)?;
+            match deleted {
+                // One that Codex does not know is gone.
+                Err(error) if error.thread.is_none() => return Err(error.failure),
+                Ok(()) | Err(_) => {}
+            }
             let deleted = ThreadDeleted {
                 conversation_id: conversation.conversation_id,
                 thread: stand_in,

@@ -169,7 +169,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         spec: &ThreadSpec,
     ) -> Result<ThreadId, WorkError> {
         let bound = conversation.thread.as_ref();
-        if let Some(thread) = bound.filter(|thread| thread.of_pruned().is_none()) {
+        if let Some(thread) = bound.filter(|thread| !thread.is_pruned()) {
             self.bring_thread(conversation, thread, spec).await?;
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
@@ -196,7 +196,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     ) -> Result<(), WorkError> {
         let _alone = self.turns.workdirs.lock().await;
         if let Some(thread) = &conversation.thread
-            && thread.of_pruned().is_some()
+            && thread.is_pruned()
         {
             let why = "retention took it".to_owned();
             self.commit(Unbind {

@@ -135,7 +135,7 @@ pub(crate) fn all_by_key(
 
 /// Along the index of activity. Those of which the thread is gone are passed over, once an hour.
 const PRUNABLE: &str = select!(
-    "WHERE active_at < ?1 AND thread IS NOT NULL AND substr(thread, 1, 7) <> 'pruned-' \
+    "WHERE active_at < ?1 AND thread IS NOT NULL AND substr(thread, 1, 6) <> 'pruned' \
      AND NOT EXISTS (SELECT 1 FROM message AS open WHERE open.conversation_id = conversation.conversation_id \
                      AND open.queue IS NOT NULL) \
      ORDER BY active_at, conversation_id LIMIT ?2"

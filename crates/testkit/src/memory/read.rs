@@ -133,7 +133,7 @@ impl Read for MemoryRows {
             .collect();
         let is_kept = |one: &Conversation| {
             let thread = one.thread.as_ref();
-            thread.is_some_and(|thread| thread.of_pruned().is_none())
+            thread.is_some_and(|thread| !thread.is_pruned())
                 && !open.contains(&&one.conversation_id)
         };
         let mut old = self.conversations_by_activity(is_kept, None, usize::MAX);

@@ -1,7 +1,7 @@
 //! Conversations that nobody used for long: retention takes their threads, and with them the history that Codex keeps.
 //!
 //! The row gives the thread up first, in favour of a stand-in, so that nobody begins a turn on it; then Codex deletes it,
-//! and then the stand-in goes. What dies in between finds the stand-in and goes on from there.
+//! which the stand-in says from then on. What dies in between finds the stand-in and goes on from there.
 
 use crate::limits;
 use crate::port::Change;
@@ -37,11 +37,15 @@ impl Transition for PruneThreads {
             let Some(thread) = conversation.thread else {
                 continue;
             };
-            let to = Some(thread.pruned()).filter(|_| !thread.is_unnamed());
+            // Codex never knew one that it has not named.
+            let to = match thread.is_unnamed() {
+                true => ThreadId::deleted(),
+                false => thread.pruned(),
+            };
             tx.change(Change::Bind {
                 conversation_id: conversation.conversation_id,
                 from: Some(thread),
-                to,
+                to: Some(to),
             })?;
             taken += 1;
         }
@@ -61,7 +65,7 @@ impl Transition for ThreadDeleted {
             tx.change(Change::Bind {
                 conversation_id: self.conversation_id,
                 from: bound,
-                to: None,
+                to: Some(ThreadId::deleted()),
             })?;
         }
         Ok(())

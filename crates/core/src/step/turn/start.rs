@@ -67,7 +67,7 @@ impl Transition for Unbind {
             from: conversation.thread,
             to: None,
         })?;
-        if self.thread.of_pruned().is_some() {
+        if self.thread.is_pruned() {
             tx.event(&message, EventKind::Bridge, PRUNED_NOTICE, now)?;
             return Ok(());
         }

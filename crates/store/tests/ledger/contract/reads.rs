@@ -247,7 +247,8 @@ pub(super) async fn only_quiet_conversations_give_up_their_threads<F: Fixture>()
         let id = crate::given::conversation(key);
         world.reads(move |rows| rows.conversation(&id))
     };
-    assert_eq!(of("a").await.unwrap().thread, None);
+    assert_eq!(of("a").await.unwrap().thread, Some(ThreadId::deleted()));
+    assert_eq!(world.does(quiet(&world)).await.outcome, 0);
     let busy = of("b").await.unwrap().thread;
     assert_eq!(
         busy,
