@@ -64,7 +64,7 @@ Usage: cargo xtask matrix [--versions LIST] [--short]
 Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
 
   --quick           Small numbers, to see that it works; writes no page
-  --only PART,...   Some of: latency, pickup, traces, ledger, fleet, flood, footprint, console,
+  --only PART,...   Some of: latency, pickup, traces, ledger, fleet, flood, footprint, budget, console,
                     cost; writes no page. `fleet` needs PostgreSQL, `console` a browser
   --against FILE    Figures of an earlier run that this one must agree with;
                     each run leaves its own in target/bench/figures.json

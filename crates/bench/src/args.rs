@@ -26,7 +26,7 @@ pub(crate) struct Measure {
     /// Small numbers, to see that it works; bars are shown and not judged, nothing is written
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these parts; nothing is written
+    /// Only these parts; their pictures are drawn beside the figures, and nothing else is written
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<Part>,
     /// Figures of an earlier run (JSON) that this one must agree with

@@ -198,3 +198,13 @@ pub(crate) fn promises_broken(count: usize) -> Bar {
         unit: "",
     }
 }
+
+/// The most that Codex and what it started ever had, against what it may have.
+pub(crate) fn budget_held(mib: f64, budget_mib: u64, conversations: usize) -> Bar {
+    Bar {
+        words: format!("most memory of Codex with {conversations} conversations on a budget"),
+        measured: mib,
+        limit: Limit::AtMost(budget_mib as f64),
+        unit: "MiB",
+    }
+}

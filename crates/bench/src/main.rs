@@ -7,6 +7,7 @@
 mod agreement;
 mod args;
 mod bars;
+mod budget;
 mod console;
 mod cost;
 mod fleet;

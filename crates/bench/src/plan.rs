@@ -13,12 +13,13 @@ pub(crate) enum Part {
     Fleet,
     Flood,
     Footprint,
+    Budget,
     Console,
     Cost,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Latency,
         Self::Pickup,
         Self::Traces,
@@ -26,6 +27,7 @@ impl Part {
         Self::Fleet,
         Self::Flood,
         Self::Footprint,
+        Self::Budget,
         Self::Console,
         Self::Cost,
     ];
@@ -91,6 +93,10 @@ pub(crate) struct Plan {
     pub(crate) known: usize,
     /// Conversations that are active at the same time.
     pub(crate) active: usize,
+    /// Conversations on a budget, what it is in MiB, and messages of each kind that are timed then.
+    pub(crate) budgeted: usize,
+    pub(crate) budget_mib: u64,
+    pub(crate) budget_samples: usize,
     /// Unfinished rows that a start finds.
     pub(crate) unfinished: u64,
     /// How many of them have a turn; as many turns may run at the same time.
@@ -131,6 +137,9 @@ impl Plan {
             floods: 5,
             known: 1_000,
             active: 50,
+            budgeted: 1_000,
+            budget_mib: 400,
+            budget_samples: 100,
             unfinished: 10_000,
             in_flight: 16,
             starts: 7,
@@ -167,6 +176,9 @@ impl Plan {
             floods: 2,
             known: 50,
             active: 10,
+            budgeted: 120,
+            budget_mib: 256,
+            budget_samples: 10,
             unfinished: 1_000,
             in_flight: 16,
             starts: 2,

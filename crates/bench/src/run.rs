@@ -5,7 +5,9 @@ use crate::args::Measure;
 use crate::ground::Ground;
 use crate::plan::{Part, Plan};
 use crate::section::{Ratio, Section};
-use crate::{console, cost, fleet, flood, footprint, latency, ledger, pickup, report, traces};
+use crate::{
+    budget, console, cost, fleet, flood, footprint, latency, ledger, pickup, report, traces,
+};
 use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,6 +42,11 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         keep(&args.figures, &ratios)?;
         let took = began.elapsed();
         report::write(&args.docs, &ground, took, &sections, compared.as_deref())?;
+    }
+    if !args.only.is_empty() {
+        let pictures = args.figures.with_extension("plots");
+        report::draw(&pictures, &sections)?;
+        eprintln!("pictures are in {}", pictures.display());
     }
     if args.quick {
         eprintln!("a quick run is too small to judge a bar by");
@@ -84,6 +91,7 @@ async fn measure(part: Part, ground: &Ground) -> anyhow::Result<Section> {
         Part::Fleet => fleet::measure(ground).await,
         Part::Flood => flood::measure(ground).await,
         Part::Footprint => footprint::measure(ground).await,
+        Part::Budget => budget::measure(ground).await,
         Part::Console => console::measure(ground).await,
         Part::Cost => cost::measure(ground).await,
     }

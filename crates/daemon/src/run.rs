@@ -668,6 +668,7 @@ fn host_options(
         new_threads: config.new_threads(),
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
+        memory_budget: config.memory_budget(),
         threads_aside: state.threads_aside(),
     })
 }

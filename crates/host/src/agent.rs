@@ -8,8 +8,10 @@ use crate::exec::{NO_STEER, Runs};
 use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
 use crate::thread::arrive::{self, ThreadArrivalError};
 use crate::thread::history::settled_history;
+use crate::thread::memory::CodexMemory;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
+use crate::thread::registry::Readiness;
 use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
@@ -80,6 +82,13 @@ impl<L: Ledger> CodexAgent<L> {
     /// How the Codex of each other CODEX_HOME is that has one now.
     pub async fn homes(&self) -> Vec<(String, CodexHealth)> {
         self.homes.health().await
+    }
+
+    /// The memory of all that run now, and their threads.
+    pub fn memory(&self) -> CodexMemory {
+        let all = self.homes.all().into_iter();
+        let each = all.map(|host| host.memory.view(host.present().as_deref()));
+        each.fold(CodexMemory::default(), CodexMemory::with)
     }
 
     /// Warnings of the default Codex about its configuration since it was started.
@@ -169,6 +178,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let opened = async {
             let operator = operator_config::read(&session.connection, spec).await?;
+            host.memory.admit(&session).await;
             start(&session, spec, &operator, host.options.new_threads).await
         };
         let opened = opened.await;
@@ -181,17 +191,26 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let session = host.session().await?;
         let threads = &session.connection.threads;
         let is_run = spec.transport == TurnTransport::Exec;
-        if !is_run && threads.loaded_as(thread, spec).is_some() {
-            return Ok(());
+        while !is_run {
+            match threads.make_ready(thread, spec) {
+                Readiness::Ready => return Ok(()),
+                Readiness::Releasing => threads.settled(thread).await,
+                Readiness::NotLoaded => break,
+            }
         }
         host.ensure_isolation(&session, spec).await?;
         host.take_from_draining(thread).await?;
-        let resumed = match is_run {
-            true => self.runs.release(&session, thread).await,
-            false => load(&session, thread, spec).await,
-        };
+        if is_run {
+            let released = self.runs.release(&session, thread).await;
+            session.judge(&released);
+            return released;
+        }
+        host.memory.admit(&session).await;
+        let resumed = load(&session, thread, spec).await;
         session.judge(&resumed);
-        resumed
+        resumed?;
+        host.memory.resumed();
+        Ok(())
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentError> {
@@ -226,6 +245,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let frame = session.frame(allowed);
         let mailbox = connection.router.open(fold, thread.clone(), frame);
         session.touch();
+        connection.threads.begun(&thread);
         let stream = ServerStream::new(
             connection.clone(),
             Arc::clone(&session.program),
@@ -273,6 +293,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let operator = operator_config::read(connection, &lost.turn.spec).await?;
         let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
         let mailbox = connection.router.open_early(thread.clone(), frame);
+        // It is followed now, so it is not let go of again.
+        connection.threads.settled(&thread).await;
         let stream = ServerStream::new(
             connection.clone(),
             Arc::clone(&session.program),
@@ -430,6 +452,14 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .travels
             .bring(host.as_ref(), &self.ledger, aside, travelling);
         Ok(brought.await?)
+    }
+
+    async fn delete_thread(&self, home: Option<&str>, thread: &ThreadId) -> Result<(), AgentError> {
+        let host = self.homes.of(home)?;
+        let session = host.session().await?;
+        session.connection.threads.settled(thread).await;
+        arrive::forget(&session, thread.clone()).await?;
+        Ok(())
     }
 
     async fn store_thread(

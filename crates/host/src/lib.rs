@@ -36,6 +36,7 @@ pub use detached::start_detached;
 pub use keeper::launch::LaunchOptions;
 pub use process::notify_command::{NotifyProgram, NotifyProgramError};
 pub use thread::arrive::ThreadArrivalError;
+pub use thread::memory::CodexMemory;
 pub use turn::CodexStream;
 pub use turn::answer::answer_error;
 

@@ -23,6 +23,17 @@ struct Measured {
     took: Duration,
 }
 
+/// The pictures of these sections.
+pub(crate) fn draw(plots: &Path, sections: &[Section]) -> anyhow::Result<()> {
+    std::fs::create_dir_all(plots).with_context(|| format!("make {}", plots.display()))?;
+    for plot in sections.iter().flat_map(|section| &section.plots) {
+        let path = plots.join(plot.file());
+        std::fs::write(&path, plot::draw(plot))
+            .with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// Writes `benchmarks.md` and its plots below `docs`.
 pub(crate) fn write(
     docs: &Path,
@@ -31,13 +42,7 @@ pub(crate) fn write(
     sections: &[Section],
     compared: Option<&[Compared]>,
 ) -> anyhow::Result<()> {
-    let plots = docs.join(PLOTS);
-    std::fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
-    for plot in sections.iter().flat_map(|section| &section.plots) {
-        let path = plots.join(plot.file());
-        std::fs::write(&path, plot::draw(plot))
-            .with_context(|| format!("write {}", path.display()))?;
-    }
+    draw(&docs.join(PLOTS), sections)?;
     let path = docs.join("benchmarks.md");
     let measured = Measured {
         machine: machine::read(ground, docs),

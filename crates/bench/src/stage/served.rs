@@ -120,11 +120,20 @@ pub(crate) fn settings(talks: &Talks, place: &Place, turns: usize) -> anyhow::Re
 impl Served {
     /// Starts everything, with so many turns at the same time, and waits until Codex is up.
     pub(crate) async fn start(ground: &Ground, turns: usize) -> anyhow::Result<Self> {
+        Self::start_with(ground, turns, "").await
+    }
+
+    /// The same with these settings, each on a line of its own with its whole name.
+    pub(crate) async fn start_with(
+        ground: &Ground,
+        turns: usize,
+        more: &str,
+    ) -> anyhow::Result<Self> {
         let model = ScriptedModel::start(Options::default()).await?;
         let talks = Talks::start(TalksOptions::default()).await?;
         let place = Place::new(&model.codex_config())?;
         let options = DaemonOptions {
-            settings: settings(&talks, &place, turns)?,
+            settings: format!("{more}{}", settings(&talks, &place, turns)?),
             ..DaemonOptions::default()
         };
         let daemon = Daemon::start(ground, &place, options).await?;

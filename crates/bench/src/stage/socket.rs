@@ -35,6 +35,16 @@ impl Socket {
         Ok(id.context("a message without an id")?.to_owned())
     }
 
+    /// What the daemon says of Codex's memory: a number of `health.codex_memory` in its status.
+    pub(crate) async fn codex_memory(&self, name: &str) -> anyhow::Result<u64> {
+        let request = self.client.get("http://localhost/v1/status");
+        let status = request.send().await?.error_for_status()?.text().await?;
+        let status: Value = serde_json::from_str(&status)?;
+        let number = status.pointer(&format!("/health/codex_memory/{name}"));
+        let number = number.and_then(Value::as_u64);
+        number.with_context(|| format!("the status has no {name}"))
+    }
+
     /// The message that came last.
     pub(crate) async fn newest(&self) -> anyhow::Result<String> {
         let request = self.client.get("http://localhost/v1/messages?limit=1");

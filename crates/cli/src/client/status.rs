@@ -11,7 +11,7 @@ use super::{now_ms, output, task_status};
 use crate::cli::{OutputArgs, StatusArgs};
 use bridge_core::phase::Phase;
 use bridge_daemon::term::{self, size, span};
-use bridge_front::{ChannelView, HealthView, ReloadView, StatusView, SummaryView};
+use bridge_front::{ChannelView, CodexMemoryView, HealthView, ReloadView, StatusView, SummaryView};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -132,6 +132,9 @@ impl Seen {
         }
         if let Some(said) = health.reload.as_ref().and_then(reload_line) {
             page.line(2, &said, YELLOW);
+        }
+        if let Some(said) = health.codex_memory.as_ref().and_then(memory_line) {
+            page.line(2, &said, DIM);
         }
         for channel in &health.channels {
             channel_line(channel, &mut page);
@@ -279,6 +282,26 @@ fn vitals(health: &HealthView) -> String {
         ledger.health,
         size(ledger.log_bytes)
     )
+}
+
+/// What Codex has of its budget; nothing to say where none runs.
+fn memory_line(memory: &CodexMemoryView) -> Option<String> {
+    let resident = size(memory.resident_bytes?);
+    let of = match memory.budget_bytes {
+        Some(budget) => format!(" of {}", size(budget)),
+        None => String::new(),
+    };
+    let threads = match memory.threads_loaded {
+        1 => "1 conversation".to_owned(),
+        count => format!("{count} conversations"),
+    };
+    let over = match memory.budget_bytes < memory.resident_bytes && memory.budget_bytes.is_some() {
+        true => ": over its budget, so idle conversations are unloaded at once (codex.memory_mib)",
+        false => "",
+    };
+    Some(format!(
+        "Codex has {resident}{of} of memory, {threads} loaded{over}"
+    ))
 }
 
 /// What the last reading of the configuration left to do; nothing to say where it went well.

@@ -91,6 +91,7 @@ pub(super) async fn check(
         new_threads: loaded.config.new_threads(),
         api_key: None,
         restarts_per_minute: loaded.config.codex.restarts_per_minute,
+        memory_budget: None,
         threads_aside: scratch.join("threads-aside"),
     };
     let ledger = match scratch_ledger(scratch) {

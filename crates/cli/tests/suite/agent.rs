@@ -50,6 +50,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
         new_threads: NewThreads::Usual,
         api_key: None,
         restarts_per_minute: 5,
+        memory_budget: None,
         threads_aside: world.path().join("threads-aside"),
     }
 }

@@ -100,6 +100,7 @@ mod tasks;
 mod terminal;
 mod token_reads;
 mod traces;
+mod unloading;
 mod upgrade;
 mod workspace;
 mod world;

@@ -10,8 +10,9 @@ use super::account::{
 };
 use super::config::{ConfigReadParams, ConfigReadResponse};
 use super::thread::{
-    Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
-    ThreadResumed, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPage,
+    BackgroundTerminals, Empty, LoadedThreads, ThreadIdParams, ThreadLoadedListParams,
+    ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams, ThreadResumed,
+    ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPage,
 };
 use super::turn::{Turn, UserInput};
 use bridge_core::value::{ClientId, ThreadId, TurnId};
@@ -77,6 +78,9 @@ methods! {
     ThreadTurnsList = "thread/turns/list" (ThreadTurnsListParams) -> TurnsPage, HISTORY_MS;
     /// Unloads the thread and frees its MCP servers; it can not be resumed until unarchived.
     ThreadArchive = "thread/archive" (ThreadIdParams) -> Empty, HISTORY_MS;
+    ThreadLoadedList = "thread/loaded/list" (ThreadLoadedListParams) -> LoadedThreads, QUICK_MS;
+    /// Ends this connection's news of a thread. It stays loaded for half an hour.
+    ThreadUnsubscribe = "thread/unsubscribe" (ThreadIdParams) -> Empty, QUICK_MS;
     /// Brings an archived thread back; it is not loaded by that, so nobody holds its writer.
     ThreadUnarchive = "thread/unarchive" (ThreadIdParams) -> Empty, HISTORY_MS;
     /// Removes the thread with its file, its projection and all agents that it started, also while it is loaded. Where
@@ -90,6 +94,7 @@ methods! {
     TurnInterrupt = "turn/interrupt" (TurnInterruptParams) -> Empty, QUICK_MS;
     /// Ends commands that an interrupted turn left running.
     BackgroundTerminalsClean = "thread/backgroundTerminals/clean" (ThreadIdParams) -> Empty, QUICK_MS;
+    BackgroundTerminalsList = "thread/backgroundTerminals/list" (ThreadIdParams) -> BackgroundTerminals, QUICK_MS;
     /// What is in force for new threads: the operator's own config.toml, and what was put over it.
     ConfigRead = "config/read" (ConfigReadParams) -> ConfigReadResponse, QUICK_MS;
     /// Changes what the next turns of a loaded thread may do; needs the experimental API.

@@ -25,6 +25,8 @@ pub struct Thread {
     pub cwd: Option<String>,
     pub cli_version: Option<String>,
     pub history_mode: Option<HistoryMode>,
+    /// The thread whose turn started this one, for an agent of Codex's own.
+    pub parent_thread_id: Option<ThreadId>,
 }
 
 impl Thread {
@@ -96,6 +98,8 @@ pub struct ThreadSettings {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
     /// Keys of config.toml for this thread only.
@@ -281,6 +285,26 @@ pub struct ThreadSettingsUpdateParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadIdParams {
     pub thread_id: ThreadId,
+}
+
+/// Beyond `limit` the answer names where the next page begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadLoadedListParams {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// Ids of threads that are loaded, agents of Codex's own among them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LoadedThreads {
+    pub data: Vec<ThreadId>,
+}
+
+/// Commands that turns of a thread left running; how many is all that is needed of them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct BackgroundTerminals {
+    pub data: Vec<Value>,
 }
 
 /// A response whose content nobody needs.

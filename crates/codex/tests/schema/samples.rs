@@ -7,14 +7,16 @@ use bridge_codex::wire::account::{AccountReadParams, ApiKey, LoginStartParams};
 use bridge_codex::wire::config::ConfigReadParams;
 use bridge_codex::wire::config::SandboxPolicy;
 use bridge_codex::wire::method::{
-    AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
-    Initialize, InitializeParams, Method, ThreadArchive, ThreadDelete, ThreadRead, ThreadResume,
-    ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, TurnInterrupt,
-    TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
+    AccountLoginStart, AccountRead, BackgroundTerminalsClean, BackgroundTerminalsList,
+    Capabilities, ClientInfo, ConfigRead, Initialize, InitializeParams, Method, ThreadArchive,
+    ThreadDelete, ThreadLoadedList, ThreadRead, ThreadResume, ThreadSettingsUpdate, ThreadStart,
+    ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams,
+    TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::thread::{
-    DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
-    ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
+    DynamicTool, ThreadIdParams, ThreadLoadedListParams, ThreadReadParams, ThreadResumeParams,
+    ThreadSettings, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams,
+    TurnsPageParams,
 };
 use bridge_codex::wire::turn::UserInput;
 use bridge_codex::wire::values::{
@@ -52,6 +54,7 @@ fn full_settings() -> ThreadSettings {
         approval_policy: Some(ApprovalPolicy::OnRequest),
         approvals_reviewer: Some(ApprovalsReviewer::User),
         model: text("m"),
+        model_provider: text("p"),
         developer_instructions: text("d"),
         config: Map::from_iter([("model".to_owned(), json!("m"))]),
     }
@@ -124,7 +127,10 @@ fn threads() -> Vec<Sample> {
         sample::<ThreadArchive>(by_id()),
         sample::<ThreadDelete>(by_id()),
         sample::<ThreadUnarchive>(by_id()),
+        sample::<ThreadUnsubscribe>(by_id()),
+        sample::<ThreadLoadedList>(ThreadLoadedListParams { limit: Some(5) }),
         sample::<BackgroundTerminalsClean>(by_id()),
+        sample::<BackgroundTerminalsList>(by_id()),
         sample::<ConfigRead>(ConfigReadParams { cwd: text("/w") }),
         sample::<ConfigRead>(ConfigReadParams::default()),
         sample::<ThreadSettingsUpdate>(ThreadSettingsUpdateParams {

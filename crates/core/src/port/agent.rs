@@ -80,6 +80,15 @@ pub trait Agent: Send + Sync + 'static {
         core::future::ready(Ok(()))
     }
 
+    /// Deletes a thread with its history. One that is gone already is deleted.
+    fn delete_thread(
+        &self,
+        _home: Option<&str>,
+        _thread: &ThreadId,
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        core::future::ready(Ok(()))
+    }
+
     /// In a fleet: stores what a thread grew by, for a message whose turn runs on it.
     fn store_thread(
         &self,

@@ -385,6 +385,11 @@ pub trait Read: AlertRead + FleetRead + ListRead {
     ) -> Result<Vec<(Conversation, Timestamp)>, RowsError>;
     /// Conversations of any channel with this key, newest first.
     fn conversations_by_key(&self, key: &str, limit: u32) -> Result<Vec<Conversation>, RowsError>;
+    /// Conversations with a thread in which nothing happened since `before` and nothing is unfinished, the one that was
+    /// quiet for the longest time first.
+    fn prunable(&self, before: Timestamp, limit: u32) -> Result<Vec<Conversation>, RowsError>;
+    /// Conversations whose thread retention took and Codex has not deleted yet.
+    fn pruned(&self, limit: u32) -> Result<Vec<Conversation>, RowsError>;
     /// Tokens of the API: all good ones, then revoked ones, each by name.
     fn tokens(&self) -> Result<Vec<Token>, RowsError>;
     /// The token of this name, good or revoked.

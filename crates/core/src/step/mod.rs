@@ -35,8 +35,9 @@ pub use intake::{
 };
 pub use operator::{
     AddLogin, AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep,
-    LoginAdded, OpenSession, Prune, REDRIVE_REASON, Record, Redrive, RedriveOutcome, RevokeToken,
-    SenderStopped, StopCause, StopSender, TokenAdded, UseToken, login_of,
+    LoginAdded, OpenSession, Prune, PruneThreads, REDRIVE_REASON, Record, Redrive, RedriveOutcome,
+    RevokeToken, SenderStopped, StopCause, StopSender, ThreadDeleted, TokenAdded, UseToken,
+    login_of,
 };
 pub use receiver::{AddDevice, DeviceAdded, DropDevice, KeepPushKey, SetAlertTargets};
 pub use regenerate::regenerate;

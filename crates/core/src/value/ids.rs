@@ -79,6 +79,8 @@ impl ClientId {
 
 /// What begins the ids that stand for names of a run of `codex exec`. Codex's own ids are UUIDs and never begin so.
 const RUN_PREFIX: &str = "exec-";
+/// Stands in a row in the place of a thread that retention took.
+const PRUNED: &str = "pruned";
 
 impl IncarnationId {
     /// The life of the process that runs one attempt over `codex exec`: a process for every turn.
@@ -119,6 +121,31 @@ impl ThreadId {
     #[must_use]
     pub fn is_unnamed(&self) -> bool {
         self.0.starts_with(RUN_PREFIX)
+    }
+
+    /// Stands for a thread that retention took from its conversation, until Codex has deleted it.
+    #[must_use]
+    pub fn pruned(&self) -> Self {
+        Self(format!("{PRUNED}-{self}"))
+    }
+
+    /// Stands for it from then on, until the conversation has a new one.
+    #[must_use]
+    pub fn deleted() -> Self {
+        Self(PRUNED.to_owned())
+    }
+
+    /// Whether it is one of these stand-ins.
+    #[must_use]
+    pub fn is_pruned(&self) -> bool {
+        self.0 == PRUNED || self.of_pruned().is_some()
+    }
+
+    /// The thread that Codex has yet to delete, if this stands for one.
+    #[must_use]
+    pub fn of_pruned(&self) -> Option<Self> {
+        let thread = self.0.strip_prefix(PRUNED)?.strip_prefix('-')?;
+        Some(Self(thread.to_owned()))
     }
 }
 

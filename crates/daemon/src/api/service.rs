@@ -21,12 +21,12 @@ use bridge_core::value::{
     TaskInput, Tier, Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
-    NO_CONSOLE, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut,
-    ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    A2aProfile, BridgeService, Caller, ChannelView, CodexMemoryView, ConsolePlace, HealthView, Hub,
+    LedgerView, NO_CONSOLE, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer,
+    PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError,
+    SubmitRequest, Submitted, TaskBegun,
 };
-use bridge_host::CodexAgent;
-use bridge_host::answer_error;
+use bridge_host::{CodexAgent, CodexMemory, answer_error};
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -356,6 +356,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             codex: codex.detail,
+            codex_memory: Some(codex_memory(self.daemon.agent.inner().memory())),
             reload: self.daemon.last_reload(),
         }
     }
@@ -371,6 +372,16 @@ pub(crate) fn closed(pressure: Pressure) -> SubmitError {
             retry_after,
         },
         Pressure::Damaged { .. } => SubmitError::Damaged(detail),
+    }
+}
+
+fn codex_memory(memory: CodexMemory) -> CodexMemoryView {
+    CodexMemoryView {
+        resident_bytes: memory.resident,
+        budget_bytes: memory.budget,
+        threads_loaded: memory.threads_loaded,
+        threads_resumed: memory.threads_resumed,
+        threads_released: memory.threads_released,
     }
 }
 

@@ -31,6 +31,8 @@ const RETENTION_MAX_DAYS: u32 = 3_650;
 const DAY_MS: i64 = 24 * 3_600_000;
 /// Ten starts a second is a loop, not a recovery.
 const RESTARTS_MAX: u32 = 600;
+/// A terabyte: more is a mistake of units.
+const MEMORY_MAX_MIB: u64 = 1024 * 1024;
 /// The longest time a stop may take.
 const DRAIN_MAX_SECS: u64 = 3_600;
 
@@ -158,6 +160,10 @@ pub struct CodexConfig {
     /// How long Codex lives on behind its socket without a daemon, in seconds, before it ends by itself.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub linger_secs: u64,
+    /// How much memory Codex and what it started may have, in MiB; 0 is no budget. Conversations that nobody used for the
+    /// longest time are unloaded for it, and loaded again by their next message. Each CODEX_HOME has a Codex of its own.
+    #[schemars(range(min = 0, max = MEMORY_MAX_MIB))]
+    pub memory_mib: u64,
     /// How often Codex may be started within a minute before it is left alone for a while.
     #[schemars(range(min = 1, max = RESTARTS_MAX))]
     pub restarts_per_minute: u32,
@@ -225,6 +231,12 @@ pub struct RetentionConfig {
     /// Failed messages, in days.
     #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
     pub dead_days: u32,
+    /// After how many days without use a conversation loses its history in Codex and its own working directory: its
+    /// next message begins a new thread, which is told what was said last. A directory that you named is never touched.
+    /// Without it nothing of a conversation goes. Several daemons over one database keep all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub conversations_days: Option<u32>,
     /// The record of what people did by hand, in days.
     #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
     pub audit_days: u32,
@@ -274,6 +286,7 @@ impl Default for CodexConfig {
             history: HistoryKey::Paginated,
             env_pass: Vec::new(),
             linger_secs: 600,
+            memory_mib: 512,
             restarts_per_minute: 5,
         }
     }
@@ -297,6 +310,7 @@ impl Default for RetentionConfig {
         Self {
             done_days: 30,
             dead_days: 90,
+            conversations_days: None,
             audit_days: 400,
         }
     }
@@ -347,6 +361,18 @@ impl Config {
             HistoryKey::Paginated => NewThreads::Usual,
             HistoryKey::Legacy => NewThreads::Legacy,
         }
+    }
+
+    /// How long a conversation keeps its history and its directory without use, in milliseconds; `None` is for good.
+    pub fn conversations_kept(&self) -> Option<i64> {
+        let days = self.retention.conversations_days?;
+        Some(i64::from(days).saturating_mul(DAY_MS))
+    }
+
+    /// How many bytes each Codex may have; `None` without a budget.
+    pub fn memory_budget(&self) -> Option<u64> {
+        let mib = Some(self.codex.memory_mib).filter(|mib| *mib > 0)?;
+        mib.checked_mul(1024 * 1024)
     }
 
     /// How many turns are kept for the owner. A single place is shared by all senders.

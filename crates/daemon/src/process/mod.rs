@@ -5,6 +5,7 @@ pub(crate) mod counted;
 mod drain;
 pub(crate) mod ids;
 pub(crate) mod panics;
+mod pruning;
 pub(crate) mod retention;
 pub(crate) mod service_manager;
 pub(crate) mod work_log;

@@ -32,7 +32,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     }
                     self.sweep_files().await;
                     self.sweep_ledger().await;
-                    EVERY
+                    if self.prune_conversations().await {
+                        EVERY
+                    } else {
+                        BATCH_PAUSE
+                    }
                 }
                 Err(error) => {
                     tracing::error!(%error, "old rows could not be removed");

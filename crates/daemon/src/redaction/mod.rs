@@ -297,6 +297,10 @@ impl<A: Agent> Agent for RedactingAgent<A> {
         self.redacted(self.agent.bring_thread(thread).await)
     }
 
+    async fn delete_thread(&self, home: Option<&str>, thread: &ThreadId) -> Result<(), AgentError> {
+        self.redacted(self.agent.delete_thread(home, thread).await)
+    }
+
     async fn store_thread(
         &self,
         thread: &TravellingThread,

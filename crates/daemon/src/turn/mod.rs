@@ -35,6 +35,8 @@ pub(crate) struct Turns {
     /// The ledger failed under a transition, which may be committed all the same: rows in flight are rechecked.
     recheck: Notify,
     pub(crate) running: RunningTurns,
+    /// Held while a turn moves into its working directory, and while retention takes one away.
+    pub(crate) workdirs: tokio::sync::Mutex<()>,
     in_flight: InFlight,
     detached: DetachedCalls,
     /// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex

@@ -78,7 +78,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let (message, conversation) = (&claimed.message, &claimed.conversation);
         let message_id = &message.message_id;
         let spec = self.spec_of(message, conversation).await?;
-        make_workdir(conversation)?;
+        self.settle_into_workdir(message, conversation).await?;
         self.place_files(message, conversation).await?;
         let home = spec.codex_home.as_deref();
         self.agent.ready(home).await?;
@@ -168,7 +168,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         conversation: &Conversation,
         spec: &ThreadSpec,
     ) -> Result<ThreadId, WorkError> {
-        if let Some(thread) = &conversation.thread {
+        let bound = conversation.thread.as_ref();
+        if let Some(thread) = bound.filter(|thread| !thread.is_pruned()) {
             self.bring_thread(conversation, thread, spec).await?;
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
@@ -185,6 +186,27 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         self.commit(bind).await?;
         Ok(thread)
+    }
+
+    /// From here on retention leaves the conversation alone.
+    async fn settle_into_workdir(
+        self: &Arc<Self>,
+        message: &Message,
+        conversation: &Conversation,
+    ) -> Result<(), WorkError> {
+        let _alone = self.turns.workdirs.lock().await;
+        if let Some(thread) = &conversation.thread
+            && thread.is_pruned()
+        {
+            let why = "retention took it".to_owned();
+            self.commit(Unbind {
+                message_id: message.message_id.clone(),
+                thread: thread.clone(),
+                why,
+            })
+            .await?;
+        }
+        make_workdir(conversation)
     }
 
     async fn forget(

@@ -4,7 +4,7 @@
 
 use super::status::counts;
 use super::{Context, ProblemResponse};
-use crate::{BridgeService, HealthView, LedgerView, lock};
+use crate::{BridgeService, CodexMemoryView, HealthView, LedgerView, lock};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -174,6 +174,9 @@ impl MetricsText {
         }
         let head = ("channels", "gauge", "Channels by how they are.");
         self.labelled(head, "state", channels);
+        if let Some(memory) = &health.codex_memory {
+            self.add_codex_memory(memory);
+        }
         if let Some(ledger) = &health.ledger {
             self.add_ledger(ledger);
         }
@@ -181,6 +184,27 @@ impl MetricsText {
         if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
             self.gauge("open_fds", "Open file descriptors.", open.count());
         }
+    }
+
+    fn add_codex_memory(&mut self, memory: &CodexMemoryView) {
+        if let Some(bytes) = memory.resident_bytes {
+            let help = "Resident memory of Codex and of what it started.";
+            self.gauge("codex_memory_bytes", help, bytes);
+        }
+        if let Some(bytes) = memory.budget_bytes {
+            let help = "What Codex may have (codex.memory_mib).";
+            self.gauge("codex_memory_budget_bytes", help, bytes);
+        }
+        let help = "Threads that Codex has loaded.";
+        self.gauge("codex_threads_loaded", help, memory.threads_loaded);
+        let help = "Threads that were loaded again for a message since the start.";
+        self.counter("codex_threads_resumed_total", help, memory.threads_resumed);
+        let help = "Threads that were unloaded since the start.";
+        self.counter(
+            "codex_threads_released_total",
+            help,
+            memory.threads_released,
+        );
     }
 
     fn add_ledger(&mut self, ledger: &LedgerView) {

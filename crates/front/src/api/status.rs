@@ -77,6 +77,9 @@ pub struct HealthView {
     pub version: String,
     /// What is known about Codex.
     pub codex: String,
+    /// The memory of Codex; absent if unknown.
+    #[serde(default)]
+    pub codex_memory: Option<CodexMemoryView>,
     /// Health of the database; absent if unknown.
     #[serde(default)]
     pub ledger: Option<LedgerView>,
@@ -86,6 +89,21 @@ pub struct HealthView {
     /// How the last reading of the configuration went; absent when it was read at the start alone.
     #[serde(default)]
     pub reload: Option<ReloadView>,
+}
+
+/// The memory of Codex and its threads. With several CODEX_HOMEs, the sum of those that have a Codex now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodexMemoryView {
+    /// What Codex and what it started have, in bytes; absent where none runs.
+    pub resident_bytes: Option<u64>,
+    /// What they may have (`codex.memory_mib`); absent without a budget.
+    pub budget_bytes: Option<u64>,
+    /// Conversations whose threads are loaded.
+    pub threads_loaded: u64,
+    /// Threads that were loaded again for a message, since the start of the daemon.
+    pub threads_resumed: u64,
+    /// Threads that were unloaded.
+    pub threads_released: u64,
 }
 
 /// How a channel is.

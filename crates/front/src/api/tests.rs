@@ -220,6 +220,7 @@ impl BridgeService for EmptyService {
             pid: 1,
             version: "0".to_owned(),
             codex: "none".to_owned(),
+            codex_memory: None,
             ledger: None,
             channels: Vec::new(),
         }

@@ -6,6 +6,7 @@ use crate::binary::stamp::BinaryStamp;
 use crate::error::agent_error;
 use crate::keeper::launch::{self, KeeperHold};
 use crate::process;
+use crate::thread::release;
 use bridge_core::port::Ledger;
 use bridge_core::value::{Class, Incarnation, Transport};
 use std::path::Path;
@@ -77,6 +78,13 @@ impl<L: Ledger> Host<L> {
         };
         match attached {
             Ok((session, hold)) => {
+                // Before anybody loads one: what is loaded from here on is not left over.
+                match release::loaded(&session.connection).await {
+                    Ok(threads) => session.connection.threads.found_loaded(threads),
+                    Err(error) => {
+                        tracing::debug!(%error, "codex does not say which threads it has loaded")
+                    }
+                }
                 tracing::info!(incarnation = %incarnation.incarnation_id, codex = %describe(&session.incarnation), "attached to the codex process of an earlier daemon");
                 Some((Arc::new(session), hold))
             }

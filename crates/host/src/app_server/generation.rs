@@ -41,6 +41,9 @@ impl<L: Ledger> Host<L> {
             current: session(&state.current),
             draining: session(&state.draining),
         };
+        if let Some((current, _)) = &state.current {
+            self.memory.serve(current);
+        }
     }
 
     /// The living processes of this home, the one that takes new turns first.

@@ -22,6 +22,7 @@ use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launch
 use crate::locked;
 use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
 use crate::sandbox::read_isolation::{IsolationBase, real};
+use crate::thread::memory::ThreadMemory;
 use crate::thread::permissions::Permissions;
 use crate::turn::mailbox::TurnContext;
 use bridge_codex::version::{self, FLOOR};
@@ -80,6 +81,8 @@ pub struct HostOptions {
     pub api_key: Option<ApiKey>,
     /// How often Codex may be started within a minute.
     pub restarts_per_minute: u32,
+    /// How many bytes of memory Codex and its children may have, as far as idle threads decide it.
+    pub memory_budget: Option<u64>,
     /// Where files of threads are put that another node has gone on from.
     pub threads_aside: PathBuf,
 }
@@ -145,6 +148,7 @@ pub(crate) struct Host<L> {
     ledger: L,
     origin: Instant,
     pub(crate) learned: Learned,
+    pub(crate) memory: Arc<ThreadMemory>,
     state: Mutex<HostState>,
     /// The sessions in `state`.
     present: std::sync::Mutex<Present>,
@@ -225,9 +229,11 @@ impl<L: Ledger> Host<L> {
             last_end: None,
             stopped: false,
         };
+        let memory = Arc::new(ThreadMemory::new(options.memory_budget));
         Self {
             options,
             home,
+            memory,
             ledger,
             origin: Instant::now(),
             learned: Learned::default(),
@@ -259,10 +265,21 @@ impl<L: Ledger> Host<L> {
         if state.stopped {
             return Err(agent_error(Class::Transient, "the daemon is stopping"));
         }
+        let mut renewed = None;
         if let Some((session, _)) = &state.current
             && session.connection.is_open()
         {
-            return Ok(Arc::clone(session));
+            let age = Duration::from_millis(session.age_ms());
+            if !self.memory.wants_renewal(session, age) {
+                return Ok(Arc::clone(session));
+            }
+            renewed = self.let_go(&mut state);
+        }
+        if let Some((session, hold)) = renewed {
+            let id = &session.incarnation.incarnation_id;
+            tracing::info!(incarnation = %id, "codex had more memory than its budget and nothing to do: a new one begins with less");
+            launch::stop(&session.incarnation, hold, IDLE_STOP_GRACE).await;
+            self.record_gone(id).await;
         }
         let started = self.restart(&mut state).await;
         state.health = Some(match &started {

@@ -7,6 +7,7 @@
 use crate::app_server::Session;
 use crate::error::lost;
 use crate::thread::history::{Listed, believed, older, unreadable};
+use crate::thread::release;
 use bridge_codex::oracle;
 use bridge_codex::wire::Turn;
 use bridge_codex::wire::item::Item;
@@ -28,7 +29,7 @@ pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
             "the run that was to begin this conversation's thread ended before Codex had named it";
         return Err(lost(ThreadFailure::Missing, words));
     }
-    crate::thread::release::release(session, thread).await
+    release::release(session, thread).await
 }
 
 /// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.

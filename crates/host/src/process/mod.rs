@@ -10,6 +10,7 @@ pub(crate) mod notify_command;
 pub(crate) mod oneshot;
 pub mod peer;
 pub mod reexec;
+pub(crate) mod resident;
 pub mod tree;
 
 use bridge_core::value::{BootId, ProcessStamp};

@@ -65,7 +65,7 @@ pub(crate) async fn restore<L: Ledger>(
 
 /// Removes what Codex has of a thread in memory and in its databases. Its file lies aside already, or all of it is in
 /// the one that comes.
-async fn forget(session: &Session, thread: ThreadId) -> Result<(), AgentError> {
+pub(crate) async fn forget(session: &Session, thread: ThreadId) -> Result<(), AgentError> {
     let connection = &session.connection;
     let params = ThreadIdParams {
         thread_id: thread.clone(),

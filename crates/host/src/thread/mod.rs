@@ -2,6 +2,7 @@
 
 pub(crate) mod arrive;
 pub(crate) mod history;
+pub(crate) mod memory;
 pub(crate) mod operator_config;
 pub(crate) mod permissions;
 pub(crate) mod registry;
@@ -15,12 +16,11 @@ use crate::error::{CallEffect, agent_error, of_call};
 use crate::sandbox::read_isolation::{IsolationBase, ReadGrants, real};
 use crate::thread::operator_config::OperatorConfig;
 use crate::thread::permissions::{Permissions, ReportedPermissions, approval};
-use bridge_codex::rpc::RpcRefusal;
+use crate::thread::release::resume;
 use bridge_codex::wire::config::SandboxPolicy;
-use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
+use bridge_codex::wire::method::{ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::thread::{
-    DynamicTool, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
-    ThreadStartParams,
+    DynamicTool, ThreadResumeParams, ThreadSettings, ThreadSettingsUpdateParams, ThreadStartParams,
 };
 use bridge_codex::wire::values::{ApprovalsReviewer, HistoryMode, SandboxMode, SortDirection};
 use bridge_core::port::{AgentError, Reads, ThreadSpec};
@@ -233,24 +233,6 @@ pub(crate) async fn load(
     let threads = &session.connection.threads;
     threads.loaded(thread.clone(), &opened.thread.status, allowed);
     Ok(())
-}
-
-/// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with
-/// another sandbox than it was started with. A thread that is archived is brought back first: whoever let go of it may
-/// have died in the middle of that.
-pub(crate) async fn resume(
-    session: &Session,
-    params: ThreadResumeParams,
-) -> Result<ThreadResumed, AgentError> {
-    let connection = &session.connection;
-    let mut resumed = connection.call::<ThreadResume>(params.clone()).await;
-    if let Err(CallError::Refused { error, .. }) = &resumed
-        && error.refusal() == RpcRefusal::Archived
-    {
-        release::unarchive(session, params.thread_id.clone()).await?;
-        resumed = connection.call::<ThreadResume>(params).await;
-    }
-    resumed.map_err(|error| of_call(&error, CallEffect::Repeatable))
 }
 
 #[cfg(test)]

@@ -133,6 +133,30 @@ pub(crate) fn all_by_key(
     sql::many_readable(conn, ALL_BY_KEY, params, limit, read)
 }
 
+/// Along the index of activity. Those of which the thread is gone are passed over, once an hour.
+const PRUNABLE: &str = select!(
+    "WHERE active_at < ?1 AND thread IS NOT NULL AND substr(thread, 1, 6) <> 'pruned' \
+     AND NOT EXISTS (SELECT 1 FROM message AS open WHERE open.conversation_id = conversation.conversation_id \
+                     AND open.queue IS NOT NULL) \
+     ORDER BY active_at, conversation_id LIMIT ?2"
+);
+
+pub(crate) fn prunable(
+    conn: Conn<'_>,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<Conversation>, RowsError> {
+    let params = (before.0, sql::reach(limit));
+    sql::many_readable(conn, PRUNABLE, params, limit, read)
+}
+
+const PRUNED: &str =
+    select!("WHERE substr(thread, 1, 7) = 'pruned-' ORDER BY conversation_id LIMIT ?1");
+
+pub(crate) fn pruned(conn: Conn<'_>, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+    sql::many_readable(conn, PRUNED, [sql::reach(limit)], limit, read)
+}
+
 pub(crate) fn insert(conn: Conn<'_>, conversation: &Conversation) -> Result<(), RowsError> {
     sql::write(
         conn,

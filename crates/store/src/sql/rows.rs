@@ -250,6 +250,14 @@ impl Read for SqlRows<'_> {
         conversation::all_by_key(self.conn, key, limit)
     }
 
+    fn prunable(&self, before: Timestamp, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        conversation::prunable(self.conn, before, limit)
+    }
+
+    fn pruned(&self, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        conversation::pruned(self.conn, limit)
+    }
+
     fn tokens(&self) -> Result<Vec<Token>, RowsError> {
         token::all(self.conn)
     }

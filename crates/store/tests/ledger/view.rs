@@ -86,6 +86,8 @@ impl View {
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
         self.add("end", rows.message_ids_by_end("1", 3)?);
         self.add("of key", rows.conversations_by_key("k1", 3)?);
+        self.add("prunable", rows.prunable(now, 3)?);
+        self.add("pruned", rows.pruned(3)?);
         self.add("tasks", rows.started_tasks(None, PAGE_MAX)?);
         self.add("tasks begin", rows.started_tasks_by_prefix("codex-", 3)?);
         self.add("all requests", rows.newest_requests(false, None, 3)?);

@@ -126,6 +126,41 @@ impl Read for MemoryRows {
         Ok(self.conversations_of_key(key, page(limit)))
     }
 
+    fn prunable(&self, before: Timestamp, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        let open: Vec<&ConversationId> = self
+            .open_messages()
+            .map(|message| &message.conversation_id)
+            .collect();
+        let is_kept = |one: &Conversation| {
+            let thread = one.thread.as_ref();
+            thread.is_some_and(|thread| !thread.is_pruned())
+                && !open.contains(&&one.conversation_id)
+        };
+        let mut old = self.conversations_by_activity(is_kept, None, usize::MAX);
+        old.retain(|(_, active_at)| *active_at < before);
+        old.reverse();
+        Ok(old
+            .into_iter()
+            .take(page(limit))
+            .map(|(conversation, _)| conversation)
+            .collect())
+    }
+
+    fn pruned(&self, limit: u32) -> Result<Vec<Conversation>, RowsError> {
+        let is_pruned = |one: &Conversation| {
+            let thread = one.thread.as_ref();
+            thread.is_some_and(|thread| thread.of_pruned().is_some())
+        };
+        let mut found: Vec<Conversation> = self
+            .conversations_by_activity(is_pruned, None, usize::MAX)
+            .into_iter()
+            .map(|(conversation, _)| conversation)
+            .collect();
+        found.sort_by(|one, other| one.conversation_id.cmp(&other.conversation_id));
+        found.truncate(page(limit));
+        Ok(found)
+    }
+
     fn tokens(&self) -> Result<Vec<Token>, RowsError> {
         Ok(self.all_tokens())
     }

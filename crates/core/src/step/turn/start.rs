@@ -40,6 +40,9 @@ pub struct Unbind {
     pub why: String,
 }
 
+/// What is noted under the first message behind a pruned history.
+const PRUNED_NOTICE: &str = "This conversation was not used for so long that its history was pruned (`retention.conversations_days`). A new thread goes on with the last messages as a recap.";
+
 /// The notice about a lost thread.
 pub(super) fn lost_notice(why: &str) -> String {
     format!(
@@ -64,6 +67,10 @@ impl Transition for Unbind {
             from: conversation.thread,
             to: None,
         })?;
+        if self.thread.is_pruned() {
+            tx.event(&message, EventKind::Bridge, PRUNED_NOTICE, now)?;
+            return Ok(());
+        }
         // A thread without a turn is not on Codex's disk, so losing it loses nothing.
         if conversation.last_turn.is_none() {
             return Ok(());

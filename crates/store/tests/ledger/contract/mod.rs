@@ -147,6 +147,7 @@ contract! {
             turns_count_on_their_process,
             a_reader_knows_what_a_message_waits_behind,
             files_are_named_by_messages_and_replies_as_long_as_they_are_kept,
+            only_quiet_conversations_give_up_their_threads,
         }
         rounds {
             senders_take_turns,

@@ -4,8 +4,12 @@ use crate::fixture::Fixture;
 use crate::given::{World, answered, attach, begin, fail, incarnation, message, note, text};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::Read;
-use bridge_core::step::{Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive};
-use bridge_core::value::{Attachment, Class, FileDigest, IncarnationId, MessageId, Sandbox, Seq};
+use bridge_core::step::{
+    Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, PruneThreads, Receive, ThreadDeleted,
+};
+use bridge_core::value::{
+    Attachment, Class, FileDigest, IncarnationId, MessageId, Sandbox, Seq, ThreadId,
+};
 
 fn ids<'a>(messages: impl IntoIterator<Item = &'a bridge_core::value::Message>) -> Vec<&'a str> {
     messages
@@ -205,4 +209,66 @@ pub(super) async fn files_are_named_by_messages_and_replies_as_long_as_they_are_
     let now = world.now;
     assert_eq!(world.does(Prune { now, keep }).await.outcome, 1);
     assert_eq!(world.reads(unnamed).await.len(), 3);
+}
+
+pub(super) async fn only_quiet_conversations_give_up_their_threads<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for (key, id) in [("a", "m1"), ("b", "m2")] {
+        world.does(text(key, id)).await;
+        assert_eq!(world.claims().await, id);
+        world.binds(key, &format!("t-{key}")).await;
+    }
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(attach("m1")).await;
+    world.does(answered("m1", "done", None)).await;
+    let reply = world.sends("a").await;
+    let day = 24 * 3_600_000;
+    let quiet = |world: &World| PruneThreads {
+        before: world.now.plus_ms(-day),
+    };
+    world.pass_ms(2 * day);
+    assert_eq!(
+        world.does(quiet(&world)).await.outcome,
+        0,
+        "its reply is open"
+    );
+    world.confirms(&reply).await;
+    assert_eq!(
+        world.does(quiet(&world)).await.outcome,
+        0,
+        "it was used now"
+    );
+    world.pass_ms(2 * day);
+    assert_eq!(world.does(quiet(&world)).await.outcome, 1);
+    assert_eq!(world.does(quiet(&world)).await.outcome, 0);
+    let pruned = async |world: &World| {
+        let found = world.reads(|rows| rows.pruned(10)).await;
+        let found = found.into_iter().map(|one| (one.thread, one.last_turn));
+        found.collect::<Vec<_>>()
+    };
+    let stand_in = ThreadId::new("t-a").pruned();
+    assert_eq!(pruned(&world).await, [(Some(stand_in.clone()), None)]);
+    for thread in [ThreadId::new("t-a"), stand_in] {
+        let conversation_id = crate::given::conversation("a");
+        world
+            .does(ThreadDeleted {
+                conversation_id,
+                thread,
+            })
+            .await;
+    }
+    assert_eq!(pruned(&world).await, []);
+    let of = |key: &'static str| {
+        let id = crate::given::conversation(key);
+        world.reads(move |rows| rows.conversation(&id))
+    };
+    assert_eq!(of("a").await.unwrap().thread, Some(ThreadId::deleted()));
+    assert_eq!(world.does(quiet(&world)).await.outcome, 0);
+    let busy = of("b").await.unwrap().thread;
+    assert_eq!(
+        busy,
+        Some(ThreadId::new("t-b")),
+        "its message is unfinished"
+    );
 }
