@@ -43,7 +43,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Commands that few people type.
-const RARE: [&str; 12] = [
+const RARE: [&str; 13] = [
     "list",
     "respond",
     "call",
@@ -52,6 +52,7 @@ const RARE: [&str; 12] = [
     "node",
     "move",
     "recover",
+    "rehearse",
     "ledger",
     "drill",
     "api",

@@ -158,6 +158,7 @@ fn holds_secrets(command: &CliCommand) -> bool {
                 | CliCommand::Ledger(_)
                 | CliCommand::Audit(_)
                 | CliCommand::Doctor(_)
+                | CliCommand::Rehearse(_)
         ),
     }
 }
@@ -180,6 +181,7 @@ async fn dispatch(
         CliCommand::Drill(args) => bridge_demo::drill(args, environment).await,
         CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
+        CliCommand::Rehearse(args) => client::rehearse(&api()?, &args, &common, &environment).await,
         CliCommand::Backup(args) => backup::backup(&args, &common, &environment),
         CliCommand::Recover(args) => backup::recover(&args, &common, &environment),
         CliCommand::Ledger(command) => ledger::run(&command, &common, &environment),

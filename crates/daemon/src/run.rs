@@ -664,6 +664,7 @@ fn host_options(
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
         threads_aside: state.threads_aside(),
+        checks: Some(state.codex_checks()),
     })
 }
 

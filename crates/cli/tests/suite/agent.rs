@@ -51,6 +51,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
         api_key: None,
         restarts_per_minute: 5,
         threads_aside: world.path().join("threads-aside"),
+        checks: None,
     }
 }
 

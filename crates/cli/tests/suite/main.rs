@@ -87,6 +87,7 @@ mod requests_lost;
 mod schedule;
 mod scripted_api;
 mod secrets;
+mod self_check;
 mod sending;
 mod service;
 mod setup;

@@ -3,6 +3,8 @@
 use crate::app_server::{Host, Session};
 use crate::binary::stamp::BinaryStamp;
 use crate::binary::{self, Vars};
+use crate::self_check::is_unknown;
+use bridge_codex::version::TESTED_UP_TO;
 use bridge_core::port::Ledger;
 use std::path::Path;
 
@@ -30,11 +32,27 @@ impl<L: Ledger> Host<L> {
         let mut health = self.current_health();
         if let Some(session) = self.present()
             && health.ready
+            && let Some(verdict) = self.verdict_of(&session)
+        {
+            health.detail = format!("{}; {verdict}", health.detail);
+        }
+        if let Some(session) = self.present()
+            && health.ready
             && let Some(change) = self.change_since(&session).await
         {
             health.detail = format!("{}; {change}", health.detail);
         }
         health
+    }
+
+    /// What its check says of a living Codex that is newer than the tested ones.
+    fn verdict_of(&self, session: &Session) -> Option<String> {
+        let version = session.incarnation.codex_version.parse().ok()?;
+        let checks = self.options.checks.as_ref()?;
+        let verdict = checks.verdict_of(&self.options.launch);
+        let summary = verdict.map_or("is not checked".to_owned(), |verdict| verdict.summary());
+        is_unknown(&version)
+            .then(|| format!("newer than {TESTED_UP_TO}, the newest tested one, and {summary}"))
     }
 
     /// What happened to the file that a living Codex was started from.

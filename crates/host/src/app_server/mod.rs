@@ -19,6 +19,7 @@ use crate::locked;
 use crate::process;
 use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
 use crate::sandbox::read_isolation::{IsolationBase, real};
+use crate::self_check::Checks;
 use crate::thread::permissions::Permissions;
 use crate::turn::mailbox::TurnContext;
 use bridge_codex::version::{self, FLOOR};
@@ -79,6 +80,8 @@ pub struct HostOptions {
     pub restarts_per_minute: u32,
     /// Where files of threads are put that another node has gone on from.
     pub threads_aside: PathBuf,
+    /// How a Codex newer than the tested ones is checked before it is started; absent where that is somebody else's.
+    pub checks: Option<Checks>,
 }
 
 /// One life of Codex that we are connected to.
@@ -281,6 +284,7 @@ impl<L: Ledger> Host<L> {
             state.supervisor.ended(session.age_ms(), self.uptime_ms());
             state.last_end = Some(why);
         }
+        self.admit().await?;
         match state.supervisor.ask(self.uptime_ms()) {
             Permit::Go => {}
             Permit::Cooling { until_ms } => {
@@ -357,6 +361,15 @@ impl<L: Ledger> Host<L> {
             None => error.to_string(),
         };
         Err(agent_error(Class::Transient, reason))
+    }
+
+    /// No message meets a Codex that nobody tested and that did not pass its check.
+    async fn admit(&self) -> Result<(), AgentError> {
+        let Some(checks) = &self.options.checks else {
+            return Ok(());
+        };
+        let admitted = checks.admit(&self.options.launch).await;
+        admitted.map_err(|refused| agent_error(Class::Config, refused.to_string()))
     }
 
     /// Initializes a Codex that was just started, and ends it if that fails.
@@ -625,7 +638,7 @@ fn describe(incarnation: &Incarnation) -> String {
 }
 
 /// News that nothing here uses and that comes often.
-fn unwanted() -> Vec<String> {
+pub(crate) fn unwanted() -> Vec<String> {
     [
         "item/commandExecution/outputDelta",
         "item/reasoning/textDelta",
@@ -635,7 +648,7 @@ fn unwanted() -> Vec<String> {
     .to_vec()
 }
 
-fn new_incarnation() -> IncarnationId {
+pub(crate) fn new_incarnation() -> IncarnationId {
     let id = uuid::Uuid::new_v4().simple().to_string();
     IncarnationId::new(id.get(..12).unwrap_or(&id))
 }
