@@ -79,6 +79,7 @@ mod power;
 mod processes;
 mod push_service;
 mod red_team;
+mod rehearse;
 mod reload;
 mod requests;
 mod requests_chat;

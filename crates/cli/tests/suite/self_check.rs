@@ -253,9 +253,10 @@ async fn c24_daemon_killed_while_checking() {
         .wait_for("is checked before its first turn")
         .await;
     daemon.kill_9().await;
+    let mut look = tokio::time::interval(Duration::from_millis(20));
     within("the check's processes", async {
         while !world.processes().is_empty() {
-            tokio::task::yield_now().await;
+            look.tick().await;
         }
     })
     .await;
@@ -269,7 +270,7 @@ async fn c24_daemon_killed_while_checking() {
 #[tokio::test]
 async fn c24_deep_doctor_checks_a_tested_codex() {
     let world = World::new().await;
-    let codex = native().display().to_string();
+    let codex = plant(&world, "0.166.0", &json!([]));
     let plain = world
         .json(&["doctor", "--json", "--codex-bin", &codex])
         .await;

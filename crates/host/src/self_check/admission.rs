@@ -1,6 +1,6 @@
 //! Which Codex is started: one of a version that this bridge was tested with, or one that passed the check.
 
-use super::{CheckError, Verdict, Verdicts, blocking, check};
+use super::{CheckError, Verdict, Verdicts, blocking, check_as};
 use crate::binary::{self, Vars};
 use crate::keeper::launch::LaunchOptions;
 use bridge_codex::version::{TESTED_UP_TO, Version};
@@ -81,9 +81,8 @@ impl Checks {
     pub async fn check_again(&self, launch: &LaunchOptions) -> Result<Verdict, CheckError> {
         let _turn = self.one_at_a_time.lock().await;
         let (verdicts, executable) = (self.verdicts.clone(), executable(launch).to_owned());
-        // So that the file is known by its stamp.
-        blocking(move || verdicts.digest(&executable)).await?;
-        let verdict = check(launch, &self.scratch).await?;
+        let digest = blocking(move || verdicts.digest(&executable)).await?;
+        let verdict = check_as(digest, launch, &self.scratch).await?;
         self.put(&verdict);
         Ok(verdict)
     }
@@ -99,7 +98,7 @@ impl Checks {
             return Ok(verdict);
         }
         tracing::info!(version = %launch.codex_version, "this codex is newer than the tested ones and is checked before its first turn");
-        let verdict = check(launch, &self.scratch).await?;
+        let verdict = check_as(digest, launch, &self.scratch).await?;
         let summary = verdict.summary();
         if verdict.passed() {
             tracing::info!(version = %launch.codex_version, summary, "codex was checked");

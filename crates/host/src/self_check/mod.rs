@@ -66,10 +66,16 @@ impl From<CallError> for CheckError {
 /// Nothing could be found out, which says nothing about this Codex.
 pub async fn check(launch: &LaunchOptions, scratch: &Path) -> Result<Verdict, CheckError> {
     let executable = launch.native.as_ref().unwrap_or(&launch.codex).clone();
-    let digest = {
-        let executable = executable.clone();
-        blocking(move || BinaryDigest::of(&executable)).await?
-    };
+    let digest = blocking(move || BinaryDigest::of(&executable)).await?;
+    check_as(digest, launch, scratch).await
+}
+
+/// The same where the digest is known.
+async fn check_as(
+    digest: BinaryDigest,
+    launch: &LaunchOptions,
+    scratch: &Path,
+) -> Result<Verdict, CheckError> {
     let found = tokio::time::timeout(CHECK_DEADLINE, findings(launch, scratch)).await;
     let findings = found.map_err(|_elapsed| CheckError::Overrun)??;
     let version = launch.codex_version.clone();

@@ -10,6 +10,9 @@ use bridge_core::value::{ClientId, ThreadId, TurnId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+/// The first of a turn is the message that it was given.
+const ITEM_COMPLETED: &str = "item/completed";
+
 /// What happens to an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -88,9 +91,9 @@ impl Running {
         self.begun |= news.is_some();
     }
 
-    /// Whether it can be interrupted.
+    /// Whether it can be interrupted, and the history will have its message.
     pub(crate) fn runs(&self) -> bool {
-        self.begun
+        self.begun && self.notifications.contains_key(ITEM_COMPLETED)
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -354,6 +354,7 @@ impl<'a> ScriptedTurns<'a> {
         };
         let ours = turns.iter().find(|turn| turn.id == record.turn_id);
         match ours.map(|turn| &turn.status) {
+            Some(WireTurnStatus::InProgress) | None if self.fails() => Halt::Found,
             Some(WireTurnStatus::InProgress) | None => Halt::Failed(CheckError::Slow),
             Some(status) => {
                 self.breaks(&format!(
@@ -463,6 +464,11 @@ impl<'a> ScriptedTurns<'a> {
             }
             CallError::Closed { .. } | CallError::Silent { .. } => Halt::Failed(error.into()),
         })
+    }
+
+    fn fails(&self) -> bool {
+        let breaks = |finding: &Finding| finding.severity == Severity::Breaks;
+        self.findings.iter().any(breaks)
     }
 
     fn breaks(&mut self, what: &str) {
