@@ -21,6 +21,7 @@ use crate::policy::PolicyCommand;
 use bridge_daemon::config::{ConfigError, Environment};
 use bridge_daemon::ledger_key::KeyLocation;
 use bridge_daemon::state::StateDir;
+use bridge_host::rehearsal::{CONVERSATIONS_DEFAULT, CONVERSATIONS_MAX};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -161,6 +162,8 @@ pub(crate) enum CliCommand {
     Doctor(DoctorArgs),
     /// Install another Codex and let the daemon change to it while it works
     UpgradeCodex(UpgradeCodexArgs),
+    /// Try another Codex on the shape of your conversations, beside the present one; nothing is changed
+    Rehearse(RehearseArgs),
     /// Copy the database to a file, also while the daemon runs
     Backup(BackupArgs),
     /// Make a sound database from a damaged one; nothing that may have run is run again
@@ -483,6 +486,27 @@ pub(crate) struct StatusArgs {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) codex: CodexBinArg,
+    /// Also try this Codex with scripted turns, in about 5 s: no login is used, and the verdict is remembered
+    #[arg(long)]
+    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It is checked by itself first, then the newest conversations are replayed on both: as many turns, commands and questions, texts of the same length without their words, and a scripted model. Each Codex has a CODEX_HOME of its own; no login is used. A version is installed with npm into the user's cache.\n\nExit codes: 0 nothing breaks; 1 something does, or it could not be tried\n\nExamples:\n  codex-bridge rehearse --codex 0.169.0\n  codex-bridge rehearse --codex ./codex --conversations 50 --json"
+)]
+pub(crate) struct RehearseArgs {
+    /// The other Codex: its executable, or a version
+    #[arg(long, value_name = "PATH|VERSION")]
+    pub(crate) codex: String,
+    /// The one to compare it with [default: the configured one]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) old: Option<PathBuf>,
+    /// How many conversations, the newest; 0 only checks
+    #[arg(long, short = 'n', value_name = "N", default_value_t = CONVERSATIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(0..=i64::from(CONVERSATIONS_MAX)))]
+    pub(crate) conversations: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -44,7 +44,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Commands that few people type.
-const RARE: [&str; 12] = [
+const RARE: [&str; 13] = [
     "list",
     "respond",
     "call",
@@ -53,6 +53,7 @@ const RARE: [&str; 12] = [
     "node",
     "move",
     "recover",
+    "rehearse",
     "ledger",
     "drill",
     "api",

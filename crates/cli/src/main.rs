@@ -159,6 +159,7 @@ fn holds_secrets(command: &CliCommand) -> bool {
                 | CliCommand::Ledger(_)
                 | CliCommand::Audit(_)
                 | CliCommand::Doctor(_)
+                | CliCommand::Rehearse(_)
         ),
     }
 }
@@ -182,6 +183,7 @@ async fn dispatch(
         CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
         CliCommand::UpgradeCodex(args) => upgrade_codex::run(args, &common, &environment).await,
+        CliCommand::Rehearse(args) => client::rehearse(&api()?, &args, &common, &environment).await,
         CliCommand::Backup(args) => backup::backup(&args, &common, &environment),
         CliCommand::Recover(args) => backup::recover(&args, &common, &environment),
         CliCommand::Ledger(command) => ledger::run(&command, &common, &environment),

@@ -4,7 +4,7 @@ use crate::audit::{AuditView, PublicKeyView};
 use crate::backup::{BackupReport, RecoverReport};
 use crate::call::CallView;
 use crate::client::{
-    self, DiscardReport, ErrorReport, PeerList, RetryReport, StopReport, WatchLine,
+    self, DiscardReport, ErrorReport, PeerList, RehearsalView, RetryReport, StopReport, WatchLine,
 };
 use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
@@ -53,6 +53,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("peers revoke", schema::<TokenRevoked>),
     ("policy explain", schema::<ExplainView>),
     ("recover", schema::<RecoverReport>),
+    ("rehearse", schema::<RehearsalView>),
     ("reload", schema::<ReloadView>),
     ("requests", schema::<RequestList>),
     ("respond", schema::<TaskReply>),

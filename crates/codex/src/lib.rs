@@ -2,7 +2,8 @@
 //!
 //! Texts go in and come out; sockets, processes, files, clocks and random sources live elsewhere,
 //! and `now_ms` is always an argument. Every field name here was taken from the schema that the
-//! real binary generates, and `tests/schema.rs` compares them again on every run.
+//! real binary generates; [`schema`] compares them again, on every test run and with every Codex that is newer than the
+//! tested ones.
 //! [`exec`] reads the lines of `codex exec`. Start at [`link::Link`] for requests, [`turn::TurnFold`] for a running turn,
 //! and [`oracle`] to find a message after a crash.
 
@@ -14,6 +15,7 @@ pub mod frame;
 pub mod link;
 pub mod oracle;
 pub mod rpc;
+pub mod schema;
 mod text;
 pub mod turn;
 pub mod version;

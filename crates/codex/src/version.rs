@@ -6,6 +6,9 @@ use thiserror::Error;
 /// The version whose schema, golden transcripts and tests this crate was written against.
 pub const PINNED: &str = "0.166.0";
 
+/// The newest version that the whole matrix passed on (`docs/codex-versions.md`). A newer one is checked before it is used.
+pub const TESTED_UP_TO: Version = Version::new(0, 169, 0);
+
 /// The oldest supported version: the first one with a single-writer lock on a thread.
 /// Without it two processes interleave one history and reconciling is guesswork.
 pub const FLOOR: Version = Version::new(0, 150, 0);

@@ -670,6 +670,7 @@ fn host_options(
         restarts_per_minute: config.codex.restarts_per_minute,
         memory_budget: config.memory_budget(),
         threads_aside: state.threads_aside(),
+        checks: Some(state.codex_checks()),
     })
 }
 

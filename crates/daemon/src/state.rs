@@ -3,6 +3,7 @@
 //! Nothing is created, opened or believed in a directory that others could have prepared for us.
 
 use crate::process::ids;
+use bridge_host::self_check::Checks;
 use std::fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -129,6 +130,14 @@ impl StateDir {
         let mark = ids::mark();
         std::fs::write(&path, format!("{mark}\n"))?;
         Ok(mark)
+    }
+
+    /// How a Codex that nobody tested is checked.
+    pub fn codex_checks(&self) -> Checks {
+        Checks::new(
+            self.root.join("codex-checks.json"),
+            self.root.join("codex-checks"),
+        )
     }
 
     /// Thread files that were moved aside because another node had gone on with the thread.

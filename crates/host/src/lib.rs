@@ -6,7 +6,8 @@
 //!
 //! Rooms: `binary` finds and installs Codex, `process` starts and inspects processes, `keeper` wraps one Codex process,
 //! `app_server` owns the connection to it, `thread` sets a thread up, `rollout` brings its file to another CODEX_HOME, `turn` follows a turn and its approvals, `exec`
-//! runs `codex exec`, `sandbox` probes the sandbox and read isolation.
+//! runs `codex exec`, `sandbox` probes the sandbox and read isolation, `self_check` tries a Codex that nobody tested, `rehearsal`
+//! replays conversations on it beside the present one.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -19,8 +20,10 @@ mod exec;
 pub mod form;
 pub mod keeper;
 pub mod process;
+pub mod rehearsal;
 pub mod rollout;
 pub mod sandbox;
+pub mod self_check;
 mod thread;
 mod turn;
 pub mod upgrade;

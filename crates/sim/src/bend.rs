@@ -63,6 +63,8 @@ pub enum Bend {
         to: Value,
         beside: Option<String>,
     },
+    /// Two values of a member stand for each other, at any depth. From both sides it is a flip of their meaning.
+    Swap { name: String, values: [Value; 2] },
     /// The message does not arrive.
     Drop,
     /// A request of the bridge is refused as Codex refuses a method that it does not have.
@@ -149,6 +151,7 @@ impl Bender {
                     to,
                     beside,
                 } => replace(&mut message, name, is, to, beside.as_deref()),
+                Bend::Swap { name, values } => swap(&mut message, name, values),
                 Bend::Drop => return Vec::new(),
                 Bend::Refuse => {
                     return vec![(from, refusal(&message, &method))];
@@ -221,6 +224,20 @@ fn replace(value: &mut Value, name: &str, is: &Value, to: &Value, beside: Option
         member.clone_from(to);
     }
     each_child(value, &mut |child| replace(child, name, is, to, beside));
+}
+
+fn swap(value: &mut Value, name: &str, values: &[Value; 2]) {
+    if let Some(member) = value.get_mut(name) {
+        let other = match values.iter().position(|known| known == member) {
+            Some(0) => Some(&values[1]),
+            Some(_) => Some(&values[0]),
+            None => None,
+        };
+        if let Some(other) = other {
+            member.clone_from(other);
+        }
+    }
+    each_child(value, &mut |child| swap(child, name, values));
 }
 
 fn each_child(value: &mut Value, visit: &mut dyn FnMut(&mut Value)) {

@@ -18,6 +18,7 @@ mod names;
 mod nodes;
 mod output;
 mod page;
+mod rehearse;
 mod screen;
 mod send;
 mod show;
@@ -45,6 +46,7 @@ pub(crate) use output::{
     failure_words, print, print_error, print_json, say, say_titled,
 };
 pub(crate) use page::{PLAIN, Page};
+pub(crate) use rehearse::{RehearsalView, run as rehearse};
 pub(crate) use screen::stdout_width;
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};

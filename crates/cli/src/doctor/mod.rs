@@ -10,6 +10,7 @@ mod database;
 mod isolation;
 mod report;
 mod sandbox;
+mod self_check;
 mod server;
 mod state;
 
@@ -17,6 +18,7 @@ use crate::cli::{Common, DoctorArgs};
 use bridge_daemon::config::{Environment, Loaded, load};
 pub(crate) use report::DoctorView;
 use report::{DoctorReport, Topic};
+pub(crate) use server::launch;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ const CODEX_HOME: &str = "CODEX_HOME";
 /// Runs all checks and prints them. Succeeds only if nothing failed; warnings are not failures.
 pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environment) -> ExitCode {
     let mut report = DoctorReport::start(args.output.json, environment.no_color());
+    let deep = args.deep;
     let loaded = configuration(args, common, environment, &mut report);
     let state = state::prepare(
         environment,
@@ -47,6 +50,12 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             for check in asked.await {
                 report.add(check);
             }
+            let codex = (&binary, env.clone());
+            let places = (common.state_dir.as_deref(), scratch.path());
+            self_check::look(&loaded, environment, codex, places, deep)
+                .await
+                .into_iter()
+                .for_each(|check| report.add(check));
             let config = &loaded.config;
             report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
             report.add(isolation::check(&loaded, &binary, env, scratch.path()).await);

@@ -67,8 +67,8 @@ pub(super) async fn check(
         has_auth_file: home.join("auth.json").exists(),
         has_api_key: environment.openai_api_key().is_some(),
     };
-    let keeper = match std::env::current_exe() {
-        Ok(keeper) => keeper,
+    let launch = match launch(loaded, binary, env, scratch) {
+        Ok(launch) => launch,
         Err(error) => {
             let detail = format!("can't find our own program: {error}");
             let fix = "start codex-bridge by its full path";
@@ -76,23 +76,14 @@ pub(super) async fn check(
         }
     };
     let options = HostOptions {
-        launch: LaunchOptions {
-            keeper,
-            codex: binary.path.clone(),
-            native: Ok(binary.path.clone()),
-            codex_version: binary.version.to_string(),
-            run_dir: scratch.join("run"),
-            env,
-            hidden_from_commands: loaded.config.hidden_from_commands(),
-            linger: Duration::ZERO,
-            lease: None,
-        },
+        launch,
         transport: TransportChoice::Only(Transport::Stdio),
         new_threads: loaded.config.new_threads(),
         api_key: None,
         restarts_per_minute: loaded.config.codex.restarts_per_minute,
         memory_budget: None,
         threads_aside: scratch.join("threads-aside"),
+        checks: None,
     };
     let ledger = match scratch_ledger(scratch) {
         Ok(ledger) => ledger,
@@ -118,6 +109,26 @@ pub(super) async fn check(
             [CONFIG.fail(detail, fix), settings, unknown_login()]
         }
     }
+}
+
+/// How this Codex is started.
+pub(crate) fn launch(
+    loaded: &Loaded,
+    binary: &Binary,
+    env: Vec<(OsString, OsString)>,
+    scratch: &Path,
+) -> io::Result<LaunchOptions> {
+    Ok(LaunchOptions {
+        keeper: std::env::current_exe()?,
+        codex: binary.path.clone(),
+        native: Ok(binary.path.clone()),
+        codex_version: binary.version.to_string(),
+        run_dir: scratch.join("run"),
+        env,
+        hidden_from_commands: loaded.config.hidden_from_commands(),
+        linger: Duration::ZERO,
+        lease: None,
+    })
 }
 
 /// Asks Codex in its strict mode whether it knows what the bridge sets.

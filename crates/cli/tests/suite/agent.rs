@@ -52,6 +52,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
         restarts_per_minute: 5,
         memory_budget: None,
         threads_aside: world.path().join("threads-aside"),
+        checks: None,
     }
 }
 

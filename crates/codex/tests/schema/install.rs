@@ -2,12 +2,13 @@
 //!
 //! Installing it belongs to `cargo xtask test`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bridge_codex::version::{self, PINNED, Version};
 
-use crate::schema::Schema;
+use serde_json::Value;
 
 const NATIVE: &str =
     "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
@@ -27,7 +28,7 @@ fn binary() -> PathBuf {
 }
 
 /// What the binary calls itself, and its schema, experimental parts included.
-pub(crate) fn schema() -> (Version, Schema) {
+pub(crate) fn schema() -> (Version, BTreeMap<String, Value>) {
     let binary = binary();
     let home = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| {
@@ -50,5 +51,20 @@ pub(crate) fn schema() -> (Version, Schema) {
         "--out",
         out_arg,
     ]);
-    (version, Schema::load(&out))
+    (version, load(&out))
+}
+
+fn load(folder: &Path) -> BTreeMap<String, Value> {
+    let mut files = BTreeMap::new();
+    for part in ["", "v1", "v2"] {
+        for entry in std::fs::read_dir(folder.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ext| ext == "json") {
+                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.insert(name, serde_json::from_str(&text).unwrap());
+            }
+        }
+    }
+    files
 }

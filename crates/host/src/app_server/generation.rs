@@ -213,6 +213,7 @@ impl<L: Ledger> Host<L> {
         program: &Arc<Program>,
         transport: Transport,
     ) -> Result<(Session, KeeperHold), AgentError> {
+        self.admit(program).await?;
         let launched = self.launch_over(program, transport).await;
         let launched =
             launched.map_err(|error| agent_error(Class::Transient, error.to_string()))?;

@@ -3,6 +3,8 @@
 use crate::app_server::{Host, Session};
 use crate::binary::stamp::BinaryStamp;
 use crate::binary::{self, Vars};
+use crate::self_check::is_unknown;
+use bridge_codex::version::TESTED_UP_TO;
 use bridge_core::port::Ledger;
 use std::path::Path;
 
@@ -28,6 +30,12 @@ impl<L: Ledger> Host<L> {
     /// How the host is, without waiting for a start that is under way; with what is said of a change to another Codex.
     pub(crate) async fn health(&self, changing: Option<String>) -> CodexHealth {
         let mut health = self.current_health();
+        if let Some(session) = self.present()
+            && health.ready
+            && let Some(verdict) = self.verdict_of(&session)
+        {
+            health.detail = format!("{}; {verdict}", health.detail);
+        }
         let change = match (changing, self.present()) {
             (None, Some(session)) if health.ready => self.change_since(&session).await,
             (changing, _) => changing,
@@ -36,6 +44,16 @@ impl<L: Ledger> Host<L> {
             health.detail = format!("{}; {change}", health.detail);
         }
         health
+    }
+
+    /// What its check says of a living Codex that is newer than the tested ones.
+    fn verdict_of(&self, session: &Session) -> Option<String> {
+        let version = session.incarnation.codex_version.parse().ok()?;
+        let checks = self.options.checks.as_ref()?;
+        let verdict = checks.verdict_of(&self.options.launch.of(&session.program));
+        let summary = verdict.map_or("is not checked".to_owned(), |verdict| verdict.summary());
+        is_unknown(&version)
+            .then(|| format!("newer than {TESTED_UP_TO}, the newest tested one, and {summary}"))
     }
 
     /// What happened to the file that a living Codex was started from.

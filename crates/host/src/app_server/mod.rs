@@ -22,6 +22,7 @@ use crate::keeper::launch::{self, KeeperHold, LaunchError, LaunchOptions, Launch
 use crate::locked;
 use crate::sandbox::isolation_probe::{IsolationResult, ProbeCache, probe_isolation};
 use crate::sandbox::read_isolation::{IsolationBase, real};
+use crate::self_check::{Checks, NotAdmitted};
 use crate::thread::memory::ThreadMemory;
 use crate::thread::permissions::Permissions;
 use crate::turn::mailbox::TurnContext;
@@ -85,6 +86,8 @@ pub struct HostOptions {
     pub memory_budget: Option<u64>,
     /// Where files of threads are put that another node has gone on from.
     pub threads_aside: PathBuf,
+    /// How a Codex newer than the tested ones is checked before it is started; absent where that is somebody else's.
+    pub checks: Option<Checks>,
 }
 
 /// One life of Codex that we are connected to.
@@ -305,6 +308,7 @@ impl<L: Ledger> Host<L> {
             state.supervisor.ended(session.age_ms(), self.uptime_ms());
             state.last_end = Some(why);
         }
+        self.admit(&self.wanted.get()).await?;
         match state.supervisor.ask(self.uptime_ms()) {
             Permit::Go => {}
             Permit::Cooling { until_ms } => {
@@ -384,6 +388,21 @@ impl<L: Ledger> Host<L> {
             None => error.to_string(),
         };
         Err(agent_error(Class::Transient, reason))
+    }
+
+    /// No message meets a Codex that nobody tested and that did not pass its check.
+    async fn admit(&self, program: &Program) -> Result<(), AgentError> {
+        let Some(checks) = &self.options.checks else {
+            return Ok(());
+        };
+        let admitted = checks.admit(&self.options.launch.of(program)).await;
+        admitted.map_err(|refused| {
+            let class = match &refused {
+                NotAdmitted::Failed { .. } => Class::Config,
+                NotAdmitted::Unchecked { .. } => Class::Capacity { until: None },
+            };
+            agent_error(class, refused.to_string())
+        })
     }
 
     /// Initializes a Codex that was just started, and ends it if that fails.
@@ -674,7 +693,7 @@ fn describe(incarnation: &Incarnation) -> String {
 }
 
 /// News that nothing here uses and that comes often.
-fn unwanted() -> Vec<String> {
+pub(crate) fn unwanted() -> Vec<String> {
     [
         "item/commandExecution/outputDelta",
         "item/reasoning/textDelta",
@@ -684,7 +703,7 @@ fn unwanted() -> Vec<String> {
     .to_vec()
 }
 
-fn new_incarnation() -> IncarnationId {
+pub(crate) fn new_incarnation() -> IncarnationId {
     let id = uuid::Uuid::new_v4().simple().to_string();
     IncarnationId::new(id.get(..12).unwrap_or(&id))
 }

@@ -4,6 +4,7 @@
 //! whose start time matches what was recorded: a pid alone may be a stranger's by now.
 
 pub mod child;
+pub(crate) mod cost;
 pub mod env;
 pub mod foreground;
 pub(crate) mod notify_command;

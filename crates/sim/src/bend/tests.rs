@@ -117,3 +117,15 @@ fn planted_codex_finds_its_rules() {
     assert_eq!(found.codex, Path::new("/real"));
     assert_eq!(found.rules[0].from, Side::Bridge);
 }
+
+#[test]
+fn swapped_values_stand_for_each_other() {
+    let rule =
+        json!({"from": "bridge", "do": "swap", "name": "policy", "values": ["ask", "never"]});
+    let mut bender = bender(json!([rule]));
+    let said = |policy: &str| json!({"method": "x", "params": {"policy": policy, "other": "ask"}});
+    for (sent, arrives) in [("ask", "never"), ("never", "ask"), ("else", "else")] {
+        let passed = onward(&mut bender, Side::Bridge, said(sent));
+        assert_eq!(passed, [said(arrives)]);
+    }
+}

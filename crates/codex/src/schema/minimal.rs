@@ -4,10 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::Node;
+use super::document::Node;
 
 /// One minimal value per alternative of the schema.
-pub(crate) fn values(schema: Node<'_>) -> Vec<Value> {
+pub(super) fn values(schema: Node<'_>) -> Vec<Value> {
     schema.alternatives().into_iter().map(value).collect()
 }
 

@@ -1,66 +1,86 @@
-//! The comparison itself: each part returns complaints that say what drifted and where.
+//! What a Codex says about its own protocol, compared with the types that we write and read it with.
 //!
-//! How a type is walked belongs to `probe.rs` and `written.rs`.
+//! The lists of what is compared come from the types themselves (`each_reader`, `each_method`, serialized samples).
+//! How a type is walked belongs to `probe`, what we write to `samples` and `strict`, what a running Codex says to `live`.
 
-use std::collections::BTreeMap;
+mod document;
+mod live;
+mod minimal;
+mod probe;
+mod samples;
+mod strict;
+#[cfg(test)]
+mod tests;
 
-use bridge_codex::rpc::RawId;
-use bridge_codex::wire::config::SandboxPolicy;
-use bridge_codex::wire::error_info::ErrorInfo;
-use bridge_codex::wire::method::{INITIALIZED, Method, MethodVisitor, each_method};
-use bridge_codex::wire::server_request::{METHODS, RequestKind};
-use bridge_codex::wire::thread::ThreadStatus;
-use bridge_codex::wire::values::{GrantScope, each_word_list};
-use bridge_codex::wire::{
+pub use document::{Schema, SchemaError};
+pub use live::{LiveComparison, LiveMessage};
+
+use crate::rpc::RawId;
+use crate::wire::config::SandboxPolicy;
+use crate::wire::error_info::ErrorInfo;
+use crate::wire::method::{INITIALIZED, Method, MethodVisitor, each_method};
+use crate::wire::server_request::{METHODS, RequestKind};
+use crate::wire::thread::ThreadStatus;
+use crate::wire::values::{GrantScope, each_word_list};
+use crate::wire::{
     ReaderVisitor, RequestOutcome, ServerRequest, item, notification, server_request,
 };
+use document::Node;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use crate::schema::{Node, Schema};
-use crate::{minimal, probe, samples, written};
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// How bad a difference is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Grade {
-    /// An older or newer Codex lacks something that we know: it never comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// It lacks something that we know: that never comes.
     Harmless,
-    /// Codex says something that we do not know.
-    Blind,
-    /// Something that we write is not taken as it is meant, or something that we read can't be.
+    /// It says something that we do not know.
+    BlindSpot,
+    /// Something that we write is not taken as it is meant, or something that we need can't be read.
     Breaks,
 }
 
-/// A difference between our types and the schema.
-#[derive(Debug)]
-pub(crate) struct Complaint {
-    pub(crate) grade: Grade,
-    pub(crate) text: String,
+/// One difference between a Codex and what we expect of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Finding {
+    pub severity: Severity,
+    pub what: String,
 }
 
-/// What is said of a word, an item or a request that only one side has decides its grade; everything else breaks.
-impl From<String> for Complaint {
-    fn from(text: String) -> Self {
-        let said = |words: &[&str]| words.iter().any(|words| text.contains(words));
-        let grade = if said(&[LOST_WORD, NO_ITEM]) && !said(&VITAL_ITEMS) {
-            Grade::Harmless
+/// What is said of a word, an item or a request that only one side has decides its severity; everything else breaks.
+impl From<String> for Finding {
+    fn from(what: String) -> Self {
+        let said = |words: &[&str]| words.iter().any(|words| what.contains(words));
+        let severity = if said(&[LOST_WORD, NO_ITEM]) && !said(&VITAL_ITEMS) {
+            Severity::Harmless
         } else if said(&[NEW_WORD, NEW_ITEM, NEW_REQUEST]) {
-            Grade::Blind
+            Severity::BlindSpot
         } else {
-            Grade::Breaks
+            Severity::Breaks
         };
-        Self { grade, text }
+        Self { severity, what }
     }
 }
 
-impl std::fmt::Display for Complaint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let grade = match self.grade {
-            Grade::Harmless => "harmless",
-            Grade::Blind => "blind spot",
-            Grade::Breaks => "breaks",
-        };
-        write!(f, "{grade}: {}", self.text)
+impl Severity {
+    /// Its word in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Harmless => "harmless",
+            Self::BlindSpot => "blind spot",
+            Self::Breaks => "breaks",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.severity.as_str(), self.what)
     }
 }
 
@@ -72,8 +92,9 @@ const NEW_REQUEST: &str = "codex asks it, we do not know it";
 /// Without these no turn can be followed.
 const VITAL_ITEMS: [&str; 2] = ["userMessage: ", "agentMessage: "];
 
-/// Every complaint about our types.
-pub(crate) fn all(schema: &Schema) -> Vec<Complaint> {
+/// Every difference between our types and the schema.
+#[must_use]
+pub fn compare(schema: &Schema) -> Vec<Finding> {
     [
         requests,
         responses,
@@ -85,7 +106,7 @@ pub(crate) fn all(schema: &Schema) -> Vec<Complaint> {
     ]
     .into_iter()
     .flat_map(|part| part(schema))
-    .map(Complaint::from)
+    .map(Finding::from)
     .collect()
 }
 
@@ -96,9 +117,7 @@ fn requests(schema: &Schema) -> Vec<String> {
     for sample in samples::all() {
         match methods.get(sample.method) {
             Some(Some(params)) => match schema.file(params) {
-                Some(node) => {
-                    found.extend(written::complaints(&sample.params, node, sample.method))
-                }
+                Some(node) => found.extend(strict::of_ours(&sample.params, node, sample.method)),
                 None => found.push(format!("{}: no schema file {params}", sample.method)),
             },
             Some(None) => found.push(format!("{}: codex takes no params", sample.method)),
@@ -132,8 +151,6 @@ struct Responses<'a> {
 
 impl MethodVisitor for Responses<'_> {
     fn method<M: Method>(&mut self) {
-        let sampled = samples::all().iter().any(|sample| sample.method == M::NAME);
-        assert!(sampled, "{} has no sample in samples.rs", M::NAME);
         let methods = self.schema.methods("ClientRequest");
         let Some(Some(params)) = methods.get(M::NAME) else {
             return;
@@ -202,7 +219,10 @@ fn items(schema: &Schema) -> Vec<String> {
     };
     item::each_reader(&mut readers);
     for kind in union.tags("type") {
-        if let item::Item::Other(_) = item::Item::from_value(&least_item(union, kind)) {
+        let Some(least) = least_item(union, kind) else {
+            continue;
+        };
+        if let item::Item::Other(_) = item::Item::from_value(&least) {
             readers
                 .found
                 .push(format!("{kind}: {NEW_ITEM}; does it touch the world?"));
@@ -211,9 +231,9 @@ fn items(schema: &Schema) -> Vec<String> {
     readers.found
 }
 
-fn least_item(union: Node<'_>, kind: &str) -> Value {
-    let node = union.tagged("type", kind).unwrap();
-    minimal::values(node).swap_remove(0)
+fn least_item(union: Node<'_>, kind: &str) -> Option<Value> {
+    let node = union.tagged("type", kind)?;
+    minimal::values(node).into_iter().next()
 }
 
 fn server_requests(schema: &Schema) -> Vec<String> {
@@ -246,7 +266,7 @@ fn answers(schema: &Schema) -> Vec<String> {
             let request = ServerRequest::parse(RawId::Integer(0), method.to_owned(), least);
             for outcome in every_answer(&request) {
                 if let RequestOutcome::Result(result) = outcome {
-                    found.extend(written::complaints(&result, response, method));
+                    found.extend(strict::of_ours(&result, response, method));
                 } else if is_decidable(&request) {
                     found.push(format!("{method}: has no refusal of its own"));
                 }

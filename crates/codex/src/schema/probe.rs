@@ -3,6 +3,7 @@
 //! So no list of the fields we read has to be kept anywhere.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::value::StrDeserializer;
@@ -11,27 +12,49 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use crate::schema::Node;
+use super::document::Node;
 
 /// Complaints about the fields that `T` reads from `schema`.
-pub(crate) fn fields<T: DeserializeOwned>(schema: Node<'_>, path: &str) -> Vec<String> {
-    let complaints = RefCell::new(Vec::new());
+pub(super) fn fields<T: DeserializeOwned>(schema: Node<'_>, path: &str) -> Vec<String> {
+    let walk = Walk::default();
     let probe = Probe {
         schema: Some(schema),
         path: path.to_owned(),
-        complaints: &complaints,
+        walk: &walk,
     };
-    if let Err(error) = T::deserialize(probe) {
-        complaints.borrow_mut().push(format!("{path}: {error}"));
+    let read = T::deserialize(probe);
+    let mut complaints = walk.complaints.into_inner();
+    if let Err(error) = read {
+        complaints.push(format!("{path}: {error}"));
     }
-    complaints.into_inner()
+    complaints
+}
+
+/// The names of all fields that `T` reads, at any depth.
+pub(super) fn names<T: DeserializeOwned>() -> BTreeSet<&'static str> {
+    let walk = Walk::default();
+    let probe = Probe {
+        schema: None,
+        path: String::new(),
+        walk: &walk,
+    };
+    // What stops the walk is a type that wants more than a placeholder; its names were seen by then.
+    let _read = T::deserialize(probe);
+    walk.names.into_inner()
+}
+
+/// What a walk finds.
+#[derive(Default)]
+struct Walk {
+    complaints: RefCell<Vec<String>>,
+    names: RefCell<BTreeSet<&'static str>>,
 }
 
 /// One place in our type. Without a schema (already complained) everything goes.
 struct Probe<'a> {
     schema: Option<Node<'a>>,
     path: String,
-    complaints: &'a RefCell<Vec<String>>,
+    walk: &'a Walk,
 }
 
 impl Probe<'_> {
@@ -42,7 +65,8 @@ impl Probe<'_> {
     }
 
     fn complain(&self, what: &str) {
-        self.complaints
+        self.walk
+            .complaints
             .borrow_mut()
             .push(format!("{}: {what}", self.path));
     }
@@ -112,7 +136,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         let element = Probe {
             schema: self.schema.and_then(Node::items),
             path: format!("{}[]", self.path),
-            complaints: self.complaints,
+            walk: self.walk,
         };
         visitor.visit_seq(OneElement(Some(element)))
     }
@@ -126,6 +150,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         if !fields.is_empty() {
             self.expect("object");
         }
+        self.walk.names.borrow_mut().extend(fields);
         visitor.visit_map(Fields {
             probe: self,
             left: fields,
@@ -185,7 +210,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
                 .schema
                 .and_then(|schema| schema.property(self.current)),
             path: format!("{}.{}", self.probe.path, self.current),
-            complaints: self.probe.complaints,
+            walk: self.probe.walk,
         };
         if self.probe.schema.is_some() && field.schema.is_none() {
             field.complain("we read it, codex does not send it");
