@@ -71,6 +71,9 @@ pub fn subject(message: &Message, request: &Request) -> String {
 /// Who sent a message: `you` for the local owner, else who it is, over which channel and with which tier.
 #[must_use]
 pub fn requester(message: &Message) -> String {
+    if message.was_at_terminal() {
+        return "you, at a Codex terminal".to_owned();
+    }
     if is_local_owner(message) {
         return "you".to_owned();
     }

@@ -6,10 +6,13 @@ use crate::app_server::{CodexHealth, Host, HostOptions, wall_now};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
 use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
+use crate::terminal::{self, TerminalCommand};
 use crate::thread::arrive::{self, ThreadArrivalError};
+use crate::thread::foreign;
 use crate::thread::history::settled_history;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
+use crate::thread::release;
 use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
@@ -19,7 +22,7 @@ use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
 use bridge_codex::wire::turn::UserInput;
 use bridge_core::port::{
-    Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
+    Agent, AgentError, ForeignTurn, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
     Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
     TurnTransport,
 };
@@ -92,6 +95,27 @@ impl<L: Ledger> CodexAgent<L> {
         restore: RolloutRestore,
     ) -> Result<Vec<RestoreOutcome>, ThreadArrivalError> {
         arrive::restore(self.homes.of(home)?.as_ref(), restore).await
+    }
+
+    /// The command that opens a thread in Codex's own terminal, once it is released.
+    pub async fn terminal(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> Result<TerminalCommand, AgentError> {
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        host.ensure_isolation(&session, spec).await?;
+        let operator = operator_config::read(&session.connection, spec).await?;
+        let launch = &host.options.launch;
+        let help = terminal::help(launch).await;
+        Ok(terminal::command(
+            &session,
+            launch,
+            (thread, spec),
+            &operator,
+            &help,
+        ))
     }
 
     /// Ends Codex in all homes and everything it started.
@@ -377,6 +401,24 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         interrupted
             .and(cleaned)
             .map_err(|error| of_call(&error, CallEffect::Repeatable))
+    }
+
+    async fn release_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentError> {
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        release::release(&session, thread).await
+    }
+
+    async fn turns_of_others(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+        after: Option<&TurnId>,
+    ) -> Result<Vec<ForeignTurn>, AgentError> {
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        let operator = operator_config::read(&session.connection, spec).await?;
+        foreign::turns_of_others(&session, thread, spec, &operator, after).await
     }
 
     async fn bring_thread(&self, travelling: &TravellingThread) -> Result<(), AgentError> {

@@ -21,6 +21,7 @@ pub mod keeper;
 pub mod process;
 pub mod rollout;
 pub mod sandbox;
+mod terminal;
 mod thread;
 mod turn;
 
@@ -34,6 +35,7 @@ pub use bridge_codex::wire::account::ApiKey;
 pub use detached::start_detached;
 pub use keeper::launch::LaunchOptions;
 pub use process::notify_command::{NotifyProgram, NotifyProgramError};
+pub use terminal::TerminalCommand;
 pub use thread::arrive::ThreadArrivalError;
 pub use turn::CodexStream;
 pub use turn::answer::answer_error;

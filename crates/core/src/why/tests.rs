@@ -20,6 +20,7 @@ fn case(state: MessageState) -> WhyRows {
         kept: None,
         asked: Vec::new(),
         given_up: Vec::new(),
+        loan: None,
     }
 }
 

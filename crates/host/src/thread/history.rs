@@ -20,7 +20,7 @@ use bridge_core::value::{Class, ThreadId, TurnId};
 use std::time::Duration;
 
 /// Turns of a thread's history that are read at once. All their items come with them, so the page is small.
-const HISTORY_PAGE: u32 = 5;
+pub(crate) const HISTORY_PAGE: u32 = 5;
 /// Pages that are looked at before the history counts as unreadable.
 const HISTORY_PAGES_MAX: usize = 40;
 

@@ -1,10 +1,12 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
 pub(crate) mod arrive;
+pub(crate) mod foreign;
 pub(crate) mod history;
 pub(crate) mod operator_config;
 pub(crate) mod permissions;
 pub(crate) mod registry;
+pub(crate) mod release;
 pub(crate) mod transcript;
 pub(crate) mod travel;
 
