@@ -10,8 +10,8 @@ use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView,
-    MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView,
+    ConversationList, DeadList, DecisionView, ExplainView, LendView, LoginMade, MessageList, MessageView,
+    MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, ReturnView, StatusView,
     StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
 };
 use schemars::SchemaGenerator;
@@ -38,6 +38,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("error", schema::<ErrorReport>),
     ("failed", schema::<DeadList>),
     ("ledger copy", schema::<CopyView>),
+    ("lend", schema::<LendView>),
     ("list", schema::<TaskPageView>),
     ("log", schema::<MessageList>),
     ("log --follow", schema::<MessageView>),
@@ -56,6 +57,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("requests", schema::<RequestList>),
     ("respond", schema::<TaskReply>),
     ("retry", schema::<RetryReport>),
+    ("return", schema::<ReturnView>),
     ("send", schema::<MessageView>),
     ("show", schema::<StoryView>),
     ("start", schema::<TaskReply>),

@@ -120,6 +120,8 @@ pub const PRUNE_BATCH: u32 = 200;
 pub const LOAN_DEFAULT_MS: i64 = 4 * 3_600_000;
 /// The longest loan: a forgotten one ends, and messages wait no longer for it.
 pub const LOAN_MAX_MS: i64 = 24 * 3_600_000;
+/// How long a loan that waits for a running turn lasts after its lender last asked.
+pub const LOAN_PENDING_MS: i64 = 30_000;
 /// Turns of one loan that become part of the conversation's record, the newest ones; Codex's thread has them all.
 pub const LOAN_TURNS_MAX: usize = 200;
 /// Waiting messages that are put behind what was said during a loan. Where more wait, all keep their places.

@@ -9,7 +9,7 @@ use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
 use crate::terminal::{self, TerminalCommand};
 use crate::thread::arrive::{self, ThreadArrivalError};
 use crate::thread::foreign;
-use crate::thread::history::settled_history;
+use crate::thread::history::{self, settled_history};
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
 use crate::thread::release;
@@ -403,10 +403,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .map_err(|error| of_call(&error, CallEffect::Repeatable))
     }
 
-    async fn release_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentError> {
+    async fn release_thread(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> Result<Option<TurnId>, AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
-        release::release(&session, thread).await
+        release::release(&session, thread).await?;
+        Ok(history::newest(&session, thread.clone()).await)
     }
 
     async fn turns_of_others(

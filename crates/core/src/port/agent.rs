@@ -67,13 +67,13 @@ pub trait Agent: Send + Sync + 'static {
         turn_id: &TurnId,
     ) -> impl Future<Output = Result<(), AgentError>> + Send;
 
-    /// Lets go of a thread on which nothing runs, so that another program may open it.
+    /// Lets go of a thread on which nothing runs, so that another program may open it; gives its newest turn.
     fn release_thread(
         &self,
         _thread: &ThreadId,
         _spec: &ThreadSpec,
-    ) -> impl Future<Output = Result<(), AgentError>> + Send {
-        core::future::ready(Ok(()))
+    ) -> impl Future<Output = Result<Option<TurnId>, AgentError>> + Send {
+        core::future::ready(Ok(None))
     }
 
     /// Takes the thread's writer lock and reads the turns of others behind the last known one, oldest first, at most

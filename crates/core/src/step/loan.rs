@@ -5,13 +5,13 @@
 
 use super::fleet::{self, MoveOutcome};
 use super::{Action, RunError, Transition, Tx};
-use crate::limits::{LOAN_WAITING_MAX, REASON_MAX_CHARS, clip};
+use crate::limits::{LOAN_PENDING_MS, LOAN_WAITING_MAX, REASON_MAX_CHARS, clip};
 use crate::port::{Change, ForeignTurn, LoanChange, RowsError, TurnStatus};
 use crate::requester::LOCAL_OWNER;
 use crate::value::{
     Answer, AnswerSource, BootId, ClientId, Conversation, ConversationId, Epoch, EventKind,
-    ExternalId, IncarnationId, Life, Loan, LoanId, Message, MessageId, MessageState, Round,
-    Sandbox, SenderKind, Seq, StateName, ThreadId, Tier, Timestamp, Turn, TurnState, Usage,
+    ExternalId, IncarnationId, Life, Loan, LoanId, Message, MessageId, MessageState, NodeId, Round,
+    Sandbox, SenderKind, Seq, StateName, ThreadId, Tier, Timestamp, Turn, TurnId, TurnState, Usage,
 };
 
 /// What a person sees of a turn that ended well and said nothing.
@@ -54,44 +54,56 @@ impl Transition for Lend {
         if thread.is_none_or(|thread| thread.is_unnamed()) {
             return Ok(LendOutcome::NoThread);
         }
-        let loan = match tx.loan(id)? {
-            Some(loan) if loan.loan_id != self.loan_id => return Ok(LendOutcome::Taken(loan)),
-            Some(loan) => loan,
-            None => {
-                let loan = Loan {
-                    loan_id: self.loan_id,
-                    conversation_id: id.clone(),
-                    borrower: self.borrower,
-                    since: now,
-                    until: self.until,
-                    error: None,
-                };
-                tx.change(Change::Loan(LoanChange::Put(loan.clone())))?;
-                let until = format!("until {}", loan.until.utc());
-                tx.audit(&loan.borrower, Self::NAME, id, until, now)?;
-                tx.act(Action::Schedule);
-                announce_waiting(tx, id)?;
-                loan
-            }
+        let known = tx.loan(id)?;
+        if let Some(other) = known.as_ref().filter(|one| one.loan_id != self.loan_id) {
+            return Ok(LendOutcome::Taken(other.clone()));
+        }
+        let is_new = known.is_none();
+        let mut loan = known.unwrap_or_else(|| Loan {
+            loan_id: self.loan_id,
+            conversation_id: id.clone(),
+            borrower: self.borrower,
+            since: now,
+            until: self.until,
+            error: None,
+        });
+        let at_work = match (tx.in_flight_of(id)?, tx.this_node()) {
+            (Some(message), _) => Some(Some(message.message_id)),
+            (None, Some(this)) => come(tx, id, &this, now)?,
+            (None, None) => None,
         };
-        if let Some(message) = tx.in_flight_of(id)? {
-            let message_id = Some(message.message_id);
-            return Ok(LendOutcome::Busy { loan, message_id });
+        loan.until = match at_work {
+            None => self.until,
+            // Whoever waits asks again; who has gone away holds nothing up.
+            Some(_) => self.until.min(now.plus_ms(LOAN_PENDING_MS)),
+        };
+        tx.change(Change::Loan(LoanChange::Put(loan.clone())))?;
+        if is_new {
+            let until = format!("until {}", self.until.utc());
+            tx.audit(&loan.borrower, Self::NAME, id, until, now)?;
+            announce_waiting(tx, id)?;
         }
-        if let Some(this) = tx.this_node()
-            && let MoveOutcome::Busy { message_id } = fleet::give(tx, id, &this, now)?
-        {
-            return Ok(LendOutcome::Busy { loan, message_id });
-        }
-        // A turn may have come along from a node that is gone.
-        Ok(match tx.in_flight_of(id)? {
+        // The scheduler looks when the next loan ends.
+        tx.act(Action::Schedule);
+        Ok(match at_work {
             None => LendOutcome::Lent(loan),
-            Some(message) => LendOutcome::Busy {
-                loan,
-                message_id: Some(message.message_id),
-            },
+            Some(message_id) => LendOutcome::Busy { loan, message_id },
         })
     }
+}
+
+/// Moves the conversation to this node. What goes on in it first, if anything does: also a turn that came along from a
+/// node that is gone.
+fn come(
+    tx: &mut Tx<'_>,
+    id: &ConversationId,
+    this: &NodeId,
+    now: Timestamp,
+) -> Result<Option<Option<MessageId>>, RunError> {
+    if let MoveOutcome::Busy { message_id } = fleet::give(tx, id, this, now)? {
+        return Ok(Some(message_id));
+    }
+    Ok(tx.in_flight_of(id)?.map(|message| Some(message.message_id)))
 }
 
 /// Whoever waits for an answer is shown what it waits for.
@@ -130,6 +142,31 @@ impl Transition for ReturnLoan {
         }
         tx.act(Action::Schedule);
         Ok(Some(loan))
+    }
+}
+
+/// Records the newest turn of a thread that was released: what is behind it was said at the terminal.
+#[derive(Clone, Debug)]
+pub struct LoanOpened {
+    pub conversation_id: ConversationId,
+    pub loan_id: LoanId,
+    pub newest: TurnId,
+}
+
+impl Transition for LoanOpened {
+    type Outcome = ();
+    const NAME: &'static str = "loan_opened";
+
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
+        let found = tx.loan(&self.conversation_id)?;
+        if found.is_some_and(|loan| loan.loan_id == self.loan_id) {
+            tx.change(Change::LastTurn {
+                conversation_id: self.conversation_id,
+                turn_id: self.newest,
+                at: now,
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ pub use intake::{
     Adopted, Extras, Import, ImportTasks, Imported, LoopLimits, MidTurn, NOTHING_TO_DO, OldEvent,
     OldTask, Receive, ReceivePage, Received, Verdict,
 };
-pub use loan::{EndLoan, KeepLoan, Lend, LendOutcome, LentTurn, ReturnLoan};
+pub use loan::{EndLoan, KeepLoan, Lend, LendOutcome, LentTurn, LoanOpened, ReturnLoan};
 pub use operator::{
     AddLogin, AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep,
     LoginAdded, OpenSession, Prune, REDRIVE_REASON, Record, Redrive, RedriveOutcome, RevokeToken,

@@ -3,7 +3,7 @@
 use crate::api::service::DaemonService;
 use crate::turn::loans::LentRows;
 use bridge_core::port::{Agent, Ledger, LedgerError};
-use bridge_core::step::{Lend, LendOutcome, ReturnLoan};
+use bridge_core::step::{Lend, LendOutcome, LoanOpened, ReturnLoan};
 use bridge_core::value::{Class, ConversationId, Failure, Loan, LoanId, Message, ThreadId};
 use bridge_front::{BridgeService, Lending, LoanReturned, NewLoan, TerminalView};
 use bridge_host::TerminalCommand;
@@ -43,7 +43,7 @@ impl<L: Ledger> DaemonService<L> {
             LendOutcome::Taken(loan) => return Ok(Lending::Taken(loan)),
             LendOutcome::NoThread => return Ok(Lending::NoThread),
         };
-        let opened = self.open_thread(&lent, thread, message).await;
+        let opened = self.open_thread(&lent, &loan, (thread, message)).await;
         let why = match opened {
             Ok(terminal) => return Ok(Lending::Ready { loan, terminal }),
             // Codex ends a turn a moment after its answer.
@@ -61,8 +61,8 @@ impl<L: Ledger> DaemonService<L> {
     async fn open_thread(
         &self,
         lent: &LentRows,
-        thread: &ThreadId,
-        message: &Message,
+        loan: &Loan,
+        (thread, message): (&ThreadId, &Message),
     ) -> Result<TerminalView, Failure> {
         let (daemon, conversation) = (&self.daemon, &lent.conversation);
         let spec = daemon.spec_of(message, conversation).await?;
@@ -74,7 +74,15 @@ impl<L: Ledger> DaemonService<L> {
         let terminal = daemon.agent.inner().terminal(thread, &spec).await;
         let terminal = terminal.map_err(|error| error.failure)?;
         let released = daemon.agent.release_thread(thread, &spec).await;
-        released.map_err(|error| error.failure)?;
+        if let Some(newest) = released.map_err(|error| error.failure)? {
+            let opened = LoanOpened {
+                conversation_id: loan.conversation_id.clone(),
+                loan_id: loan.loan_id.clone(),
+                newest,
+            };
+            let noted = self.commit(opened).await;
+            noted.map_err(|error| Failure::new(error.class(), error.to_string()))?;
+        }
         Ok(view(terminal))
     }
 

@@ -293,7 +293,11 @@ impl<A: Agent> Agent for RedactingAgent<A> {
         self.redacted(self.agent.interrupt(thread, turn_id).await)
     }
 
-    async fn release_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentError> {
+    async fn release_thread(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> Result<Option<TurnId>, AgentError> {
         self.redacted(self.agent.release_thread(thread, spec).await)
     }
 

@@ -12,7 +12,7 @@ use crate::app_server::{Host, wall_now};
 use crate::error::agent_error;
 use crate::keeper::launch::{self, LaunchOptions};
 use crate::process;
-use crate::thread::operator_config;
+use crate::thread::{history, operator_config};
 use crate::thread::settings;
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, RpcError, RpcRefusal};
@@ -287,7 +287,7 @@ impl Run {
 
 async fn newest<L: Ledger>(host: &Host<L>, thread: ThreadId) -> Option<TurnId> {
     let session = host.session().await.ok()?;
-    let found = thread::newest(&session, thread).await;
+    let found = history::newest(&session, thread).await;
     if found.is_none() {
         tracing::warn!("codex did not tell the id of the turn that `codex exec` ran");
     }

@@ -157,6 +157,12 @@ pub(crate) async fn older(
     )))
 }
 
+/// Codex's id of the newest turn of a thread, where that can be read.
+pub(crate) async fn newest(session: &Session, thread: ThreadId) -> Option<TurnId> {
+    let (turns, _) = older(session, thread, None).await.ok()??;
+    Some(turns.last()?.id.clone())
+}
+
 pub(crate) fn unreadable(why: &str) -> TurnHistory {
     TurnHistory::Unreadable {
         why: why.to_owned(),

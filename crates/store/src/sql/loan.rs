@@ -60,7 +60,7 @@ fn put(conn: Conn<'_>, loan: &Loan) -> Result<(), RowsError> {
     sql::write(
         conn,
         "INSERT INTO loan (conversation_id, loan_id, borrower, since, until, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-         ON CONFLICT (conversation_id) DO UPDATE SET until = excluded.until, error = excluded.error \
+         ON CONFLICT (conversation_id) DO UPDATE SET since = excluded.since, until = excluded.until, error = excluded.error \
          WHERE loan.loan_id = excluded.loan_id",
         params![
             loan.conversation_id.as_str(),
