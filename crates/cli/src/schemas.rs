@@ -10,9 +10,10 @@ use crate::doctor::DoctorView;
 use crate::ledger::CopyView;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, ExplainView, LendView, LoginMade, MessageList, MessageView,
-    MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, ReturnView, StatusView,
-    StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, ExplainView, LendView, LoginMade, MessageList,
+    MessageView, MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, ReturnView,
+    StatusView, StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade,
+    TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;

@@ -132,7 +132,8 @@ fn lent(loan: &Loan, now: Timestamp) -> (String, String) {
             ),
         );
     }
-    let says = "it waits: its conversation was lent to a Codex terminal, and the bridge takes it back";
+    let says =
+        "it waits: its conversation was lent to a Codex terminal, and the bridge takes it back";
     match &loan.error {
         None => (
             says.to_owned(),

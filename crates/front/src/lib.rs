@@ -55,8 +55,8 @@ pub use message_view::{
 pub use policy::{PolicyInForce, TierTerms};
 pub use service::{
     A2aAuth, A2aProfile, A2aSkill, BridgeService, ConsolePlace, Lending, LoanReturned, NewAnswer,
-    NewFile, NewLoan, NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError,
-    Submitted, TaskBegun,
+    NewFile, NewLoan, NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, StartError,
+    StopRequest, Stopped, SubmitError, Submitted, TaskBegun,
 };
 pub use task_view::{
     NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,

@@ -1,17 +1,15 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
-use crate::{
-    Caller, HealthView, Hub, PolicyInForce, ReloadView, SubmitRequest, TerminalView,
-};
+use crate::{Caller, HealthView, Hub, PolicyInForce, ReloadView, SubmitRequest, TerminalView};
 use bridge_core::port::{Ledger, LedgerError, Read, RowsError, Steering};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, Loan, LoanId, MessageId, PushDevice,
-    ReceiverId, RequestDecision, RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId,
-    TaskInput, Tier, Timestamp,
+    Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, Loan, LoanId, MessageId,
+    PushDevice, ReceiverId, RequestDecision, RequestId, Sandbox, Subscription, SubscriptionState,
+    Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -252,19 +250,26 @@ pub struct NewLoan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lending {
     /// The thread is released.
-    Ready { loan: Loan, terminal: TerminalView },
+    Ready {
+        loan: Loan,
+        terminal: TerminalView,
+    },
     /// Something in it has to end first.
     Busy {
         loan: Loan,
         message_id: Option<MessageId>,
     },
     /// Somebody else wrote in it; nothing was lent.
-    Stranger { who: String },
+    Stranger {
+        who: String,
+    },
     /// Another loan of it lasts.
     Taken(Loan),
     NoThread,
     /// Codex did not let go of it; nothing was lent.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// Whether a conversation is back from its loan.
@@ -272,7 +277,9 @@ pub enum Lending {
 pub enum LoanReturned {
     Back,
     /// The thread can't be taken back yet.
-    Waits { why: String },
+    Waits {
+        why: String,
+    },
     NotLent,
 }
 

@@ -22,9 +22,9 @@ use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
 use bridge_codex::wire::turn::UserInput;
 use bridge_core::port::{
-    Agent, AgentError, ForeignTurn, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
-    Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
-    TurnTransport,
+    Agent, AgentError, ForeignTurn, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey,
+    Responded, Started, Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup,
+    TurnSpec, TurnStatus, TurnTransport,
 };
 use bridge_core::value::{Class, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use crate::process::oneshot;
 use crate::thread::operator_config::OperatorConfig;
 use crate::thread::permissions::approval;
 use crate::thread::settings;
+use bridge_codex::wire::thread::ThreadSettings;
 use bridge_codex::wire::values::SandboxMode;
 use bridge_core::port::ThreadSpec;
 use bridge_core::value::ThreadId;
@@ -41,27 +42,36 @@ pub(crate) fn command(
     help: &str,
 ) -> TerminalCommand {
     let settings = settings(spec, &session.isolation, operator);
-    let workdir = settings.cwd.clone().unwrap_or_else(|| spec.workdir.clone());
-    let mut args = vec!["resume".to_owned()];
-    if help.contains(ALONE) {
-        args.push(ALONE.to_owned());
+    let is_alone = help.contains(ALONE);
+    TerminalCommand {
+        program: launch.codex.clone(),
+        args: args(thread, spec, &settings, launch.overrides(), is_alone),
+        workdir: settings.cwd.unwrap_or_else(|| spec.workdir.clone()),
+        codex_home: launch.usual_home(),
     }
+}
+
+fn args(
+    thread: &ThreadId,
+    spec: &ThreadSpec,
+    settings: &ThreadSettings,
+    overrides: Vec<String>,
+    is_alone: bool,
+) -> Vec<String> {
+    let mut args = vec!["resume".to_owned()];
+    args.extend(is_alone.then(|| ALONE.to_owned()));
+    let workdir = settings.cwd.as_ref().unwrap_or(&spec.workdir);
     args.push(format!("--cd={workdir}"));
     // Beside a permission profile it would drop the profile without a word, so it is one of the two.
     let sandbox = settings.sandbox.as_ref().map(SandboxMode::as_str);
     args.extend(sandbox.map(|mode| format!("--sandbox={mode}")));
     let policy = approval(spec.approval_policy);
     let policy = format!("approval_policy={}", quoted(policy.as_str()));
-    for setting in tables(&settings).chain(launch.overrides()).chain([policy]) {
+    for setting in tables(settings).chain(overrides).chain([policy]) {
         args.extend(["-c".to_owned(), setting]);
     }
     args.push(thread.as_str().to_owned());
-    TerminalCommand {
-        program: launch.codex.clone(),
-        args,
-        workdir,
-        codex_home: launch.usual_home(),
-    }
+    args
 }
 
 /// The flags of `codex resume`, in Codex's own words; nothing where it does not say.
@@ -81,5 +91,48 @@ pub(crate) async fn help(launch: &LaunchOptions) -> String {
             String::new()
         }
         Err(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::port::{Reads, TurnTransport};
+    use bridge_core::value::{ApprovalPolicy, Sandbox};
+    use serde_json::json;
+
+    #[test]
+    fn terminal_has_the_sandbox_of_its_thread() {
+        let spec = ThreadSpec {
+            workdir: "/w".to_owned(),
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+            model: Some("m".to_owned()),
+            instructions: "secret words".to_owned(),
+            reads: Reads::Disk,
+            transport: TurnTransport::AppServer,
+            codex_home: None,
+            agents: Vec::new(),
+        };
+        let mut settings = ThreadSettings {
+            sandbox: Some(SandboxMode::ReadOnly),
+            ..ThreadSettings::default()
+        };
+        let of = |settings: &ThreadSettings| {
+            let overrides = vec!["a=1".to_owned()];
+            args(&ThreadId::new("t"), &spec, settings, overrides, true)
+        };
+        let words = "resume --no-daemon --cd=/w --sandbox=read-only -c a=1 -c approval_policy=\"on-request\" t";
+        assert_eq!(of(&settings).join(" "), words);
+        settings.sandbox = None;
+        settings
+            .config
+            .insert("default_permissions".to_owned(), json!("p"));
+        let isolated = of(&settings).join(" ");
+        assert!(
+            isolated.contains("-c default_permissions=\"p\""),
+            "{isolated}"
+        );
+        assert!(!isolated.contains("--sandbox"), "{isolated}");
     }
 }

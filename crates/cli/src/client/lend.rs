@@ -71,9 +71,9 @@ pub(crate) async fn lend(
         return Err(Failed::new("not lent", lent.detail).into());
     };
     if only_prints {
-        return args.output.show(&lent, ExitCode::SUCCESS, |lent| {
-            printed(lent, terminal)
-        });
+        return args
+            .output
+            .show(&lent, ExitCode::SUCCESS, |lent| printed(lent, terminal));
     }
     let ran = run(terminal, environment).await;
     lender.give_back().await;
@@ -95,7 +95,8 @@ impl Lender<'_> {
         };
         let mut told = String::new();
         loop {
-            let lent: LendView = post(self.client, &mut self.conversation, "lend", &request).await?;
+            let lent: LendView =
+                post(self.client, &mut self.conversation, "lend", &request).await?;
             match lent.state.as_str() {
                 "busy" => {}
                 "stranger" => {

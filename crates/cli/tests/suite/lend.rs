@@ -70,19 +70,9 @@ impl Tmux {
         self.says(&["send-keys", "Enter"]).await;
     }
 
-    /// Waits for the end of the command; gives its exit code.
-    async fn ended(&self) -> String {
-        let mut look = tokio::time::interval(Duration::from_millis(50));
-        let ended = async {
-            loop {
-                let code = ["display", "-p", "#{pane_dead} #{pane_dead_status}"];
-                if let Some(code) = self.says(&code).await.trim().strip_prefix("1 ") {
-                    return code.to_owned();
-                }
-                look.tick().await;
-            }
-        };
-        within("the end of a command in tmux", ended).await
+    /// Waits until the command has ended well.
+    async fn ended(&self) {
+        self.shows("Pane is dead (status 0").await;
     }
 }
 
@@ -99,14 +89,15 @@ fn assert_answered(ended: &Ended, answer: &str) {
 }
 
 /// What the record of a conversation says, oldest first: who, what, and the answer.
-async fn logged(world: &World, conversation: &str) -> Vec<(String, String, String)> {
+async fn logged(world: &World, conversation: &str) -> Vec<[String; 3]> {
     let log = world.json(&["log", "--json", conversation]).await;
-    let mut messages = log["messages"].as_array().unwrap().clone();
-    messages.reverse();
+    let messages = log["messages"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     messages
-        .iter()
-        .map(|one| (text(&one["requester"]), text(&one["body"]), text(&one["answer"]["text"])))
+        .map(|one| {
+            let answer = text(&one["answer"]["text"]);
+            [text(&one["sender"]), text(&one["text"]), answer]
+        })
         .collect()
 }
 
@@ -157,20 +148,17 @@ async fn terminal_turns_join_the_conversation() {
     again.must(1, &["lent already"]);
     tmux.types("/quit").await;
     assert_answered(&send.ended().await, "meanwhile");
-    assert_eq!(tmux.ended().await, "0");
+    tmux.ended().await;
     assert_eq!(
         world.shown_with("echo:meanwhile"),
         ["echo:first", "echo:said there", "echo:meanwhile"]
     );
-    let said = |who: &str, body: &str, answer: &str| {
-        (who.to_owned(), body.to_owned(), answer.to_owned())
-    };
     assert_eq!(
         logged(&world, "a").await,
         [
-            said("you", "echo:first", "first"),
-            said("you, at a Codex terminal", "echo:said there", "said there"),
-            said("you", "echo:meanwhile", "meanwhile"),
+            ["local owner", "echo:first", "first"],
+            ["local owner at a terminal", "echo:said there", "said there"],
+            ["local owner", "echo:meanwhile", "meanwhile"],
         ]
     );
     let status = world.json(&["status", "--json"]).await;
@@ -231,7 +219,8 @@ async fn forgotten_loan_ends_by_time() {
     };
     within("the end of a loan", over).await;
     let back = world.run(&["return", "a"]).await;
-    back.must(75, &[open]);
+    back.must(75, &[]);
+    assert!(back.stdout.contains(open), "{back:?}");
     terminal.turn(&thread, "theirs", "echo:theirs").await;
     terminal.until("turn/completed").await;
     terminal.quit().await;
@@ -240,9 +229,36 @@ async fn forgotten_loan_ends_by_time() {
         world.shown_with("echo:ours"),
         ["echo:first", "echo:theirs", "echo:ours"]
     );
-    let bodies: Vec<_> = logged(&world, "a").await;
-    let bodies: Vec<_> = bodies.into_iter().map(|(_, body, _)| body).collect();
-    assert_eq!(bodies, ["echo:first", "echo:theirs", "echo:ours"]);
+    let texts = logged(&world, "a").await;
+    let texts: Vec<_> = texts.iter().map(|[_, text, _]| text.as_str()).collect();
+    assert_eq!(texts, ["echo:first", "echo:theirs", "echo:ours"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// C24: as a release leaves it that was cut in the middle, or `codex archive` at the terminal.
+#[tokio::test]
+async fn c24_archived_thread_comes_back() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    world.ask("a", "echo:first").await;
+    let archive = async |world: &World| {
+        let thread = json!({"threadId": thread_of(world, "a").await});
+        let mut terminal = Foreign::server(world).await;
+        terminal.call("thread/archive", thread).await;
+        terminal.quit().await;
+    };
+    lend_for(&world, "a", 60).await;
+    archive(&world).await;
+    let again = lend_for(&world, "a", 60).await;
+    assert_eq!(again["state"], "ready", "{again:#}");
+    archive(&world).await;
+    world.run(&["return", "a"]).await.must(0, &[]);
+    let ended = world.run(&["send", "-c", "a", "echo:second"]).await;
+    assert_answered(&ended, "second");
+    assert_eq!(
+        world.shown_with("echo:second"),
+        ["echo:first", "echo:second"]
+    );
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -251,7 +267,9 @@ async fn running_turn_is_waited_for() {
     let world = World::new().await;
     let daemon = world.daemon().await;
     world.ask("a", "echo:first").await;
-    let mut first = world.start(&["send", "-c", "a", "hold:gate echo:long"]).await;
+    let mut first = world
+        .start(&["send", "-c", "a", "hold:gate echo:long"])
+        .await;
     first.on_disk().await;
     world.model.wait_held("gate").await.unwrap();
     let refused = world.run(&["lend", "--print", "--wait", "0", "a"]).await;
@@ -273,30 +291,34 @@ async fn running_turn_is_waited_for() {
 }
 
 #[tokio::test]
-async fn stranger_is_named_and_isolated() {
-    let world = World::with_settings("[http]\nlisten = \"127.0.0.1:0\"\n").await;
+async fn stranger_is_named_before_it_is_lent() {
+    let settings = "[http]\nlisten = \"127.0.0.1:0\"\n[tiers.tool]\nreads = \"disk\"\n";
+    let world = World::with_settings(settings).await;
     let daemon = world.daemon().await;
     let none = world.run(&["lend", "--print", "nothing"]).await;
-    none.must(1, &[]);
-    let peer = world.token("mallory", "read,send").await;
+    none.must(1, &["nothing is called nothing"]);
+    let token = world.token("mallory", "read,send").await;
     let address = std::fs::read_to_string(world.state_dir().join("listen")).unwrap();
-    let sent = reqwest::Client::new()
-        .post(format!("http://{}/v1/messages", address.trim()))
-        .bearer_auth(peer)
-        .header("Idempotency-Key", "k")
-        .json(&json!({"conversation": "theirs", "text": "echo:hello"}))
-        .send()
-        .await
-        .unwrap();
+    let call = |path: &str| {
+        let client = reqwest::Client::new();
+        let call = client.post(format!("http://{}{path}", address.trim()));
+        call.bearer_auth(&token).header("Idempotency-Key", "k")
+    };
+    let text = json!({"conversation": "theirs", "text": "echo:hello"});
+    let sent = call("/v1/messages").json(&text).send().await.unwrap();
     let sent: Value = sent.json().await.unwrap();
     world.finished(sent["message_id"].as_str().unwrap()).await;
-    let refused = world.run(&["lend", "--print", "theirs"]).await;
+    let name = "@mallory/theirs";
+    let lend = json!({"loan_id": "l1"});
+    let path = "/v1/conversations/%40mallory%2Ftheirs/lend";
+    let status = call(path).json(&lend).send().await.unwrap().status();
+    assert_eq!(status, 403, "for the owner at this machine alone");
+    let refused = world.run(&["lend", "--print", name]).await;
     refused.must(1, &["mallory", "not yours", "--yes"]);
-    let lent = world.run(&["lend", "--print", "--yes", "theirs"]).await;
+    let lent = world.run(&["lend", "--print", "--yes", name]).await;
     assert_eq!(lent.code, Some(0), "{lent:?}");
-    assert!(lent.stdout.contains("codex-bridge-shield"), "{lent:?}");
-    assert!(!lent.stdout.contains("--sandbox"), "{lent:?}");
+    assert!(lent.stdout.contains("--sandbox="), "{lent:?}");
     assert!(!lent.stdout.contains("hello"), "no text of anybody");
-    world.run(&["return", "theirs"]).await.must(0, &[]);
+    world.run(&["return", name]).await.must(0, &[]);
     assert_eq!(daemon.stop().await, Some(0));
 }

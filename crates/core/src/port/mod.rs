@@ -14,10 +14,10 @@ mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentError, ApprovalRequest, Extent, ForeignTurn, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
-    RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate, ThreadFailure,
-    ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec,
-    TurnStatus, TurnStream, TurnTransport,
+    Agent, AgentError, ApprovalRequest, Extent, ForeignTurn, ItemNote, LostTurn, Phase, Reads,
+    RecordedTurn, RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate,
+    ThreadFailure, ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup,
+    TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
 pub use alerts::{AlertChange, AlertRead, AlertsTried};
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes, TokenChange};

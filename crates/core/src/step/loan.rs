@@ -7,7 +7,7 @@ use super::fleet::{self, MoveOutcome};
 use super::{Action, RunError, Transition, Tx};
 use crate::limits::{LOAN_PENDING_MS, LOAN_WAITING_MAX, REASON_MAX_CHARS, clip};
 use crate::port::{Change, ForeignTurn, LoanChange, RowsError, TurnStatus};
-use crate::requester::LOCAL_OWNER;
+use crate::requester::AT_TERMINAL;
 use crate::value::{
     Answer, AnswerSource, BootId, ClientId, Conversation, ConversationId, Epoch, EventKind,
     ExternalId, IncarnationId, Life, Loan, LoanId, Message, MessageId, MessageState, NodeId, Round,
@@ -72,6 +72,7 @@ impl Transition for Lend {
             (None, Some(this)) => come(tx, id, &this, now)?,
             (None, None) => None,
         };
+        loan.error = None;
         loan.until = match at_work {
             None => self.until,
             // Whoever waits asks again; who has gone away holds nothing up.
@@ -368,7 +369,7 @@ fn message_of(
         channel: conversation.channel.clone(),
         external_id,
         kind: SenderKind::Person,
-        sender: LOCAL_OWNER.to_owned(),
+        sender: AT_TERMINAL.to_owned(),
         tier: Tier::Owner,
         body: turn.input.clone(),
         attachments: Vec::new(),
@@ -385,11 +386,7 @@ fn message_of(
 }
 
 /// What waits is answered after what was said at the terminal, so it stands behind that. It keeps its age.
-fn put_waiting_behind(
-    tx: &mut Tx<'_>,
-    id: &ConversationId,
-    mut seq: i64,
-) -> Result<(), RowsError> {
+fn put_waiting_behind(tx: &mut Tx<'_>, id: &ConversationId, mut seq: i64) -> Result<(), RowsError> {
     let waiting = tx.unanswered_of(id, LOAN_WAITING_MAX)?;
     let all_here = u32::try_from(waiting.len()).is_ok_and(|count| count < LOAN_WAITING_MAX);
     let only_waiting = waiting

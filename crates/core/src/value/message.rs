@@ -8,7 +8,6 @@ use super::{
     Timestamp, TurnId,
 };
 use crate::channels;
-use crate::requester::LOCAL_OWNER;
 
 /// One inbound message: what was said, by whom, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,12 +74,6 @@ impl Message {
 
     /// Begins our id of what was said at a Codex terminal; the rest is Codex's id of the turn.
     pub(crate) const AT_TERMINAL: &'static str = "terminal:";
-
-    /// Whether the owner said it at a Codex terminal while the thread was lent.
-    #[must_use]
-    pub fn was_at_terminal(&self) -> bool {
-        self.sender == LOCAL_OWNER && self.external_id.as_str().starts_with(Self::AT_TERMINAL)
-    }
 
     /// Whether it was taken over from the older tool, where it failed.
     #[must_use]

@@ -38,8 +38,8 @@ pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use file::{Attachment, FileDigest, KeptFile};
 pub use ids::{
-    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    LoanId, MessageId, NodeId, ReceiverId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
+    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId, LoanId,
+    MessageId, NodeId, ReceiverId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use loan::Loan;

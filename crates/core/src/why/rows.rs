@@ -3,7 +3,8 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Loan, Message, MessageId, MessageState, NodeId, Reply, Request, Subscription, SubscriptionState, Turn,
+    Loan, Message, MessageId, MessageState, NodeId, Reply, Request, Subscription,
+    SubscriptionState, Turn,
 };
 
 /// Everything that `why` looks at.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::value::{
-    Class, ConversationId, Failure, Hold, LoanId, MessageId, ReplyKey, ReplyKind, Seq, StateName, TurnId,
+    Class, ConversationId, Failure, Hold, LoanId, MessageId, ReplyKey, ReplyKind, Seq, StateName,
+    TurnId,
 };
 use std::collections::BTreeSet;
 
@@ -174,7 +175,10 @@ fn lent_conversation_is_named_with_its_end() {
     loan.error = Some("a terminal has it".to_owned());
     case.loan = Some(loan);
     let why = explain(&case, Timestamp(60_000));
-    assert!(why.now.contains("takes it back: a terminal has it"), "{why:?}");
+    assert!(
+        why.now.contains("takes it back: a terminal has it"),
+        "{why:?}"
+    );
 }
 
 #[test]

@@ -6,8 +6,9 @@ use bridge_core::port::{
     Change, FleetChange, FleetRead, Kept, Ledger, LedgerError, Read, TurnHistory,
 };
 use bridge_core::step::{
-    Claim, ClaimOutcome, Lend, LendOutcome, MoveConversation, MoveOutcome, Pace, Reconcile, Release, Resume, Send,
-    SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition, TurnsPerSender,
+    Claim, ClaimOutcome, Lend, LendOutcome, MoveConversation, MoveOutcome, Pace, Reconcile,
+    Release, Resume, Send, SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition,
+    TurnsPerSender,
 };
 use bridge_core::value::{
     BootId, ConversationId, CutPolicy, ExternalId, Home, LoanId, Message, MessageId, MessageState,

@@ -16,7 +16,10 @@ impl<L: Ledger> DaemonService<L> {
     /// The row first: from then on nothing is begun in the conversation, whatever becomes of us.
     pub(crate) async fn lend_thread(&self, new: NewLoan) -> Result<Lending, LedgerError> {
         let id = new.conversation_id.clone();
-        let read = self.daemon.ledger.read(move |rows| LentRows::load(rows, &id));
+        let read = self
+            .daemon
+            .ledger
+            .read(move |rows| LentRows::load(rows, &id));
         let Some(lent) = read.await? else {
             return Ok(Lending::NoThread);
         };
@@ -113,9 +116,14 @@ impl<L: Ledger> DaemonService<L> {
             if let Some(why) = found.error {
                 return Ok(LoanReturned::Waits { why });
             }
-            if tokio::time::timeout_at(end, attempt.as_mut()).await.is_err() {
+            if tokio::time::timeout_at(end, attempt.as_mut())
+                .await
+                .is_err()
+            {
                 let why = "its thread is being taken back; `codex-bridge status` shows when it is";
-                return Ok(LoanReturned::Waits { why: why.to_owned() });
+                return Ok(LoanReturned::Waits {
+                    why: why.to_owned(),
+                });
             }
             attempt = Box::pin(tried.notified());
             attempt.as_mut().enable();

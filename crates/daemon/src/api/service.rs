@@ -17,13 +17,14 @@ use bridge_core::step::{
     TaskAnswered, Transition,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, ConversationId, LoanId, MessageId, PushDevice, ReceiverId, Subscription, Task, TaskId,
-    TaskInput, Tier, Timestamp,
+    Actor, Attachment, ChannelId, ConversationId, LoanId, MessageId, PushDevice, ReceiverId,
+    Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
-    Lending, LoanReturned, NO_CONSOLE, NewAnswer, NewLoan, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut,
-    ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    Lending, LoanReturned, NO_CONSOLE, NewAnswer, NewLoan, NewTask, NewTaskInput, Notified,
+    PlatformAnswer, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped,
+    SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;

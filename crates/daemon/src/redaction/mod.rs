@@ -8,9 +8,9 @@ pub(crate) mod registry;
 use self::registry::SecretRegistry;
 use bridge_core::deadline::after;
 use bridge_core::port::{
-    Agent, AgentError, ApprovalRequest, Extent, ForeignTurn, LostTurn, RecordedTurn, RequestKey, Responded,
-    Started, Steer, Steered, TextUpdate, ThreadSpec, TravellingThread, TurnEnd, TurnEvent,
-    TurnHistory, TurnLookup, TurnSpec, TurnStream,
+    Agent, AgentError, ApprovalRequest, Extent, ForeignTurn, LostTurn, RecordedTurn, RequestKey,
+    Responded, Started, Steer, Steered, TextUpdate, ThreadSpec, TravellingThread, TurnEnd,
+    TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStream,
 };
 use bridge_core::secrets::Redacted;
 use bridge_core::value::{Failure, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};

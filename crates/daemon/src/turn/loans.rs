@@ -74,7 +74,9 @@ impl LentRows {
     /// Who wrote in it beside the owner.
     pub(crate) fn stranger(&self) -> Option<String> {
         let message = self.message.as_ref();
-        message.filter(|message| is_stranger(message)).map(requester)
+        message
+            .filter(|message| is_stranger(message))
+            .map(requester)
     }
 
     pub(crate) fn load(rows: &dyn Read, id: &ConversationId) -> Result<Option<Self>, RowsError> {

@@ -36,7 +36,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 ClaimRound::Rest { next_due } => {
                     let request_due = self.expire_requests().await;
                     let loan_due = self.take_back_due().await;
-                    next_due.into_iter().chain(request_due).chain(loan_due).min()
+                    next_due
+                        .into_iter()
+                        .chain(request_due)
+                        .chain(loan_due)
+                        .min()
                 }
                 ClaimRound::Pause => Some(now().plus_ms(FAULT_PAUSE_MS)),
                 ClaimRound::Fenced => return self.fenced.cancel(),

@@ -191,7 +191,8 @@ pub(super) async fn lend<D: BridgeService>(
                 Some(id) => format!("message {} is at work in it", short_id(&id)),
                 None => "something in it is about to end".to_owned(),
             };
-            let detail = format!("{what}; it is yours when that has ended, and later messages wait");
+            let detail =
+                format!("{what}; it is yours when that has ended, and later messages wait");
             ("busy", detail, Some(loan), None)
         }
         Lending::Stranger { who } => ("stranger", warning(&who), None, None),

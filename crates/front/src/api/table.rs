@@ -4,9 +4,9 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, audit, conversations, dead, feed, figures, files, find, loans, mcp, messages, metrics,
-    nodes, openapi, operator, platform, policy, push, requests, search, senders, sessions, status,
-    tasks, tokens,
+    all_events, audit, conversations, dead, feed, figures, files, find, loans, mcp, messages,
+    metrics, nodes, openapi, operator, platform, policy, push, requests, search, senders, sessions,
+    status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::console;
@@ -15,9 +15,10 @@ use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, AuditList, BridgeService, ChannelList, ConversationList, ConversationStory, DeadActs,
     DeadList, DeadRequest, DecisionRequest, DecisionView, ExplainRequest, ExplainView, FoundView,
-    LendRequest, LendView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList, OutcomesView, ReloadView,
-    ReplayList, RequestEntry, RequestList, ReturnRequest, ReturnView, SearchList, SenderList, StatusView, StopSenderRequest,
-    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    LendRequest, LendView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList,
+    OutcomesView, ReloadView, ReplayList, RequestEntry, RequestList, ReturnRequest, ReturnView,
+    SearchList, SenderList, StatusView, StopSenderRequest, StopSenderView, StoryView,
+    SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;

@@ -1,5 +1,6 @@
 //! Runs a program of the system for a person, on their own terminal (`systemctl`, `journalctl`), until it ends.
 
+use crate::process::tree;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -20,6 +21,8 @@ pub async fn run_attended(
     directory: &Path,
     env: &[(OsString, OsString)],
 ) -> io::Result<ExitStatus> {
+    // What the program starts stays below us, and is known as its work (`tree::is_kept`).
+    tree::adopt_all()?;
     // Handlers, because a signal that is ignored stays ignored in the child.
     let mut closed = signal(SignalKind::hangup())?;
     let mut interrupted = signal(SignalKind::interrupt())?;

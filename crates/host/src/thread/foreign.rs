@@ -59,7 +59,11 @@ pub(crate) async fn turns_of_others(
     let known = turns.iter().position(|turn| Some(&turn.id) == after);
     let behind = known.map_or(0, |at| at.saturating_add(1));
     let surplus = turns.len().saturating_sub(LOAN_TURNS_MAX);
-    Ok(turns.iter().skip(behind.max(surplus)).map(of_turn).collect())
+    Ok(turns
+        .iter()
+        .skip(behind.max(surplus))
+        .map(of_turn)
+        .collect())
 }
 
 fn of_turn(turn: &WireTurn) -> ForeignTurn {

@@ -5,15 +5,16 @@ use bridge_core::port::{
     TurnHistory, TurnStatus,
 };
 use bridge_core::step::{
-    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, EndLoan, Fail, LentTurn, Lose,
-    MidTurn, Note, Pace, Receive, Received, Reconcile, RunError, Send, SendFailed, SendOutcome, Transition, Tx,
-    Verdict,
+    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, EndLoan, Fail, LentTurn,
+    Lose, MidTurn, Note, Pace, Receive, Received, Reconcile, RunError, Send, SendFailed,
+    SendOutcome, Transition, Tx, Verdict,
 };
 use bridge_core::value::{
     BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch, EventKind,
-    ExternalId, Failure, Incarnation, IncarnationId, ItemId, LoanId, Message, MessageId, ProcessStamp,
-    Reply, Request, RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict, Sandbox,
-    SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId, Usage, Wants,
+    ExternalId, Failure, Incarnation, IncarnationId, ItemId, LoanId, Message, MessageId,
+    ProcessStamp, Reply, Request, RequestDecision, RequestId, RequestKind, RequestState,
+    RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
+    Usage, Wants,
 };
 use bridge_store::key::{KEY_BYTES, KeyAge, LedgerKey};
 

@@ -59,7 +59,9 @@ pub(super) async fn lent_messages_wait_until_the_end<F: Fixture>() {
     let log: Vec<_> = log.iter().map(|one| one.message_id.as_str()).collect();
     assert_eq!(log, ["m1", "at-1", "at-2", "m2", "m3"]);
     assert_eq!(world.state("at-1").await, StateName::Done);
-    let of = world.reads(|rows| rows.conversation(&conversation("a"))).await;
+    let of = world
+        .reads(|rows| rows.conversation(&conversation("a")))
+        .await;
     assert_eq!(of.unwrap().last_turn.unwrap().as_str(), "turn-2");
     world.does(begin("m2", Sandbox::ReadOnly)).await;
     world.does(answered("m2", "yes", None)).await;
