@@ -146,7 +146,8 @@ impl Transition for ReturnLoan {
     }
 }
 
-/// Records the newest turn of a thread that was released: what is behind it was said at the terminal.
+/// Records the newest turn of a thread that was released, where none is known by Codex's id: what is behind it was said at
+/// the terminal. Runs of `codex exec` have no such id, and nothing that tells them from a terminal's turns.
 #[derive(Clone, Debug)]
 pub struct LoanOpened {
     pub conversation_id: ConversationId,
@@ -159,8 +160,12 @@ impl Transition for LoanOpened {
     const NAME: &'static str = "loan_opened";
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), RunError> {
-        let found = tx.loan(&self.conversation_id)?;
-        if found.is_some_and(|loan| loan.loan_id == self.loan_id) {
+        let id = &self.conversation_id;
+        let found = tx.loan(id)?;
+        let is_lent = found.is_some_and(|loan| loan.loan_id == self.loan_id);
+        let conversation = tx.conversation(id)?.filter(|_| is_lent);
+        let is_unknown = |last: &Option<TurnId>| last.as_ref().is_none_or(TurnId::is_run);
+        if conversation.is_some_and(|conversation| is_unknown(&conversation.last_turn)) {
             tx.change(Change::LastTurn {
                 conversation_id: self.conversation_id,
                 turn_id: self.newest,
@@ -337,7 +342,7 @@ fn is_ours(tx: &Tx<'_>, turn: &ForeignTurn) -> Result<bool, RowsError> {
 
 fn external_id(turn: &ForeignTurn) -> ExternalId {
     let turn_id = &turn.recorded.turn_id;
-    ExternalId::new(format!("{}{turn_id}", Message::AT_TERMINAL))
+    ExternalId::new(format!("{}{turn_id}", Message::TERMINAL_TURN))
 }
 
 fn message_of(

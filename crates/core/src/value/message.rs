@@ -73,7 +73,7 @@ impl Message {
     }
 
     /// Begins our id of what was said at a Codex terminal; the rest is Codex's id of the turn.
-    pub(crate) const AT_TERMINAL: &'static str = "terminal:";
+    pub(crate) const TERMINAL_TURN: &'static str = "terminal:";
 
     /// Whether it was taken over from the older tool, where it failed.
     #[must_use]
