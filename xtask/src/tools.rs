@@ -61,6 +61,13 @@ pub const PACKAGES: &[Package] = &[
     POSTGRES,
     CHROMIUM,
     Package {
+        program: "tmux",
+        versions: None,
+        setting: None,
+        package: "tmux",
+        why: "tests drive Codex's terminal in it",
+    },
+    Package {
         program: "firefox-esr",
         versions: None,
         setting: None,

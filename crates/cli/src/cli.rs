@@ -3,6 +3,7 @@
 mod console;
 mod control;
 mod ledger;
+mod loans;
 mod nodes;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub(crate) use control::{
 };
 
 pub(crate) use ledger::{CopyArgs, LedgerCommand};
+pub(crate) use loans::{LendArgs, ReturnArgs};
 pub(crate) use nodes::{MoveArgs, NodeArgs, NodeCommand};
 
 use crate::audit::AuditArgs;
@@ -136,6 +138,11 @@ pub(crate) enum CliCommand {
     /// Stop a message or a task, waiting or at work; or all of one sender
     #[command(aliases = ["interrupt", "cancel"])]
     Stop(StopArgs),
+    /// Open a conversation in Codex's own terminal; its messages wait, and know afterwards what was said there
+    #[command(visible_alias = "open")]
+    Lend(LendArgs),
+    /// End the loan of a conversation
+    Return(ReturnArgs),
     /// List messages that only you can move on: failed, or waiting for you
     #[command(after_help = "Example: codex-bridge failed --limit 5")]
     Failed(DeadListArgs),

@@ -18,7 +18,7 @@ _codex_bridge_names() {
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$word" in
             show|why|watch|stop|interrupt|cancel|steer|status|retry|discard) kind=ids; break ;;
-            log|move) kind=conversations; break ;;
+            log|move|lend|open|return) kind=conversations; break ;;
             approve|decline) kind=codes; break ;;
         esac
     done
@@ -46,7 +46,7 @@ _codex_bridge_names() {
 
 const FISH: &str = r#"
 complete -c codex-bridge -n "__fish_seen_subcommand_from show why watch stop interrupt cancel steer status retry discard" -f -a "(codex-bridge complete ids 2>/dev/null)"
-complete -c codex-bridge -n "__fish_seen_subcommand_from log move" -f -a "(codex-bridge complete conversations 2>/dev/null)"
+complete -c codex-bridge -n "__fish_seen_subcommand_from log move lend open return" -f -a "(codex-bridge complete conversations 2>/dev/null)"
 complete -c codex-bridge -n "__fish_seen_subcommand_from approve decline" -f -a "(codex-bridge complete codes 2>/dev/null)"
 complete -c codex-bridge -n "__fish_seen_subcommand_from send" -s c -l conversation -r -f -a "(codex-bridge complete conversations 2>/dev/null)"
 "#;

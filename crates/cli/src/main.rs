@@ -235,6 +235,8 @@ async fn dispatch(
         }
         CliCommand::Node(command) => client::node(&api()?, command, no_color).await,
         CliCommand::Move(args) => client::move_conversation(&api()?, &args).await,
+        CliCommand::Lend(args) => client::lend(&api()?, &args, &environment).await,
+        CliCommand::Return(args) => client::give_back(&api()?, &args).await,
         CliCommand::Ls(args) => client::ls(&api()?, &args, no_color).await,
         CliCommand::Log(args) => client::log(&api()?, &args, no_color).await,
         CliCommand::Stop(args) => client::stop(&api()?, args).await,

@@ -75,7 +75,7 @@ fn means(access: Access) -> &'static str {
         Access::Public => {
             "whether the daemon lives, who it says it is, and the page of the console, which shows nothing before it is signed in"
         }
-        Access::Local => "lets a browser in",
+        Access::Local => "lets a browser in, and lends conversations to Codex's terminal",
         Access::Known => "who it is itself",
         Access::Decide => "decides what Codex asks; to accept needs `approve`",
         Access::Platform => {

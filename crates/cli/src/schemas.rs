@@ -11,9 +11,10 @@ use crate::ledger::CopyView;
 use crate::upgrade_codex::UpgradeReport;
 use bridge_daemon::config::ConfigReport;
 use bridge_front::{
-    ConversationList, DeadList, DecisionView, ExplainView, LoginMade, MessageList, MessageView,
-    MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, StatusView,
-    StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade, TokenRevoked,
+    ConversationList, DeadList, DecisionView, ExplainView, LendView, LoginMade, MessageList,
+    MessageView, MoveView, NodeActView, NodeList, NotifyReply, ReloadView, RequestList, ReturnView,
+    StatusView, StopSenderView, StoryView, TaskPageView, TaskReply, TokenList, TokenMade,
+    TokenRevoked,
 };
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -39,6 +40,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("error", schema::<ErrorReport>),
     ("failed", schema::<DeadList>),
     ("ledger copy", schema::<CopyView>),
+    ("lend", schema::<LendView>),
     ("list", schema::<TaskPageView>),
     ("log", schema::<MessageList>),
     ("log --follow", schema::<MessageView>),
@@ -58,6 +60,7 @@ const COMMANDS: &[(&str, SchemaOf)] = &[
     ("requests", schema::<RequestList>),
     ("respond", schema::<TaskReply>),
     ("retry", schema::<RetryReport>),
+    ("return", schema::<ReturnView>),
     ("send", schema::<MessageView>),
     ("show", schema::<StoryView>),
     ("start", schema::<TaskReply>),

@@ -116,6 +116,21 @@ pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
 /// Finished rows that one pruning transaction removes, so that the ledger is never held for long.
 pub const PRUNE_BATCH: u32 = 200;
 
+/// How long a conversation is lent to a terminal unless somebody says otherwise.
+pub const LOAN_DEFAULT_MS: i64 = 4 * 3_600_000;
+/// The longest loan: a forgotten one ends, and messages wait no longer for it.
+pub const LOAN_MAX_MS: i64 = 24 * 3_600_000;
+/// How long a loan that waits for a running turn lasts after its lender last asked.
+pub const LOAN_PENDING_MS: i64 = 30_000;
+/// Turns of one loan that become part of the conversation's record, the newest ones; Codex's thread has them all.
+pub const LOAN_TURNS_MAX: usize = 200;
+/// Waiting messages that are put behind what was said during a loan. Where more wait, all keep their places.
+pub const LOAN_WAITING_MAX: u32 = 500;
+/// Pause between two tries to take a thread back, while a terminal still has it open.
+pub const LOAN_RETRY_MS: i64 = 2_000;
+/// Newest messages that are looked at for strangers before a conversation is lent.
+pub const LOAN_SENDERS_SCAN_MAX: u32 = 500;
+
 /// How long a node that is gone is remembered, if no conversation waits for it.
 pub const NODE_KEPT_MS: i64 = 30 * 24 * 3_600_000;
 

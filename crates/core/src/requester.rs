@@ -8,6 +8,8 @@ use crate::value::{Message, Request, RequestKind, Tier};
 
 /// Sender of everything that comes in over the private socket. It holds a blank, so no token can have this name.
 pub const LOCAL_OWNER: &str = "local owner";
+/// Sender of what the owner says at a Codex terminal, while a conversation is lent to it.
+pub const AT_TERMINAL: &str = "local owner at a terminal";
 /// Begins the names of people who come in over the socket of a group. The blank keeps them apart from tokens.
 pub const GROUP_USER: &str = "user ";
 /// Sender of what comes in over A2A without a token. No token has this name.
@@ -71,6 +73,9 @@ pub fn subject(message: &Message, request: &Request) -> String {
 /// Who sent a message: `you` for the local owner, else who it is, over which channel and with which tier.
 #[must_use]
 pub fn requester(message: &Message) -> String {
+    if message.sender == AT_TERMINAL && message.tier == Tier::Owner {
+        return "you, at a Codex terminal".to_owned();
+    }
     if is_local_owner(message) {
         return "you".to_owned();
     }

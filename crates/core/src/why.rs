@@ -11,7 +11,7 @@ use crate::limits;
 use crate::port::Kept;
 use crate::requester::requester;
 use crate::value::{
-    Class, Deciders, Hold, Message, MessageState, Reply, ReplyState, Request, RequestState,
+    Class, Deciders, Hold, Loan, Message, MessageState, Reply, ReplyState, Request, RequestState,
     StateName, Timestamp,
 };
 
@@ -104,6 +104,12 @@ fn asks(
 /// It waits for its turn: for a time, behind another one, or for room.
 fn received(case: &WhyRows, now: Timestamp) -> (String, String) {
     let hold = case.message.life.state.hold();
+    let begun = |first: &Message| first.life.state.name() != StateName::Received;
+    if let Some(loan) = &case.loan
+        && !case.behind.as_deref().is_some_and(begun)
+    {
+        return lent(loan, now);
+    }
     match (&case.behind, hold) {
         (Some(first), _) => behind(first),
         (None, Some(hold)) if hold.until > now || case.kept.is_none() => (
@@ -111,6 +117,32 @@ fn received(case: &WhyRows, now: Timestamp) -> (String, String) {
             format!("the scheduler tries it again {}", in_words(hold.until, now)),
         ),
         (None, _) => room(case.kept),
+    }
+}
+
+/// Somebody has its conversation at a terminal.
+fn lent(loan: &Loan, now: Timestamp) -> (String, String) {
+    let who = &loan.borrower;
+    if !loan.is_over(now) {
+        return (
+            format!("it waits: its conversation is lent to {who}, in a Codex terminal"),
+            format!(
+                "it is worked on when that terminal has ended, or a little after the loan ends {}; `codex-bridge return` ends it now",
+                in_words(loan.until, now)
+            ),
+        );
+    }
+    let says =
+        "it waits: its conversation was lent to a Codex terminal, and the bridge takes it back";
+    match &loan.error {
+        None => (
+            says.to_owned(),
+            "what was said there is read, then it is worked on".to_owned(),
+        ),
+        Some(error) => (
+            format!("{says}: {error}"),
+            "the bridge tries it again every few seconds; then it is worked on".to_owned(),
+        ),
     }
 }
 
@@ -164,6 +196,10 @@ fn room(kept: Option<Kept>) -> (String, String) {
         Some(Kept::NodeGone) => (
             "it waits: the node that worked on its conversation is gone, and the files that were written there with it (`fleet.on_node_lost`)",
             "it goes on when that node is back; `codex-bridge move` gives it to another one, without the files",
+        ),
+        Some(Kept::Lent) => (
+            "it waits: its conversation is lent to a Codex terminal",
+            "it is worked on when that terminal has ended; `codex-bridge return` ends the loan",
         ),
         Some(Kept::Writer) => (
             "it waits: another turn writes in its directory, where they take turns (`one_writer`)",

@@ -27,6 +27,9 @@ pub use api::conversations::{
 pub use api::dead::{DeadActs, DeadRequest, RefusedAct};
 pub use api::figures::{FailureFigures, HourView, OutcomeCounts, OutcomesView, SenderFigures};
 pub use api::find::{CandidateView, FoundView};
+pub use api::loans::{
+    LendRequest, LendView, LentConversation, LoanView, ReturnRequest, ReturnView, TerminalView,
+};
 pub use api::nodes::{MoveRequest, MoveView, NodeActView, NodeList, NodeView};
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
@@ -51,9 +54,9 @@ pub use message_view::{
 };
 pub use policy::{PolicyInForce, TierTerms};
 pub use service::{
-    A2aAuth, A2aProfile, A2aSkill, BridgeService, ConsolePlace, NewAnswer, NewFile, NewTask,
-    NewTaskInput, Notified, PlatformAnswer, PushPut, StartError, StopRequest, Stopped, SubmitError,
-    Submitted, TaskBegun,
+    A2aAuth, A2aProfile, A2aSkill, BridgeService, ConsolePlace, Lending, LoanReturned, NewAnswer,
+    NewFile, NewLoan, NewTask, NewTaskInput, Notified, PlatformAnswer, PushPut, StartError,
+    StopRequest, Stopped, SubmitError, Submitted, TaskBegun,
 };
 pub use task_view::{
     NotificationReport, NotifyReply, TaskEvent, TaskPageView, TaskReply, TaskRequest, TaskShape,

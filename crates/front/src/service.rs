@@ -1,15 +1,15 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
-use crate::{Caller, HealthView, Hub, PolicyInForce, ReloadView, SubmitRequest};
+use crate::{Caller, HealthView, Hub, PolicyInForce, ReloadView, SubmitRequest, TerminalView};
 use bridge_core::port::{Ledger, LedgerError, Read, RowsError, Steering};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, MessageId, PushDevice,
-    ReceiverId, RequestDecision, RequestId, Sandbox, Subscription, SubscriptionState, Task, TaskId,
-    TaskInput, Tier, Timestamp,
+    Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, Loan, LoanId, MessageId,
+    PushDevice, ReceiverId, RequestDecision, RequestId, Sandbox, Subscription, SubscriptionState,
+    Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -216,8 +216,71 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// A receiver of alerts is on disk.
     fn receiver_added(&self, _receiver_id: &ReceiverId) {}
 
+    /// Lends a conversation to a Codex terminal.
+    fn lend(&self, _new: NewLoan) -> impl Future<Output = Result<Lending, LedgerError>> + Send {
+        async { Ok(Lending::NoThread) }
+    }
+
+    /// Ends a loan, and waits a while until its thread is back.
+    fn return_loan(
+        &self,
+        _conversation_id: &ConversationId,
+        _loan_id: Option<LoanId>,
+        _by: &str,
+    ) -> impl Future<Output = Result<LoanReturned, LedgerError>> + Send {
+        async { Ok(LoanReturned::NotLent) }
+    }
+
     /// Health of the daemon.
     fn health(&self) -> impl Future<Output = HealthView> + Send;
+}
+
+/// A loan to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLoan {
+    pub conversation_id: ConversationId,
+    pub loan_id: LoanId,
+    pub borrower: String,
+    pub until: Timestamp,
+    /// Lend it although somebody else wrote in it.
+    pub strangers: bool,
+}
+
+/// How far a loan is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lending {
+    /// The thread is released.
+    Ready {
+        loan: Loan,
+        terminal: TerminalView,
+    },
+    /// Something in it has to end first.
+    Busy {
+        loan: Loan,
+        message_id: Option<MessageId>,
+    },
+    /// Somebody else wrote in it; nothing was lent.
+    Stranger {
+        who: String,
+    },
+    /// Another loan of it lasts.
+    Taken(Loan),
+    NoThread,
+    /// Codex did not let go of it; nothing was lent.
+    Failed {
+        why: String,
+    },
+}
+
+/// Whether a conversation is back from its loan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoanReturned {
+    Back,
+    /// The thread can't be taken back yet.
+    Waits {
+        why: String,
+    },
+    NotLent,
 }
 
 /// Where the console is served.

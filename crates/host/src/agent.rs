@@ -6,12 +6,15 @@ use crate::app_server::{CodexHealth, HostOptions, wall_now};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
 use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
+use crate::terminal::{self, TerminalCommand};
 use crate::thread::arrive::{self, ThreadArrivalError};
-use crate::thread::history::settled_history;
+use crate::thread::foreign;
+use crate::thread::history::{self, settled_history};
 use crate::thread::memory::CodexMemory;
 use crate::thread::operator_config;
 use crate::thread::permissions::Permissions;
 use crate::thread::registry::Readiness;
+use crate::thread::release;
 use crate::thread::travel::{TravelError, Travels};
 use crate::thread::{load, start};
 use crate::turn::answer::{RequestReply, reply};
@@ -22,9 +25,9 @@ use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
 use bridge_codex::wire::turn::UserInput;
 use bridge_core::port::{
-    Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
-    Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup, TurnSpec, TurnStatus,
-    TurnTransport,
+    Agent, AgentError, ForeignTurn, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey,
+    Responded, Started, Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup,
+    TurnSpec, TurnStatus, TurnTransport,
 };
 use bridge_core::value::{Class, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
 use std::sync::{Arc, OnceLock};
@@ -109,6 +112,27 @@ impl<L: Ledger> CodexAgent<L> {
         restore: RolloutRestore,
     ) -> Result<Vec<RestoreOutcome>, ThreadArrivalError> {
         arrive::restore(self.homes.of(home)?.as_ref(), restore).await
+    }
+
+    /// The command that opens a thread in Codex's own terminal, once it is released.
+    pub async fn terminal(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> Result<TerminalCommand, AgentError> {
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        host.ensure_isolation(&session, spec).await?;
+        let operator = operator_config::read(&session.connection, spec).await?;
+        let launch = host.options.launch.of(&session.program);
+        let help = terminal::help(&launch).await;
+        Ok(terminal::command(
+            &session,
+            &launch,
+            (thread, spec),
+            &operator,
+            &help,
+        ))
     }
 
     /// Ends Codex in all homes and everything it started.
@@ -443,6 +467,32 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         interrupted
             .and(cleaned)
             .map_err(|error| of_call(&error, CallEffect::Repeatable))
+    }
+
+    async fn release_thread(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> Result<Option<TurnId>, AgentError> {
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        host.take_from_draining(thread).await?;
+        session.connection.threads.settled(thread).await;
+        release::release(&session, thread).await?;
+        release::unarchive(&session, thread).await?;
+        Ok(history::newest(&session, thread.clone()).await)
+    }
+
+    async fn turns_of_others(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+        after: Option<&TurnId>,
+    ) -> Result<Vec<ForeignTurn>, AgentError> {
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        let operator = operator_config::read(&session.connection, spec).await?;
+        foreign::turns_of_others(&session, thread, spec, &operator, after).await
     }
 
     async fn bring_thread(&self, travelling: &TravellingThread) -> Result<(), AgentError> {

@@ -467,6 +467,17 @@ CREATE TABLE home (
 
 CREATE INDEX home_node ON home (node_id, conversation_id) WHERE node_id IS NOT NULL;
 
+-- Conversations whose threads are lent to a Codex terminal: their messages wait. From `until` on the daemon takes the
+-- thread back, and `error` says why it does not have it yet.
+CREATE TABLE loan (
+    conversation_id TEXT PRIMARY KEY NOT NULL REFERENCES conversation,
+    loan_id         TEXT NOT NULL,
+    borrower        TEXT NOT NULL,
+    since           INTEGER NOT NULL,
+    until           INTEGER NOT NULL,
+    error           TEXT
+) STRICT, WITHOUT ROWID;
+
 -- Threads' files, in pieces: a file is the bodies of its path one behind the other. `body` is encrypted,
 -- `digest` is SHA-256 of the file up to the end of the piece.
 CREATE TABLE segment (

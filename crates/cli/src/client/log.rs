@@ -10,7 +10,7 @@ use super::watch::WatchEvent;
 use crate::cli::LogArgs;
 use crate::client::watch::without_phase;
 use bridge_core::phase::Phase;
-use bridge_core::requester::LOCAL_OWNER;
+use bridge_core::requester::{AT_TERMINAL, LOCAL_OWNER};
 use bridge_daemon::term::{self, span, when};
 use bridge_front::{MessageList, MessageView};
 use std::collections::BTreeMap;
@@ -197,6 +197,7 @@ fn is_over(message: &MessageView) -> bool {
 pub(super) fn sender(message: &MessageView) -> &str {
     match message.sender.as_str() {
         LOCAL_OWNER => "you",
+        AT_TERMINAL => "you, at a terminal",
         sender => sender,
     }
 }

@@ -4,12 +4,12 @@ use super::api::{ApiClient, ClientError};
 use super::ask::ApprovalView;
 use super::find::clip;
 use super::now_ms;
-use super::page::{DIM, Page, cut, phase_look};
+use super::page::{DIM, Page, YELLOW, cut, phase_look};
 use crate::cli::LsArgs;
 use bridge_core::channels::{LOCAL, TASK};
 use bridge_core::phase::Phase;
 use bridge_daemon::term::{cells, escape_line, span};
-use bridge_front::{ActiveConversation, ConversationList};
+use bridge_front::{ActiveConversation, ConversationList, LoanView};
 use std::process::ExitCode;
 
 /// Longest name of a conversation.
@@ -86,12 +86,29 @@ fn words(found: &ConversationList, asked: &[ApprovalView], now_ms: i64, mut page
         let line = escape_line(&one.line);
         let line = room.map_or_else(|| line.to_string(), |room| cut(&line, room));
         page.hang(&head, before, &line, DIM);
+        if let Some(loan) = &one.conversation.loan {
+            page.line(2, &loan_words(loan, now_ms), YELLOW);
+        }
         let of_it = |request: &&ApprovalView| request.conversation == one.conversation.key;
         for request in asked.iter().filter(of_it) {
             request.tell(2, "", now_ms, &mut page);
         }
     }
     page.into_text()
+}
+
+/// Who has a conversation in a Codex terminal, and until when.
+pub(super) fn loan_words(loan: &LoanView, now_ms: i64) -> String {
+    let until = loan.until.ms();
+    match &loan.error {
+        _ if !loan.over => format!(
+            "lent to {}, in a Codex terminal, for {} more at most",
+            loan.borrower,
+            span(until.saturating_sub(now_ms))
+        ),
+        Some(error) => format!("its loan is over, and it is not back: {error}"),
+        None => "its loan is over, and it is being taken back".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod dead;
 mod demo;
 mod find;
 mod interrupt;
+mod lend;
 mod log;
 mod ls;
 mod markdown;
@@ -37,6 +38,7 @@ pub(crate) use dead::{Dropped as DiscardReport, Redriven as RetryReport, dead};
 #[cfg(feature = "demo")]
 pub(crate) use demo::ApiDemoClient;
 pub(crate) use interrupt::{StopReport, stop};
+pub(crate) use lend::{give_back, lend};
 pub(crate) use log::log;
 pub(crate) use ls::ls;
 pub(crate) use names::names;

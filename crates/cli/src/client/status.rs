@@ -3,7 +3,7 @@
 use super::api::{ApiClient, ClientError};
 use super::ask::ApprovalView;
 use super::find::{resolve, short};
-use super::ls::{conversations, needs_you};
+use super::ls::{conversations, loan_words, needs_you};
 use super::nodes::node_line;
 use super::output::ErrorReport;
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
@@ -144,6 +144,10 @@ impl Seen {
         }
         for warning in health.ledger.iter().flat_map(|ledger| &ledger.warnings) {
             page.line(2, warning, YELLOW);
+        }
+        for lent in &self.status.lent {
+            let said = format!("{}: {}", lent.key, loan_words(&lent.loan, now_ms));
+            page.line(2, &said, YELLOW);
         }
         self.counts(&mut page);
         if let Some(bytes) = self.status.ledger_bytes {

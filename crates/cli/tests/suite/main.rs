@@ -53,6 +53,7 @@ mod json_schema;
 mod keeper_lease;
 mod key;
 mod ledger_copy;
+mod lend;
 mod local_peers;
 mod looking;
 mod memory;

@@ -5,7 +5,7 @@
 use crate::rules::Effect;
 use crate::value::{
     ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, RequestKind,
-    RequestVerdict, Sandbox, ThreadId, TurnId, Usage, Wants,
+    RequestVerdict, Sandbox, ThreadId, Timestamp, TurnId, Usage, Wants,
 };
 use serde::{Deserialize, Serialize};
 use std::future::Future;
@@ -71,6 +71,26 @@ pub trait Agent: Send + Sync + 'static {
         thread: &ThreadId,
         turn_id: &TurnId,
     ) -> impl Future<Output = Result<(), AgentError>> + Send;
+
+    /// Lets go of a thread on which nothing runs, so that another program may open it; gives its newest turn.
+    fn release_thread(
+        &self,
+        _thread: &ThreadId,
+        _spec: &ThreadSpec,
+    ) -> impl Future<Output = Result<Option<TurnId>, AgentError>> + Send {
+        core::future::ready(Ok(None))
+    }
+
+    /// Takes the thread's writer lock and reads the turns of others behind the last known one, oldest first, at most
+    /// [`LOAN_TURNS_MAX`](crate::limits::LOAN_TURNS_MAX) of them.
+    fn turns_of_others(
+        &self,
+        _thread: &ThreadId,
+        _spec: &ThreadSpec,
+        _after: Option<&TurnId>,
+    ) -> impl Future<Output = Result<Vec<ForeignTurn>, AgentError>> + Send {
+        core::future::ready(Ok(Vec::new()))
+    }
 
     /// In a fleet, before a thread is used: brings it here as it is stored, unless this generation is here already.
     fn bring_thread(
@@ -263,6 +283,16 @@ pub struct RecordedTurn {
     /// Client ids of the texts that the turn was given.
     pub received: Vec<ClientId>,
     pub failure: Option<Failure>,
+}
+
+/// A turn that another program ran on a thread of ours, as the history records it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignTurn {
+    /// What it was given.
+    pub input: String,
+    pub recorded: RecordedTurn,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

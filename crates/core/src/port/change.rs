@@ -2,6 +2,7 @@
 
 use super::alerts::AlertChange;
 use super::fleet::FleetChange;
+use super::loans::LoanChange;
 use crate::value::{
     Answer, AuditEntry, ChannelId, ConsoleAccess, Conversation, ConversationId, Incarnation,
     IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
@@ -89,8 +90,8 @@ pub enum Change {
         from: StateName,
         life: Life,
     },
-    /// Moves a finished message to the end of its conversation, as if it had been received again. Replies that it has
-    /// keep their place in the lane: what they say was said before what others were answered since.
+    /// Moves a message that is finished, or waits, to the end of its conversation, as if it had been received again.
+    /// Replies that it has keep their place in the lane: what they say was said before what others were answered since.
     Tail {
         message_id: MessageId,
         /// Its new place; the old one if that is the end.
@@ -194,6 +195,8 @@ pub enum Change {
     Alert(AlertChange),
     /// What daemons that share a ledger write beside all this.
     Fleet(FleetChange),
+    /// What is written of loans.
+    Loan(LoanChange),
 }
 
 /// A change of tokens, and of the logins and sessions of the console.

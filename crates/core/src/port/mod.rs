@@ -9,14 +9,15 @@ mod change;
 mod fleet;
 mod ledger;
 mod lists;
+mod loans;
 mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentError, ApprovalRequest, Extent, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
-    RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate, ThreadFailure,
-    ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup, TurnSpec,
-    TurnStatus, TurnStream, TurnTransport,
+    Agent, AgentError, ApprovalRequest, Extent, ForeignTurn, ItemNote, LostTurn, Phase, Reads,
+    RecordedTurn, RequestKey, Responded, Started, Steer, Steered, Steering, TextUpdate,
+    ThreadFailure, ThreadSpec, TravellingThread, TurnEnd, TurnEvent, TurnHistory, TurnLookup,
+    TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
 pub use alerts::{AlertChange, AlertRead, AlertsTried};
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes, TokenChange};
@@ -26,6 +27,7 @@ pub use lists::{
     AuditFilter, AuditPage, AuditQuery, FinishedMessage, FoundIn, ListRead, RecentSender,
     SearchHit, SearchPage, SearchQuery, TurnsUsed,
 };
+pub use loans::{LoanChange, LoanRead};
 pub use rows::{
     AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
     Standing, StateCount, TaskQuery, Workplace, readable,

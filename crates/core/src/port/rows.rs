@@ -7,6 +7,7 @@ use super::alerts::AlertRead;
 use super::change::Change;
 use super::fleet::{FleetRead, NodeFilter};
 use super::lists::ListRead;
+use super::loans::LoanRead;
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
@@ -202,11 +203,14 @@ pub enum Kept {
     Writer,
     /// The node that has its conversation is gone, and so are the files that it wrote there.
     NodeGone,
+    /// Its conversation is lent to a Codex terminal.
+    Lent,
 }
 
 impl Kept {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::Lent,
         Self::NodeGone,
         Self::Slots,
         Self::Reserved,
@@ -318,7 +322,7 @@ pub struct Figures {
 }
 
 /// What a transition, and whoever explains rows to people, may read.
-pub trait Read: AlertRead + FleetRead + ListRead {
+pub trait Read: AlertRead + FleetRead + ListRead + LoanRead {
     /// A message by its id.
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError>;
     /// A message by the platform's id: how a row shown twice is recognised.
@@ -483,7 +487,7 @@ pub trait Read: AlertRead + FleetRead + ListRead {
         limit: u32,
     ) -> Result<Vec<ConversationId>, RowsError>;
     /// Messages that could be claimed at `now` and that `filter` lets through: people first, then by round, then
-    /// oldest first, at most `limit`.
+    /// oldest first, at most `limit`. None of a conversation that is lent.
     fn heads(
         &self,
         now: Timestamp,

@@ -7,7 +7,7 @@ use super::turn::resume;
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::port::{Change, FleetChange, RequestsOf, RowsError};
 use crate::value::{
-    ConversationId, EventKind, Home, Message, MessageId, Node, NodeId, NodeInfo, NodeState,
+    ConversationId, EventKind, Home, Loan, Message, MessageId, Node, NodeId, NodeInfo, NodeState,
     Segment, ThreadId, Timestamp, Turn,
 };
 
@@ -222,7 +222,7 @@ impl Transition for Release {
         }
         for home in homes {
             let id = home.conversation_id.clone();
-            if is_busy(tx, &id)? {
+            if is_busy(tx, &id)? || tx.loan(&id)?.is_some() {
                 done.busy = done.busy.saturating_add(1);
             } else if self.leave_written && tx.wrote_files(&id)? {
                 done.waiting = done.waiting.saturating_add(1);
@@ -259,6 +259,8 @@ pub enum MoveOutcome {
     Unfit {
         found: Option<Node>,
     },
+    /// A Codex terminal on its node has it.
+    Lent(Loan),
     /// It is a ledger of one daemon.
     Single,
 }
@@ -287,31 +289,46 @@ impl Transition for MoveConversation {
         if !found.as_ref().is_some_and(fit) {
             return Ok(MoveOutcome::Unfit { found });
         }
-        let home = tx.home(id)?;
-        let holder = home.as_ref().and_then(|home| home.node_id.clone());
-        if holder.as_ref() == Some(&self.to) {
-            return Ok(MoveOutcome::AtHome);
+        if let Some(loan) = tx.loan(id)? {
+            return Ok(MoveOutcome::Lent(loan));
         }
-        let holder = match &holder {
-            Some(holder) => tx.node(holder)?,
-            None => None,
-        };
-        let lives = holder.is_some_and(|node| node.keeps());
-        // A living node would go on with what runs there.
-        if lives && is_busy(tx, id)? {
-            let message_id = tx.in_flight_of(id)?.map(|message| message.message_id);
-            return Ok(MoveOutcome::Busy { message_id });
+        let outcome = give(tx, id, &self.to, now)?;
+        if outcome == MoveOutcome::Moved {
+            tx.audit(self.actor, "move", id, format!("to node {}", self.to), now)?;
+            tx.act(Action::Schedule);
         }
-        let gone = home.as_ref().and_then(|home| home.node_id.clone());
-        tx.set_home(id, home, Some(self.to.clone()), now)?;
-        if !lives {
-            lose_turn(tx, id, gone, now)?;
-            tx.deliver(id);
-        }
-        tx.audit(self.actor, "move", id, format!("to node {}", self.to), now)?;
-        tx.act(Action::Schedule);
-        Ok(MoveOutcome::Moved)
+        Ok(outcome)
     }
+}
+
+/// Makes a node the home of a conversation. What a node that is gone left unfinished comes with it.
+pub(super) fn give(
+    tx: &mut Tx<'_>,
+    id: &ConversationId,
+    to: &NodeId,
+    now: Timestamp,
+) -> Result<MoveOutcome, RunError> {
+    let home = tx.home(id)?;
+    let gone = home.as_ref().and_then(|home| home.node_id.clone());
+    if gone.as_ref() == Some(to) {
+        return Ok(MoveOutcome::AtHome);
+    }
+    let holder = match &gone {
+        Some(holder) => tx.node(holder)?,
+        None => None,
+    };
+    let lives = holder.is_some_and(|node| node.keeps());
+    // A living node would go on with what runs there.
+    if lives && is_busy(tx, id)? {
+        let message_id = tx.in_flight_of(id)?.map(|message| message.message_id);
+        return Ok(MoveOutcome::Busy { message_id });
+    }
+    tx.set_home(id, home, Some(to.clone()), now)?;
+    if !lives {
+        lose_turn(tx, id, gone, now)?;
+        tx.deliver(id);
+    }
+    Ok(MoveOutcome::Moved)
 }
 
 /// Says what this node is to the others.

@@ -8,6 +8,7 @@ mod approval;
 mod file;
 mod fleet;
 mod intake;
+mod loan;
 mod operator;
 mod receiver;
 mod regenerate;
@@ -33,6 +34,7 @@ pub use intake::{
     Adopted, Extras, Import, ImportTasks, Imported, LoopLimits, MidTurn, NOTHING_TO_DO, OldEvent,
     OldTask, Receive, ReceivePage, Received, Verdict,
 };
+pub use loan::{EndLoan, KeepLoan, Lend, LendOutcome, LentTurn, LoanOpened, ReturnLoan};
 pub use operator::{
     AddLogin, AddToken, Cancel, CancelOutcome, Discard, Incarnate, IncarnationGone, Keep,
     LoginAdded, OpenSession, Prune, PruneThreads, REDRIVE_REASON, Record, Redrive, RedriveOutcome,

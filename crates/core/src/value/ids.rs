@@ -67,6 +67,8 @@ text_id! {
     ReceiverId;
     /// Identity of one outbound piece, the same for every try.
     ReplyKey;
+    /// One loan of a conversation to a Codex terminal (UUIDv7, made by whoever asks for it).
+    LoanId;
 }
 
 impl ClientId {
@@ -74,6 +76,14 @@ impl ClientId {
     #[must_use]
     pub fn of(message_id: &MessageId, attempt: u32) -> Self {
         Self(format!("{message_id}.{attempt}"))
+    }
+
+    /// The message whose attempt it names, if it has the form of ours.
+    #[must_use]
+    pub fn message_id(&self) -> Option<MessageId> {
+        let (message_id, attempt) = self.0.rsplit_once('.')?;
+        attempt.parse::<u32>().ok()?;
+        Some(MessageId::new(message_id))
     }
 }
 

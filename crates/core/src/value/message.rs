@@ -72,6 +72,9 @@ impl Message {
             && self.external_id.as_str().starts_with(Self::IMPORTED)
     }
 
+    /// Begins our id of what was said at a Codex terminal; the rest is Codex's id of the turn.
+    pub(crate) const TERMINAL_TURN: &'static str = "terminal:";
+
     /// Whether it was taken over from the older tool, where it failed.
     #[must_use]
     pub fn failed_elsewhere(&self) -> bool {

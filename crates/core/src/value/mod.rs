@@ -15,6 +15,7 @@ mod conversation;
 mod file;
 mod ids;
 mod incarnation;
+mod loan;
 mod message;
 mod node;
 mod reply;
@@ -37,10 +38,11 @@ pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use file::{Attachment, FileDigest, KeptFile};
 pub use ids::{
-    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
+    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId, LoanId,
     MessageId, NodeId, ReceiverId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
+pub use loan::Loan;
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile, reader_of};
 pub use reply::{

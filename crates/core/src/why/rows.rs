@@ -3,7 +3,8 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Message, MessageId, MessageState, NodeId, Reply, Request, Subscription, SubscriptionState, Turn,
+    Loan, Message, MessageId, MessageState, NodeId, Reply, Request, Subscription,
+    SubscriptionState, Turn,
 };
 
 /// Everything that `why` looks at.
@@ -26,6 +27,8 @@ pub struct WhyRows {
     pub asked: Vec<Request>,
     /// Subscriptions of its task that were given up.
     pub given_up: Vec<Subscription>,
+    /// The loan of its conversation, where it waits for that.
+    pub loan: Option<Loan>,
 }
 
 impl WhyRows {
@@ -49,9 +52,14 @@ impl WhyRows {
             None => None,
         };
         let replies = rows.replies(message_id)?;
-        let kept = match behind {
-            None => kept(rows, &message, claim)?,
-            Some(_) => None,
+        let loan = match message.life.state {
+            MessageState::Received { .. } => rows.loan(&message.conversation_id)?,
+            _ => None,
+        };
+        let kept = match (&behind, &loan) {
+            (None, Some(_)) => Some(Kept::Lent),
+            (None, None) => kept(rows, &message, claim)?,
+            (Some(_), _) => None,
         };
         let followers = if message.life.state.name().in_flight() {
             rows.followers(message_id)?
@@ -73,6 +81,7 @@ impl WhyRows {
         Ok(Some(Self {
             asked,
             given_up,
+            loan,
             turn: rows.turn(message_id, message.life.attempt)?,
             followers: followers.into_iter().map(|m| m.message_id).collect(),
             lane: lane(rows, &message, &replies)?,

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::value::{
-    Class, ConversationId, Failure, Hold, MessageId, ReplyKey, ReplyKind, Seq, StateName, TurnId,
+    Class, ConversationId, Failure, Hold, LoanId, MessageId, ReplyKey, ReplyKind, Seq, StateName,
+    TurnId,
 };
 use std::collections::BTreeSet;
 
@@ -20,6 +21,7 @@ fn case(state: MessageState) -> WhyRows {
         kept: None,
         asked: Vec::new(),
         given_up: Vec::new(),
+        loan: None,
     }
 }
 
@@ -153,6 +155,30 @@ fn later() -> Vec<Said> {
             "nothing",
         ),
     ]
+}
+
+#[test]
+fn lent_conversation_is_named_with_its_end() {
+    let mut case = case(MessageState::Received { hold: None });
+    let mut loan = Loan {
+        loan_id: LoanId::new("l"),
+        conversation_id: case.message.conversation_id.clone(),
+        borrower: "local owner".to_owned(),
+        since: Timestamp(0),
+        until: Timestamp(60_000),
+        error: None,
+    };
+    case.loan = Some(loan.clone());
+    let why = explain(&case, Timestamp(0));
+    assert!(why.now.contains("lent to local owner"), "{why:?}");
+    assert!(why.next.contains("in 60 s"), "{why:?}");
+    loan.error = Some("a terminal has it".to_owned());
+    case.loan = Some(loan);
+    let why = explain(&case, Timestamp(60_000));
+    assert!(
+        why.now.contains("takes it back: a terminal has it"),
+        "{why:?}"
+    );
 }
 
 #[test]

@@ -6,11 +6,12 @@ use bridge_core::port::{
     Change, FleetChange, FleetRead, Kept, Ledger, LedgerError, Read, TurnHistory,
 };
 use bridge_core::step::{
-    Claim, ClaimOutcome, MoveConversation, MoveOutcome, Pace, Reconcile, Release, Resume, Send,
-    SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition, TurnsPerSender,
+    Claim, ClaimOutcome, Lend, LendOutcome, MoveConversation, MoveOutcome, Pace, Reconcile,
+    Release, Resume, Send, SendOutcome, SetNodeState, StoreSegments, TakeOver, Transition,
+    TurnsPerSender,
 };
 use bridge_core::value::{
-    BootId, ConversationId, CutPolicy, ExternalId, Home, Message, MessageId, MessageState,
+    BootId, ConversationId, CutPolicy, ExternalId, Home, LoanId, Message, MessageId, MessageState,
     NextInput, NodeId, NodeInfo, NodeState, Reply, ReplyKey, ReplyKind, ReplyState, Sandbox,
     Segment, Seq, StateName, ThreadId, Timestamp, TurnId,
 };
@@ -434,6 +435,36 @@ fn a_move_waits_for_the_turn() {
     assert_eq!(run(&fleet.a, to_b()).unwrap(), MoveOutcome::AtHome);
     assert!(!is_claimed(&run(&fleet.a, claim(false)).unwrap()));
     assert!(is_claimed(&run(&fleet.b, claim(false)).unwrap()));
+}
+
+#[test]
+fn lent_conversations_come_here_and_stay() {
+    let lend = || Lend {
+        conversation_id: conversation(),
+        loan_id: LoanId::new("l"),
+        borrower: "ada".to_owned(),
+        until: Timestamp(1_000),
+    };
+    let to_b = || MoveConversation {
+        conversation_id: conversation(),
+        to: b(),
+        actor: "ada".to_owned(),
+    };
+    let fleet = Fleet::waiting();
+    assert_eq!(run(&fleet.b, to_b()).unwrap(), MoveOutcome::Moved);
+    let lent = run(&fleet.a, lend()).unwrap();
+    assert!(matches!(lent, LendOutcome::Lent(_)), "{lent:?}");
+    assert_eq!(fleet.home().node_id, Some(a()));
+    let moved = run(&fleet.b, to_b()).unwrap();
+    assert!(matches!(moved, MoveOutcome::Lent(_)), "{moved:?}");
+    let kept = run(&fleet.a, release(false)).unwrap();
+    assert_eq!((kept.released, kept.busy), (0, 1));
+    assert!(!is_claimed(&run(&fleet.a, claim(false)).unwrap()));
+
+    let busy = Fleet::running(false);
+    let lent = run(&busy.b, lend()).unwrap();
+    assert!(matches!(lent, LendOutcome::Busy { .. }), "{lent:?}");
+    assert_eq!(busy.home().node_id, Some(a()));
 }
 
 #[test]

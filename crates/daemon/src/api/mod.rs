@@ -3,5 +3,6 @@
 pub(crate) mod console;
 pub(crate) mod group;
 pub(crate) mod listeners;
+mod loans;
 pub(crate) mod reload;
 pub(crate) mod service;

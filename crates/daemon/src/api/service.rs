@@ -17,14 +17,14 @@ use bridge_core::step::{
     TaskAnswered, Transition,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, MessageId, PushDevice, ReceiverId, Subscription, Task, TaskId,
-    TaskInput, Tier, Timestamp,
+    Actor, Attachment, ChannelId, ConversationId, LoanId, MessageId, PushDevice, ReceiverId,
+    Subscription, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, CodexMemoryView, ConsolePlace, HealthView, Hub,
-    LedgerView, NO_CONSOLE, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer,
-    PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError,
-    SubmitRequest, Submitted, TaskBegun,
+    LedgerView, Lending, LoanReturned, NO_CONSOLE, NewAnswer, NewLoan, NewTask, NewTaskInput,
+    Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped,
+    SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::{CodexAgent, CodexMemory, answer_error};
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -318,6 +318,24 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
 
     async fn read_file(&self, file: &Attachment) -> Result<Vec<u8>, String> {
         self.read_copy(file).await
+    }
+
+    async fn lend(&self, new: NewLoan) -> Result<Lending, LedgerError> {
+        // A caller that hangs up does not stop it halfway.
+        let service = self.clone();
+        let lent = tokio::spawn(async move { service.lend_thread(new).await }).await;
+        lent.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
+    async fn return_loan(
+        &self,
+        conversation_id: &ConversationId,
+        loan_id: Option<LoanId>,
+        by: &str,
+    ) -> Result<LoanReturned, LedgerError> {
+        self.return_thread(conversation_id, loan_id, by).await
     }
 
     async fn health(&self) -> HealthView {

@@ -151,6 +151,19 @@ impl Environment {
         }
     }
 
+    /// For Codex's own terminal: what a person's shell has, without what is ours or a platform's.
+    pub fn for_terminal(&self) -> Vec<(OsString, OsString)> {
+        let is_ours = |name: &str| {
+            ["CODEX_BRIDGE_", PLATFORM_PREFIX, "CODEX_CHANNEL_MOLECULE_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+        };
+        let vars = self.vars.iter();
+        vars.filter(|(name, _)| !name.to_str().is_some_and(is_ours))
+            .cloned()
+            .collect()
+    }
+
     /// Removes a variable.
     pub(super) fn take(&mut self, name: &str) -> Option<OsString> {
         let at = self.vars.iter().position(|(known, _)| known == name)?;

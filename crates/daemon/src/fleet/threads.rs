@@ -6,7 +6,7 @@ use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, Sink, ThreadSpec, TravellingThread,
 };
 use bridge_core::step::Unbind;
-use bridge_core::value::{Class, Conversation, ConversationId, Failure, ThreadId};
+use bridge_core::value::{Class, Conversation, ConversationId, Failure, Message, ThreadId};
 use std::sync::Arc;
 
 /// Tries to store a thread whose file can't be read: a quarter of a minute.
@@ -77,10 +77,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         claimed: &Claimed,
         thread: &ThreadId,
     ) -> Result<(), AgentError> {
+        self.store_thread_of(&claimed.message, &claimed.conversation, thread)
+            .await
+    }
+
+    /// The same for a conversation in which nothing runs, for any of its messages.
+    pub(crate) async fn store_thread_of(
+        self: &Arc<Self>,
+        message: &Message,
+        conversation: &Conversation,
+        thread: &ThreadId,
+    ) -> Result<(), AgentError> {
         if self.settings().start.node.is_none() || thread.is_unnamed() {
             return Ok(());
         }
-        let (message, conversation) = (&claimed.message, &claimed.conversation);
         let message_id = &message.message_id;
         let stored = async {
             let spec = self.spec_of(message, conversation).await;

@@ -8,9 +8,9 @@ pub(crate) mod registry;
 use self::registry::SecretRegistry;
 use bridge_core::deadline::after;
 use bridge_core::port::{
-    Agent, AgentError, ApprovalRequest, Extent, LostTurn, RecordedTurn, RequestKey, Responded,
-    Started, Steer, Steered, TextUpdate, ThreadSpec, TravellingThread, TurnEnd, TurnEvent,
-    TurnHistory, TurnLookup, TurnSpec, TurnStream,
+    Agent, AgentError, ApprovalRequest, Extent, ForeignTurn, LostTurn, RecordedTurn, RequestKey,
+    Responded, Started, Steer, Steered, TextUpdate, ThreadSpec, TravellingThread, TurnEnd,
+    TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStream,
 };
 use bridge_core::secrets::Redacted;
 use bridge_core::value::{Failure, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
@@ -117,14 +117,18 @@ impl Filter {
         }
     }
 
+    fn recorded(&self, turn: RecordedTurn) -> RecordedTurn {
+        RecordedTurn {
+            answer: self.answer(turn.answer),
+            effects: turn.effects.iter().map(|line| self.text(line)).collect(),
+            failure: turn.failure.map(|failure| self.failure(failure)),
+            ..turn
+        }
+    }
+
     fn found(&self, found: TurnHistory) -> TurnHistory {
         match found {
-            TurnHistory::Turn(finding) => TurnHistory::Turn(RecordedTurn {
-                answer: self.answer(finding.answer),
-                effects: finding.effects.iter().map(|line| self.text(line)).collect(),
-                failure: finding.failure.map(|failure| self.failure(failure)),
-                ..finding
-            }),
+            TurnHistory::Turn(finding) => TurnHistory::Turn(self.recorded(finding)),
             TurnHistory::Unreadable { why } => TurnHistory::Unreadable {
                 why: self.text(&why),
             },
@@ -291,6 +295,31 @@ impl<A: Agent> Agent for RedactingAgent<A> {
 
     async fn interrupt(&self, thread: &ThreadId, turn_id: &TurnId) -> Result<(), AgentError> {
         self.redacted(self.agent.interrupt(thread, turn_id).await)
+    }
+
+    async fn release_thread(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> Result<Option<TurnId>, AgentError> {
+        self.redacted(self.agent.release_thread(thread, spec).await)
+    }
+
+    async fn turns_of_others(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+        after: Option<&TurnId>,
+    ) -> Result<Vec<ForeignTurn>, AgentError> {
+        let read = self.agent.turns_of_others(thread, spec, after).await;
+        let turns = self.redacted(read)?.into_iter();
+        Ok(turns
+            .map(|turn| ForeignTurn {
+                input: self.filter.text(&turn.input),
+                recorded: self.filter.recorded(turn.recorded),
+                ..turn
+            })
+            .collect())
     }
 
     async fn bring_thread(&self, thread: &TravellingThread) -> Result<(), AgentError> {

@@ -7,6 +7,7 @@ pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod files;
 pub(crate) mod follow;
+pub(crate) mod loans;
 pub(crate) mod progress;
 mod reconcile;
 mod recover;
@@ -14,6 +15,8 @@ mod running;
 mod schedule;
 mod watchdog;
 mod work;
+
+pub(crate) use self::work::make_workdir;
 
 pub(crate) use self::running::{RunningTurn, RunningTurns};
 
@@ -42,6 +45,7 @@ pub(crate) struct Turns {
     /// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
     /// that does not answer holds up its own conversation only.
     steering: OneAtATime<ConversationId>,
+    pub(crate) loans: loans::Loans,
 }
 
 impl Turns {

@@ -35,7 +35,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 ClaimRound::Again => continue,
                 ClaimRound::Rest { next_due } => {
                     let request_due = self.expire_requests().await;
-                    next_due.into_iter().chain(request_due).min()
+                    let loan_due = self.take_back_due().await;
+                    next_due
+                        .into_iter()
+                        .chain(request_due)
+                        .chain(loan_due)
+                        .min()
                 }
                 ClaimRound::Pause => Some(now().plus_ms(FAULT_PAUSE_MS)),
                 ClaimRound::Fenced => return self.fenced.cancel(),

@@ -275,7 +275,7 @@ fn ledger_failed(message_id: &MessageId, error: &LedgerError) -> Failure {
     Failure::new(Class::Transient, error.to_string())
 }
 
-fn make_workdir(conversation: &Conversation) -> Result<(), WorkError> {
+pub(crate) fn make_workdir(conversation: &Conversation) -> Result<(), Failure> {
     let workdir = Path::new(&conversation.workdir);
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -286,6 +286,6 @@ fn make_workdir(conversation: &Conversation) -> Result<(), WorkError> {
                 "the working directory {} can't be made: {error}",
                 workdir.display()
             );
-            WorkError::Agent(Failure::new(Class::Config, reason))
+            Failure::new(Class::Config, reason)
         })
 }

@@ -1,6 +1,7 @@
 //! Conversations: their JSON form, the list, and one with its messages.
 
 use super::extract::{PageQuery, Params, Who};
+use super::loans::LoanView;
 use super::messages::rows_of;
 use super::nodes::node_of;
 use super::operator::first_line;
@@ -14,7 +15,7 @@ use bridge_core::limits::{ACTIVE_MESSAGES, CONVERSATIONS_SCAN_MAX, PAGE_MAX};
 use bridge_core::phase::Phase;
 use bridge_core::port::{Read, RowsError, readable};
 use bridge_core::step::Claim;
-use bridge_core::value::{Conversation, ConversationId, MessageId, NodeId, Timestamp};
+use bridge_core::value::{Conversation, ConversationId, MessageId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub struct ConversationView {
     /// The node that has it, where several share the database; absent when none has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Who has it in a Codex terminal; absent when nobody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loan: Option<LoanView>,
 }
 
 /// A conversation and what happens in it.
@@ -80,8 +84,14 @@ pub struct ConversationStory {
 }
 
 impl ConversationView {
-    fn new(conversation: Conversation, node: Option<NodeId>) -> Self {
-        Self {
+    fn load(
+        rows: &dyn Read,
+        conversation: Conversation,
+        now: Timestamp,
+    ) -> Result<Self, RowsError> {
+        let id = &conversation.conversation_id;
+        let (node, loan) = (node_of(rows, id)?, rows.loan(id)?);
+        Ok(Self {
             conversation_id: conversation.conversation_id.to_string(),
             channel: conversation.channel.to_string(),
             key: conversation.external_key,
@@ -89,7 +99,8 @@ impl ConversationView {
             workdir: conversation.workdir,
             created_at: conversation.created_at.into(),
             node: node.map(|node| node.to_string()),
-        }
+            loan: loan.map(|loan| LoanView::new(loan, now)),
+        })
     }
 }
 
@@ -157,8 +168,9 @@ pub(super) async fn list<D: BridgeService>(
             ));
         }
     };
+    let now = service.now();
     let (conversations, next) = service
-        .read(move |rows| active(rows, &caller, &query, before))
+        .read(move |rows| active(rows, &caller, &query, before, now))
         .await?;
     Ok(Json(ConversationList {
         conversations,
@@ -180,6 +192,7 @@ fn active(
     caller: &Caller,
     query: &ConversationQuery,
     mut before: Option<(Timestamp, ConversationId)>,
+    now: Timestamp,
 ) -> Result<ActivePage, RowsError> {
     let limit = PageQuery::new(query.limit, None).limit();
     let mut unseen = match query.has_filter() {
@@ -199,7 +212,7 @@ fn active(
             if !query.may_have(&one) {
                 continue;
             }
-            let found = readable(in_detail(rows, one, at))?;
+            let found = readable(in_detail(rows, one, at, now))?;
             shown.extend(found.filter(|found| query.has(found)));
             if shown.len() >= limit as usize {
                 return Ok((shown, before.as_ref().map(place_of)));
@@ -220,9 +233,9 @@ fn in_detail(
     rows: &dyn Read,
     conversation: Conversation,
     at: Timestamp,
+    now: Timestamp,
 ) -> Result<ActiveConversation, RowsError> {
     let id = &conversation.conversation_id;
-    let node = node_of(rows, id)?;
     let newest = rows.messages_before(id, None, 1)?.pop();
     let unanswered = rows.unanswered_of(id, ACTIVE_MESSAGES)?;
     let mut open_requests = 0_u32;
@@ -234,7 +247,7 @@ fn in_detail(
     let present = unanswered.first().or(newest.as_ref());
     let phase = present.map(|one| Phase::of_message(one, open_requests > 0));
     Ok(ActiveConversation {
-        conversation: ConversationView::new(conversation, node),
+        conversation: ConversationView::load(rows, conversation, now)?,
         active_at: at.into(),
         phase: phase.map(|phase| phase.as_str().to_owned()),
         message_id: newest.as_ref().map(|one| one.message_id.to_string()),
@@ -255,8 +268,8 @@ pub(super) async fn show<D: BridgeService>(
         .await?;
     let seen = found.filter(|story| caller.sees_conversation(&story.conversation));
     let Some(Story {
-        conversation,
-        node,
+        conversation: _,
+        view,
         messages,
         next,
     }) = seen
@@ -266,7 +279,7 @@ pub(super) async fn show<D: BridgeService>(
     let messages = messages.into_iter().map(|rows| rows.view(now, &service));
     let messages: Vec<MessageView> = messages.collect();
     Ok(Json(ConversationStory {
-        conversation: ConversationView::new(conversation, node),
+        conversation: view,
         messages,
         next,
     }))
@@ -274,7 +287,7 @@ pub(super) async fn show<D: BridgeService>(
 
 struct Story {
     conversation: Conversation,
-    node: Option<NodeId>,
+    view: ConversationView,
     messages: Vec<MessageRows>,
     next: Option<String>,
 }
@@ -300,7 +313,7 @@ fn story(
         messages.extend(readable(rows_of(rows, &message.message_id, claim))?.flatten());
     }
     Ok(Some(Story {
-        node: node_of(rows, id)?,
+        view: ConversationView::load(rows, conversation.clone(), claim.now)?,
         conversation,
         messages,
         next,

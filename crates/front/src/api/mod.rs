@@ -13,6 +13,7 @@ mod files;
 pub(crate) mod find;
 mod guard;
 mod limits;
+pub(crate) mod loans;
 mod local;
 mod mcp;
 mod messages;

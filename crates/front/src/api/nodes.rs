@@ -345,6 +345,12 @@ pub(super) async fn move_conversation<D: BridgeService>(
             return Err(busy(&service, &found.conversation, message_id).await);
         }
         MoveOutcome::Unfit { found } => return Err(unfit(found.as_ref(), &to)),
+        MoveOutcome::Lent(loan) => {
+            return Err(ProblemResponse::ambiguous(format!(
+                "{0} was not moved: it is lent to a Codex terminal, to {1}; `codex-bridge return {0}` ends that",
+                found.conversation.external_key, loan.borrower
+            )));
+        }
         MoveOutcome::Single => return Err(ProblemResponse::ambiguous(SINGLE)),
     };
     Ok(Json(MoveView {

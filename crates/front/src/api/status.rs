@@ -1,5 +1,6 @@
 //! Health and counts of the daemon. Field names are stable: programs read them. Contains no message content.
 
+use super::loans::{LentConversation, lent};
 use super::nodes::present;
 use super::{Context, ProblemResponse};
 use crate::Time;
@@ -39,6 +40,9 @@ pub struct StatusView {
     /// Daemons that share the database and have not left; absent where one has it for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeView>>,
+    /// Conversations that are lent to a Codex terminal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lent: Vec<LentConversation>,
 }
 
 /// How many messages are where, in the words of people.
@@ -171,6 +175,7 @@ impl StatusView {
             requests_waiting: figures.requests_waiting,
             ledger_bytes,
             nodes: None,
+            lent: Vec::new(),
         }
     }
 }
@@ -220,9 +225,17 @@ pub(super) async fn status<D: BridgeService>(
         Err(_) if !health.ready => None,
         read => read?,
     };
+    let lent = match service.read(move |rows| lent(rows, now)).await {
+        Err(_) if !health.ready => Vec::new(),
+        read => read?,
+    };
     let bytes = service.ledger_bytes();
     let status = StatusView::new(health, &counts, figures, bytes, now);
-    Ok(Json(StatusView { nodes, ..status }))
+    Ok(Json(StatusView {
+        nodes,
+        lent,
+        ..status
+    }))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use super::extract::PageQuery;
 use super::route::{Access, HeaderParameter, Route, Trace};
 use super::{
-    all_events, audit, conversations, dead, feed, figures, files, find, mcp, messages, metrics,
-    nodes, openapi, operator, platform, policy, push, requests, search, senders, sessions, status,
-    tasks, tokens,
+    all_events, audit, conversations, dead, feed, figures, files, find, loans, mcp, messages,
+    metrics, nodes, openapi, operator, platform, policy, push, requests, search, senders, sessions,
+    status, tasks, tokens,
 };
 use crate::a2a::{Op, rest, rpc};
 use crate::console;
@@ -15,9 +15,10 @@ use crate::task_view::{NotifyReply, TaskPageView, TaskReply};
 use crate::{
     ActView, AuditList, BridgeService, ChannelList, ConversationList, ConversationStory, DeadActs,
     DeadList, DeadRequest, DecisionRequest, DecisionView, ExplainRequest, ExplainView, FoundView,
-    MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList, OutcomesView, ReloadView,
-    ReplayList, RequestEntry, RequestList, SearchList, SenderList, StatusView, StopSenderRequest,
-    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    LendRequest, LendView, MessageList, MoveRequest, MoveView, NewToken, NodeActView, NodeList,
+    OutcomesView, ReloadView, ReplayList, RequestEntry, RequestList, ReturnRequest, ReturnView,
+    SearchList, SenderList, StatusView, StopSenderRequest, StopSenderView, StoryView,
+    SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 
 const PUBLIC: Access = Access::Public;
@@ -44,6 +45,7 @@ pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     routes.extend(of_conversations());
     routes.extend(of_figures());
     routes.extend(of_nodes());
+    routes.extend(of_loans());
     routes.extend(of_tokens());
     routes.extend(of_requests());
     routes.extend(of_rules());
@@ -215,6 +217,30 @@ fn of_nodes<D: BridgeService>() -> Vec<Route<D>> {
         )
         .takes::<MoveRequest>()
         .answers::<MoveView>(),
+    ]
+}
+
+/// Conversations in Codex's own terminal.
+fn of_loans<D: BridgeService>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
+            "/v1/conversations/{id}/lend",
+            Access::Local,
+            Trace::Audit(&["lend"]),
+            "Lend a conversation, by its id or key, to a Codex terminal on this machine",
+            loans::lend::<D>,
+        )
+        .takes::<LendRequest>()
+        .answers::<LendView>(),
+        Route::post(
+            "/v1/conversations/{id}/return",
+            Access::Local,
+            Trace::Audit(&["return"]),
+            "End the loan of a conversation",
+            loans::give_back::<D>,
+        )
+        .takes::<ReturnRequest>()
+        .answers::<ReturnView>(),
     ]
 }
 

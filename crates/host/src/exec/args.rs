@@ -25,9 +25,7 @@ pub(super) fn args(
     let workdir = settings.cwd.as_deref().unwrap_or(&spec.workdir);
     args.push(format!("--cd={workdir}"));
     args.extend(spec.model.iter().map(|model| format!("--model={model}")));
-    // A whole table first: what is said of one of its keys later stands beside it.
-    let tables = settings.config.iter();
-    let tables = tables.map(|(key, value)| format!("{key}={}", toml(value)));
+    let tables = tables(settings);
     // `codex exec` asks nobody, whatever its policy says. Set all the same: no other default can step in, and Codex does not
     // note the directory as trusted.
     let own = [
@@ -44,6 +42,13 @@ pub(super) fn args(
     args.extend(turn.images.iter().map(|path| format!("--image={path}")));
     args.extend(["--json", "-"].map(str::to_owned));
     args
+}
+
+/// The keys of config.toml that a thread is given. Whole tables go first: what is said of one of their keys later stands
+/// beside it.
+pub(crate) fn tables(settings: &ThreadSettings) -> impl Iterator<Item = String> {
+    let tables = settings.config.iter();
+    tables.map(|(key, value)| format!("{key}={}", toml(value)))
 }
 
 /// A value as TOML, on one line. TOML has no null; a key without a value is left out.
@@ -68,7 +73,7 @@ fn toml(value: &Value) -> String {
 }
 
 /// A TOML string. Every character that TOML does not take as it is is written out.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

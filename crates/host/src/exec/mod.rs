@@ -3,7 +3,7 @@
 //! A run gets its text on stdin, tells its news as lines of JSON, and ends by itself or with everything it started. It
 //! can't be steered and asks nothing. The app-server beside it reads histories; it never writes a thread that runs here.
 
-mod args;
+pub(crate) mod args;
 mod run;
 mod run_end;
 mod thread;

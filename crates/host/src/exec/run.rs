@@ -6,14 +6,14 @@
 
 use super::args::args;
 use super::run_end::RunEnd;
-use super::{RunSlot, thread};
+use super::RunSlot;
 use crate::app_server::transport::Pipe;
 use crate::app_server::{Host, wall_now};
 use crate::error::agent_error;
 use crate::keeper::launch::{self, LaunchOptions};
 use crate::process;
 use crate::thread::release::unarchive;
-use crate::thread::{operator_config, settings};
+use crate::thread::{history, operator_config, settings};
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_codex::wire::thread::ThreadSettings;
@@ -287,7 +287,7 @@ impl Run {
 
 async fn newest<L: Ledger>(host: &Host<L>, thread: ThreadId) -> Option<TurnId> {
     let session = host.session().await.ok()?;
-    let found = thread::newest(&session, thread).await;
+    let found = history::newest(&session, thread).await;
     if found.is_none() {
         tracing::warn!("codex did not tell the id of the turn that `codex exec` ran");
     }
@@ -302,7 +302,7 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, run_end: &RunEnd) {
     }
     let thread = turn.thread.clone();
     let back = match host.session().await {
-        Ok(session) => unarchive(&session, thread).await,
+        Ok(session) => unarchive(&session, &thread).await,
         Err(error) => Err(error),
     };
     if let Err(error) = back {

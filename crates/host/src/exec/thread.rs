@@ -32,12 +32,6 @@ pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
     release::release(session, thread).await
 }
 
-/// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.
-pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<TurnId> {
-    let (turns, _) = older(session, thread, None).await.ok()??;
-    Some(turns.last()?.id.clone())
-}
-
 /// Finds the end of a run that nobody followed.
 pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHistory, AgentError> {
     let thread = &lost.turn.thread;

@@ -27,12 +27,17 @@ const ARGS_MAX_BYTES: usize = 8 * 1024;
 /// How often the ancestors are read when one of them ends meanwhile. A busy shell needs two readings at most.
 const WALKS_MAX: usize = 4;
 
+/// The program that lends a thread to Codex's terminal, and its commands that do.
+const PROGRAM: &[u8] = b"codex-bridge";
+const LEND_COMMANDS: [&[u8]; 2] = [b"lend", b"open"];
+
 /// Ancestors of a process ended or changed each time they were read, or can't be read at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the ancestors of the process can't be read")]
 pub struct AncestryUnreadable;
 
-/// Whether `pid` or one of its ancestors is a keeper whose directory is below `run_dir`, or was below one that ended.
+/// Whether `pid` or one of its ancestors is a keeper whose directory is below `run_dir`, or was below one that ended. What
+/// runs below `codex-bridge lend` is Codex's as well: the terminal that it started.
 pub fn is_kept(pid: i32, run_dir: &Path) -> Result<bool, AncestryUnreadable> {
     (0..WALKS_MAX)
         .find_map(|_| walk(pid, run_dir))
@@ -42,10 +47,11 @@ pub fn is_kept(pid: i32, run_dir: &Path) -> Result<bool, AncestryUnreadable> {
 /// One walk up the ancestors; `None` when one of them ended or changed while it was read.
 fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
     let own = own()?;
-    let mut pid = pid;
+    let (asked, mut pid) = (pid, pid);
     let mut stat = living(pid)?;
     for _ in 0..ANCESTORS_MAX {
-        let keeper = is_keeper(pid, run_dir)?;
+        let args = arguments(pid)?;
+        let keeper = keeps(&args, run_dir) || pid != asked && lends(&args);
         let parent = match stat.parent {
             // Process 1 is no keeper, and 0 is outside of our namespace.
             i32::MIN..=1 => None,
@@ -116,11 +122,18 @@ fn hidden_above_us() -> Option<i32> {
     None
 }
 
-fn is_keeper(pid: i32, run_dir: &Path) -> Option<bool> {
+fn arguments(pid: i32) -> Option<Vec<u8>> {
     let mut args = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     args.truncate(ARGS_MAX_BYTES);
     // A process that is being killed has none any more, and still has its children for a moment.
-    (!args.is_empty()).then(|| keeps(&args, run_dir))
+    (!args.is_empty()).then_some(args)
+}
+
+/// As a person starts it: `codex-bridge … lend …`, or by its other name.
+fn lends(args: &[u8]) -> bool {
+    let mut args = args.split(|byte| *byte == 0);
+    let program = args.next().unwrap_or_default();
+    program.ends_with(PROGRAM) && args.any(|arg| LEND_COMMANDS.contains(&arg))
 }
 
 /// As `keeper::launch` starts it: `PROGRAM keeper --directory DIR …`.
@@ -211,6 +224,20 @@ mod tests {
         }
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(is_kept(own, ours), Ok(false));
+    }
+
+    #[test]
+    fn threat_25_recognizes_lender_by_arguments() {
+        let line = |text: &str| text.replace(' ', "\0").into_bytes();
+        for lender in [
+            "/usr/bin/codex-bridge open review",
+            "codex-bridge --state-dir /s lend x",
+        ] {
+            assert!(lends(&line(lender)), "{lender}");
+        }
+        for other in ["codex-bridge send hello", "vim open", "codex-bridge", ""] {
+            assert!(!lends(&line(other)), "{other}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use bridge_core::value::{Class, ThreadId, TurnId};
 use std::time::Duration;
 
 /// Turns of a thread's history that are read at once. All their items come with them, so the page is small.
-const HISTORY_PAGE: u32 = 5;
+pub(crate) const HISTORY_PAGE: u32 = 5;
 /// Pages that are looked at before the history counts as unreadable.
 const HISTORY_PAGES_MAX: usize = 40;
 
@@ -156,6 +156,12 @@ pub(crate) async fn older(
         page.into_oldest_first(&SortDirection::Descending),
         next,
     )))
+}
+
+/// Codex's id of the newest turn of a thread, where that can be read.
+pub(crate) async fn newest(session: &Session, thread: ThreadId) -> Option<TurnId> {
+    let (turns, _) = older(session, thread, None).await.ok()??;
+    Some(turns.last()?.id.clone())
 }
 
 pub(crate) fn unreadable(why: &str) -> TurnHistory {

@@ -1,6 +1,7 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
 pub(crate) mod arrive;
+pub(crate) mod foreign;
 pub(crate) mod history;
 pub(crate) mod memory;
 pub(crate) mod operator_config;

@@ -55,32 +55,35 @@ pub(crate) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
             let archived = connection.call::<ThreadArchive>(ThreadIdParams { thread_id });
             archived.await.map_err(harmless)?;
             connection.threads.unloaded(thread);
-            return unarchive(session, thread.clone()).await;
+            return unarchive(session, thread).await;
         }
     }
     connection.threads.unloaded(thread);
     Ok(())
 }
 
-/// Brings a thread back that was let go of and could not be brought back then.
-pub(crate) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<(), AgentError> {
-    let params = ThreadIdParams { thread_id };
-    let back = session.connection.call::<ThreadUnarchive>(params).await;
-    back.map(drop).map_err(harmless)
+/// Brings a thread back that is archived: by us, who died in the middle of a release, or at a terminal.
+pub(crate) async fn unarchive(session: &Session, thread: &ThreadId) -> Result<(), AgentError> {
+    let thread_id = thread.clone();
+    let back = session.connection.call::<ThreadUnarchive>(ThreadIdParams { thread_id });
+    match back.await {
+        // It is refused for every thread that is not archived.
+        Ok(_) | Err(CallError::Refused { .. }) => Ok(()),
+        Err(error) => Err(harmless(error)),
+    }
 }
 
 /// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with another
-/// sandbox than it was started with. One that is archived was let go of when we, or Codex, died in the middle of it, or was archived by a
-/// person who now writes to it again: it is brought back.
+/// sandbox than it was started with. One that is archived is brought back: we, or Codex, died while it was released, or a
+/// person archived it and now writes to it again.
 pub(crate) async fn resume(
     session: &Session,
     params: ThreadResumeParams,
 ) -> Result<ThreadResumed, AgentError> {
-    let thread_id = params.thread_id.clone();
     let again = params.clone();
     match session.connection.call::<ThreadResume>(params).await {
         Err(CallError::Refused { error, .. }) if error.refusal() == RpcRefusal::Archived => {
-            unarchive(session, thread_id).await?;
+            unarchive(session, &again.thread_id).await?;
             let resumed = session.connection.call::<ThreadResume>(again).await;
             resumed.map_err(harmless)
         }

@@ -24,7 +24,7 @@ const WAYS_MAX: usize = 4;
 pub(super) type Tables = u32;
 
 /// All of them, in the order of the schema.
-const TABLES: [&str; 25] = [
+const TABLES: [&str; 26] = [
     "instance",
     "conversation",
     "message",
@@ -47,6 +47,7 @@ const TABLES: [&str; 25] = [
     "audit",
     "node",
     "home",
+    "loan",
     "segment",
     "file",
     "file_piece",

@@ -2,7 +2,7 @@
 
 use super::rows::SqlRows;
 use super::{
-    alert, audit, budget, conversation, fleet, incarnation, message, queue, reply, request,
+    alert, audit, budget, conversation, fleet, incarnation, loan, message, queue, reply, request,
     subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
@@ -93,6 +93,7 @@ impl Rows for SqlRows<'_> {
             }
             Change::Alert(change) => alert::apply(conn, key, change),
             Change::Fleet(change) => fleet::apply(conn, key, change),
+            Change::Loan(change) => loan::apply(conn, change),
         }
     }
 }

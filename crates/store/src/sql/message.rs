@@ -317,7 +317,8 @@ fn moves(
     Ok(Some(neighbours.settle(role, seq, held)))
 }
 
-/// QueueMoves a finished message to another place of its conversation; the queues know nothing of it.
+/// Moves a message that is finished, or waits, to another place of its conversation. The queues know nothing of finished
+/// ones; those that wait are moved all together, in their order, so that the first stays the first.
 pub(crate) fn tail(
     conn: Conn<'_>,
     id: &MessageId,
@@ -326,7 +327,7 @@ pub(crate) fn tail(
 ) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND queue IS NULL",
+        "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND (queue IS NULL OR state = 'received')",
         params![id.as_str(), seq.0, at.0],
         || format!("place of message {id}"),
     )

@@ -20,6 +20,7 @@ mod fleet_rows;
 pub(crate) mod incarnation;
 pub(crate) mod job;
 mod list_rows;
+pub(crate) mod loan;
 pub(crate) mod message;
 pub(crate) mod place;
 pub(crate) mod queue;

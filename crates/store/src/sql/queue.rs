@@ -18,18 +18,21 @@ use bridge_core::value::{
 
 pub(crate) const READY: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE queue = 'ready' \
+     AND NOT EXISTS (SELECT 1 FROM loan WHERE loan.conversation_id = message.conversation_id) \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
 pub(crate) const HELD: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE queue = 'held' AND hold_until <= ?2 \
+     AND NOT EXISTS (SELECT 1 FROM loan WHERE loan.conversation_id = message.conversation_id) \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
 /// The same, past those that a filter stops: lists are JSON arrays.
 pub(crate) const READY_FILTERED: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE queue = 'ready' \
+     AND NOT EXISTS (SELECT 1 FROM loan WHERE loan.conversation_id = message.conversation_id) \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || '\n' || sender IN (SELECT value FROM json_each(?9)))) \
@@ -51,6 +54,7 @@ pub(crate) const READY_FILTERED: &str = select_message!(
 pub(crate) const HELD_FILTERED: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE queue = 'held' AND hold_until <= ?2 \
+     AND NOT EXISTS (SELECT 1 FROM loan WHERE loan.conversation_id = message.conversation_id) \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || '\n' || sender IN (SELECT value FROM json_each(?9)))) \

@@ -91,6 +91,8 @@ async fn filled() -> OnDisk {
          VALUES ('r', 's', 'e', 'p', 'a', 'task', 'hint', 1); \
          INSERT INTO alert (receiver_id, kind, subject, conversation_id, mark, state, summed, tries, created_at) \
          VALUES ('r', 'task', 't', 'c', 'end', 'waiting', 0, 0, 1); \
+         INSERT OR IGNORE INTO loan (conversation_id, loan_id, borrower, since, until) \
+         SELECT conversation_id, 'l1', 'me', 1, 2 FROM conversation ORDER BY conversation_id LIMIT 1; \
          UPDATE instance SET push_key = 'k'",
     )
     .unwrap();
@@ -148,7 +150,7 @@ async fn copy_is_equal_there_and_back() {
     let again = copy(&server(&database), &file(&back)).unwrap();
     assert_eq!(there.tables, again.tables);
     let names: Vec<_> = there.tables.iter().map(|one| one.table.as_str()).collect();
-    assert_eq!(names.len(), 23, "{names:?}");
+    assert_eq!(names.len(), 24, "{names:?}");
     let empty = there.tables.iter().filter(|one| one.rows == 0);
     assert_eq!(empty.count(), 0, "{:?}", there.tables);
     let chain = there.audit.as_ref().unwrap();

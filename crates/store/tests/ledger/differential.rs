@@ -2,6 +2,8 @@
 //!
 //! Every sequence is seeded; a failure names its seed and its step, and comes back with them.
 
+mod loans;
+
 use crate::fixture::{Fixture, InFleet, InMemory, OnDisk, OnPostgres};
 use crate::given::{
     Write, answered, attach, begin, claim, conversation, failure, found, incarnation, lose,
@@ -653,7 +655,8 @@ impl Pair {
             .dice
             .choose(&[ThreadId::new("thread"), ThreadId::new("other")]);
         let name = format!("i{}", self.dice.below(3));
-        match self.dice.below(15) {
+        match self.dice.below(17) {
+            15..17 => self.lend(&key).await,
             8..10 => self.a2a_task(&name).await,
             10..15 => self.push().await,
             0 => {

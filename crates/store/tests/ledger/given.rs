@@ -1,18 +1,20 @@
 //! Short words for transitions, so that a test reads as a story.
 
 use bridge_core::port::{
-    Change, Committed, Ledger, LedgerError, Read, RecordedTurn, RowsError, TurnHistory, TurnStatus,
+    Change, Committed, ForeignTurn, Ledger, LedgerError, Read, RecordedTurn, RowsError,
+    TurnHistory, TurnStatus,
 };
 use bridge_core::step::{
-    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Fail, Lose, MidTurn, Note,
-    Pace, Receive, Received, Reconcile, RunError, Send, SendFailed, SendOutcome, Transition, Tx,
-    Verdict,
+    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, EndLoan, Fail, LentTurn,
+    Lose, MidTurn, Note, Pace, Receive, Received, Reconcile, RunError, Send, SendFailed,
+    SendOutcome, Transition, Tx, Verdict,
 };
 use bridge_core::value::{
     BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch, EventKind,
-    ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId, ProcessStamp,
-    Reply, Request, RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict, Sandbox,
-    SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId, Usage, Wants,
+    ExternalId, Failure, Incarnation, IncarnationId, ItemId, LoanId, Message, MessageId,
+    ProcessStamp, Reply, Request, RequestDecision, RequestId, RequestKind, RequestState,
+    RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
+    Usage, Wants,
 };
 use bridge_store::key::{KEY_BYTES, KeyAge, LedgerKey};
 
@@ -220,6 +222,39 @@ pub(crate) fn verdict(decision: RequestDecision, by: &str) -> RequestVerdict {
         by: bridge_core::value::DecidedBy::caller(by),
         via: "cli".to_owned(),
         at: Timestamp(6),
+    }
+}
+
+/// A turn that was run at a Codex terminal.
+pub(crate) fn terminal_turn(number: u64) -> LentTurn {
+    LentTurn {
+        message_id: message(&format!("at-{number}")),
+        turn: ForeignTurn {
+            input: "asked there".to_owned(),
+            recorded: RecordedTurn {
+                turn_id: TurnId::new(format!("turn-{number}")),
+                status: TurnStatus::Completed,
+                answer: Some("said there".to_owned()),
+                effects: vec!["ran `ls`".to_owned()],
+                received: Vec::new(),
+                failure: None,
+            },
+            started_at: Some(Timestamp(5)),
+            ended_at: Some(Timestamp(6)),
+        },
+    }
+}
+
+/// The end of loan `l1`, on this thread.
+pub(crate) fn ended_loan(key: &str, thread: &str, said: Vec<LentTurn>) -> EndLoan {
+    EndLoan {
+        conversation_id: conversation(key),
+        loan_id: LoanId::new("l1"),
+        thread: Some(ThreadId::new(thread)),
+        said,
+        sandbox: Sandbox::WorkspaceWrite,
+        epoch: Epoch(1),
+        boot_id: BootId::new("boot"),
     }
 }
 

@@ -78,6 +78,7 @@ impl View {
         self.add("backlog", rows.backlog()?);
         self.add("unfinished", rows.unfinished(None, PAGE_MAX)?);
         self.add("counts", rows.counts()?);
+        self.add("loans", rows.loans()?);
         self.add("lanes", rows.lanes(None, PAGE_MAX)?);
         self.add("incarnations", rows.live_incarnations()?);
         for life in rows.live_incarnations()? {
@@ -242,6 +243,7 @@ impl View {
         self.add("older of sender", older);
         let under = rows.conversations_under(&message.channel, "", Some((at, conversation)), 2)?;
         self.add("conversations under", under);
+        self.add("loan", rows.loan(conversation)?);
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);

@@ -94,6 +94,7 @@ impl Rows for MemoryRows {
             }
             Change::Alert(change) => self.change_alerts(change)?,
             Change::Fleet(change) => self.change_fleet(change)?,
+            Change::Loan(change) => self.change_loans(change)?,
         }
         Ok(())
     }

@@ -5,6 +5,10 @@ use super::apply::{found, guard};
 use bridge_core::port::{OldRecords, RowsError};
 use bridge_core::value::{Message, MessageId, Seq, StateName, Timestamp};
 
+fn waits(message: &Message) -> bool {
+    message.life.state.name() == StateName::Received
+}
+
 impl MemoryRows {
     pub(super) fn tail(
         &mut self,
@@ -15,7 +19,7 @@ impl MemoryRows {
         let known = self
             .messages
             .get(id)
-            .filter(|message| message.life.state.name().finished());
+            .filter(|message| message.life.state.name().finished() || waits(message));
         let message = found(known, || format!("place of message {id}"))?.clone();
         let place = (message.conversation_id.clone(), seq);
         let taken = self.seqs.get(&place).is_some_and(|there| there != id);

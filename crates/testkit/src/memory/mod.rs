@@ -9,6 +9,7 @@ mod derived;
 mod fleet;
 mod forget;
 mod lists;
+mod loans;
 mod read;
 mod request;
 mod rows;

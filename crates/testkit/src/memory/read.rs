@@ -419,6 +419,7 @@ impl Read for MemoryRows {
                 })
             })
             .filter(|head| filter.lets(head))
+            .filter(|head| !self.loans.contains(&head.message.conversation_id))
             .filter(|head| self.lets_node(filter.node.as_ref(), &head.message.conversation_id))
             .take(page(limit))
             .collect())

@@ -9,7 +9,7 @@ use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Alert, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
-    Home, Incarnation, IncarnationId, ItemEvent, KeptFile, Message, MessageId, Node, NodeId,
+    Home, Incarnation, IncarnationId, ItemEvent, KeptFile, Loan, Message, MessageId, Node, NodeId,
     PushKey, Receiver, ReceiverId, Reply, ReplyKey, Request, RequestId, Round, Segment, Seq,
     Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn,
 };
@@ -70,6 +70,7 @@ pub struct MemoryRows {
     pub(super) push_keys: Table<(), PushKey>,
     pub(super) nodes: Table<NodeId, Node>,
     pub(super) homes: Table<ConversationId, Home>,
+    pub(super) loans: Table<ConversationId, Loan>,
     /// By thread, path and offset.
     pub(super) segments: Table<(ThreadId, String, u64), Segment>,
     pub(super) files: Table<FileDigest, KeptFile>,
@@ -142,13 +143,14 @@ impl MemoryRows {
             push_keys,
             nodes,
             homes,
+            loans,
             segments,
             files,
             file_pieces,
             clock_ms: _,
             this_node: _,
         } = self;
-        let tables: [&mut dyn Transactional; 36] = [
+        let tables: [&mut dyn Transactional; 37] = [
             conversations,
             active,
             conversation_keys,
@@ -182,6 +184,7 @@ impl MemoryRows {
             push_keys,
             nodes,
             homes,
+            loans,
             segments,
             files,
             file_pieces,

@@ -11,6 +11,7 @@ mod files;
 mod guards;
 mod life;
 mod lists;
+mod loans;
 mod lost;
 mod old_tasks;
 mod people;
@@ -59,6 +60,11 @@ contract! {
             a_row_shown_twice_is_one_message,
             a_full_backlog_pushes_back,
             a_thread_is_bound_and_let_go,
+        }
+        loans {
+            lent_messages_wait_until_the_end,
+            turns_are_taken_over_once,
+            another_loan_is_a_conflict,
         }
         claim {
             people_go_first_and_then_the_oldest,
