@@ -2,6 +2,7 @@
 //!
 //! Every state has a sentence; a state without an owner and a next step would be a bug.
 
+mod position;
 mod rows;
 
 pub use rows::WhyRows;
@@ -9,6 +10,7 @@ pub use rows::WhyRows;
 use crate::find::short_id;
 use crate::limits;
 use crate::port::Kept;
+use crate::quota::QuotaWait;
 use crate::requester::requester;
 use crate::value::{
     Class, Deciders, Hold, Message, MessageState, Reply, ReplyState, Request, RequestState,
@@ -104,14 +106,27 @@ fn asks(
 /// It waits for its turn: for a time, behind another one, or for room.
 fn received(case: &WhyRows, now: Timestamp) -> (String, String) {
     let hold = case.message.life.state.hold();
-    match (&case.behind, hold) {
-        (Some(first), _) => behind(first),
+    let (says, next) = match (&case.behind, hold) {
+        (Some(first), _) => return behind(first),
         (None, Some(hold)) if hold.until > now || case.kept.is_none() => (
             format!("it waits: {}", hold.failure.reason),
             format!("the scheduler tries it again {}", in_words(hold.until, now)),
         ),
-        (None, _) => room(case.kept),
-    }
+        (None, _) => match case.slowed {
+            Some(wait) if case.kept == Some(Kept::Quota) => slowed(&wait, now),
+            Some(_) | None => room(case.kept),
+        },
+    };
+    (says, format!("{next}{}", position::of(case, now)))
+}
+
+/// Agents are slowed down before the account's limit is reached.
+fn slowed(wait: &QuotaWait, now: Timestamp) -> (String, String) {
+    let when = match wait.until > now {
+        true => format!("the next of them begins {}", in_words(wait.until, now)),
+        false => "the next of them begins when the one at work has ended".to_owned(),
+    };
+    (format!("it waits: {}", wait.words()), when)
 }
 
 /// Whoever waits behind a message waits for what that one waits for.
@@ -164,6 +179,10 @@ fn room(kept: Option<Kept>) -> (String, String) {
         Some(Kept::NodeGone) => (
             "it waits: the node that worked on its conversation is gone, and the files that were written there with it (`fleet.on_node_lost`)",
             "it goes on when that node is back; `codex-bridge move` gives it to another one, without the files",
+        ),
+        Some(Kept::Quota) => (
+            "it waits: most of the account's limit is used, so agents and programs take turns one at a time (`quota.slow_percent`)",
+            "the scheduler claims it when its turn comes; `codex-bridge status` shows the limit",
         ),
         Some(Kept::Writer) => (
             "it waits: another turn writes in its directory, where they take turns (`one_writer`)",

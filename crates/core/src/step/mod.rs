@@ -9,6 +9,7 @@ mod file;
 mod fleet;
 mod intake;
 mod operator;
+mod quota;
 mod receiver;
 mod regenerate;
 mod reply;
@@ -38,6 +39,7 @@ pub use operator::{
     LoginAdded, OpenSession, Prune, REDRIVE_REASON, Record, Redrive, RedriveOutcome, RevokeToken,
     SenderStopped, StopCause, StopSender, TokenAdded, UseToken, login_of,
 };
+pub use quota::{FreeHeld, NoteQuota, QuotaNoted};
 pub use receiver::{AddDevice, DeviceAdded, DropDevice, KeepPushKey, SetAlertTargets};
 pub use regenerate::regenerate;
 pub use reply::{Confirm, Send, SendFailed, SendOutcome};

@@ -17,6 +17,7 @@ mod ids;
 mod incarnation;
 mod message;
 mod node;
+mod quota;
 mod reply;
 mod request;
 mod subscription;
@@ -43,6 +44,7 @@ pub use ids::{
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile, reader_of};
+pub use quota::{Quota, QuotaReport, QuotaSource, QuotaWindow, SlowedSince};
 pub use reply::{
     Answer, AnswerSource, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };

@@ -23,6 +23,7 @@ mod list_rows;
 pub(crate) mod message;
 pub(crate) mod place;
 pub(crate) mod queue;
+pub(crate) mod quota;
 pub(crate) mod reply;
 mod request;
 pub(crate) mod rows;

@@ -9,6 +9,7 @@ mod derived;
 mod fleet;
 mod forget;
 mod lists;
+mod quota;
 mod read;
 mod request;
 mod rows;
