@@ -18,6 +18,7 @@ mod names;
 mod nodes;
 mod output;
 mod page;
+mod quota;
 mod screen;
 mod send;
 mod show;

@@ -78,6 +78,7 @@ mod policy;
 mod power;
 mod processes;
 mod push_service;
+mod quota;
 mod red_team;
 mod reload;
 mod requests;

@@ -4,7 +4,7 @@
 
 use crate::rules::Effect;
 use crate::value::{
-    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, RequestKind,
+    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, QuotaReport, RequestKind,
     RequestVerdict, Sandbox, ThreadId, TurnId, Usage, Wants,
 };
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,16 @@ pub trait Agent: Send + Sync + 'static {
         thread: &ThreadId,
         turn_id: &TurnId,
     ) -> impl Future<Output = Result<(), AgentError>> + Send;
+
+    /// What each CODEX_HOME's agent reported of its account so far; the default home is the absent one.
+    fn quotas(&self) -> Vec<(Option<String>, QuotaReport)> {
+        Vec::new()
+    }
+
+    /// Returns when one of these reports may have changed since this was called last. For one waiter.
+    fn quota_changed(&self) -> impl Future<Output = ()> + Send {
+        core::future::pending()
+    }
 
     /// In a fleet, before a thread is used: brings it here as it is stored, unless this generation is here already.
     fn bring_thread(

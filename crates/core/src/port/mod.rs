@@ -27,7 +27,7 @@ pub use lists::{
     SearchHit, SearchPage, SearchQuery, TurnsUsed,
 };
 pub use rows::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, QueuePosition, Read, Rows,
+    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, Kept, QueuePosition, Read, Rows,
     RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};

@@ -340,6 +340,14 @@ pub struct QueuePosition {
     pub waiting: u64,
 }
 
+/// Messages that are held for capacity: for an account, or for a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapacityWaiters {
+    /// Of kind person, programs included.
+    pub people: u64,
+    pub agents: u64,
+}
+
 /// What a transition, and whoever explains rows to people, may read.
 pub trait Read: AlertRead + FleetRead + ListRead {
     /// A message by its id.
@@ -521,6 +529,8 @@ pub trait Read: AlertRead + FleetRead + ListRead {
     fn quotas(&self) -> Result<Vec<Quota>, RowsError>;
     /// Messages that are held for capacity after `now`, in the order of service, at most `limit`.
     fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError>;
+    /// How many these are.
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError>;
     /// Where a message stands among the first ones of all conversations, those that are held included.
     fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError>;
     /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.

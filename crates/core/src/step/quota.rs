@@ -42,7 +42,13 @@ impl Transition for NoteQuota {
         let known = tx.quotas()?.into_iter().find(|it| it.source == source);
         let unknown = QuotaReport::default();
         let before = known.as_ref().map_or(&unknown, |known| &known.report);
-        if is_known(&self.report, before) {
+        // Whose login it is, and nothing of its limit: what the row says of it still holds.
+        let is_named = self.report.account.is_some() && self.report.account == before.account;
+        let says_nothing = QuotaReport {
+            account: None,
+            ..self.report.clone()
+        } == unknown;
+        if is_known(&self.report, before) || is_named && says_nothing {
             return Ok(QuotaNoted::Known);
         }
         let primary_slowed = known.as_ref().and_then(|known| known.primary_slowed);
@@ -79,7 +85,11 @@ impl Transition for FreeHeld {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, RunError> {
         let node = tx.this_node();
-        let gates = QuotaGates::of(&tx.quotas()?, node.as_ref(), &self.rules, now);
+        let quotas = tx.quotas()?;
+        if quotas.is_empty() {
+            return Ok(false);
+        }
+        let gates = QuotaGates::of(&quotas, node.as_ref(), &self.rules, now);
         let mut freed = 0;
         for head in tx.held_for_capacity(now, QUOTA_FREED_AT_ONCE)? {
             let message = head.message;

@@ -8,6 +8,7 @@ pub(crate) mod approvals;
 pub(crate) mod files;
 pub(crate) mod follow;
 pub(crate) mod progress;
+mod quota;
 mod reconcile;
 mod recover;
 mod running;
@@ -37,6 +38,7 @@ pub(crate) struct Turns {
     pub(crate) running: RunningTurns,
     in_flight: InFlight,
     detached: DetachedCalls,
+    noted_quotas: quota::NotedQuotas,
     /// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
     /// that does not answer holds up its own conversation only.
     steering: OneAtATime<ConversationId>,

@@ -32,6 +32,7 @@ pub(crate) mod senders;
 mod server;
 mod sessions;
 mod stall;
+pub(crate) mod quota;
 pub(crate) mod status;
 mod table;
 mod tasks;

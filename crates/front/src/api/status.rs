@@ -1,6 +1,7 @@
 //! Health and counts of the daemon. Field names are stable: programs read them. Contains no message content.
 
 use super::nodes::present;
+use super::quota::{QuotasView, quotas};
 use super::{Context, ProblemResponse};
 use crate::Time;
 use crate::{BridgeService, LedgerView, NodeView, ReloadView};
@@ -39,6 +40,9 @@ pub struct StatusView {
     /// Daemons that share the database and have not left; absent where one has it for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeView>>,
+    /// Limits of the accounts that Codex is logged in with; absent while Codex has reported none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotas: Option<QuotasView>,
 }
 
 /// How many messages are where, in the words of people.
@@ -153,6 +157,7 @@ impl StatusView {
             requests_waiting: figures.requests_waiting,
             ledger_bytes,
             nodes: None,
+            quotas: None,
         }
     }
 }
@@ -202,9 +207,17 @@ pub(super) async fn status<D: BridgeService>(
         Err(_) if !health.ready => None,
         read => read?,
     };
+    let quotas = match quotas(&service).await {
+        Err(_) if !health.ready => None,
+        read => read?,
+    };
     let bytes = service.ledger_bytes();
     let status = StatusView::new(health, &counts, figures, bytes, now);
-    Ok(Json(StatusView { nodes, ..status }))
+    Ok(Json(StatusView {
+        nodes,
+        quotas,
+        ..status
+    }))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! The Codex of another home is started when it is needed and ended when nobody needed it for the linger.
 
+use crate::app_server::connection::Learned;
 use crate::app_server::{CodexHealth, Host, HostOptions, Session};
 use crate::error::agent_error;
 use crate::locked;
@@ -12,6 +13,7 @@ use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::Notify;
 
 /// Homes beside the usual one that may have a Codex at the same time; each costs about 100 MB.
 pub const HOMES_MAX: usize = 8;
@@ -22,19 +24,28 @@ pub(crate) struct Homes<L> {
     usual: Arc<Host<L>>,
     extra: Arc<HomeHosts<L>>,
     ledger: L,
+    quota_changed: Arc<Notify>,
 }
 
 impl<L: Ledger> Homes<L> {
     pub(crate) fn new(options: HostOptions, ledger: L) -> Self {
+        let quota_changed = Arc::new(Notify::new());
+        let learned = Learned::new(&quota_changed);
         Self {
-            usual: Arc::new(Host::new(options, None, ledger.clone())),
+            usual: Arc::new(Host::new(options, None, learned, ledger.clone())),
             extra: Arc::default(),
             ledger,
+            quota_changed,
         }
     }
 
     pub(crate) fn usual(&self) -> &Arc<Host<L>> {
         &self.usual
+    }
+
+    /// Woken when a Codex reported something new of its account. For one waiter.
+    pub(crate) fn quota_changed(&self) -> &Notify {
+        &self.quota_changed
     }
 
     /// The host of a home, as the configuration names it.
@@ -75,7 +86,9 @@ impl<L: Ledger> Homes<L> {
             api_key: None,
             ..options.clone()
         };
-        let host = Arc::new(Host::new(options, Some(key.clone()), self.ledger.clone()));
+        let learned = Learned::new(&self.quota_changed);
+        let ledger = self.ledger.clone();
+        let host = Arc::new(Host::new(options, Some(key.clone()), learned, ledger));
         tokio::spawn(retire(Arc::downgrade(&self.extra), key.clone()));
         extra.insert(key, Arc::clone(&host));
         Ok(host)

@@ -158,7 +158,12 @@ impl HostState {
 }
 
 impl<L: Ledger> Host<L> {
-    pub(crate) fn new(options: HostOptions, home: Option<String>, ledger: L) -> Self {
+    pub(crate) fn new(
+        options: HostOptions,
+        home: Option<String>,
+        learned: Learned,
+        ledger: L,
+    ) -> Self {
         let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
         let state = HostState {
             current: None,
@@ -175,7 +180,7 @@ impl<L: Ledger> Host<L> {
             home,
             ledger,
             origin: Instant::now(),
-            learned: Learned::default(),
+            learned,
             state: Mutex::new(state),
             present: std::sync::Mutex::default(),
             installed: Mutex::default(),
@@ -520,7 +525,9 @@ impl<L: Ledger> Host<L> {
             })
         };
         let harmless = |error| of_call(&error, CallEffect::Repeatable);
-        if !read().await.map_err(harmless)?.is_login_missing() {
+        let found = read().await.map_err(harmless)?;
+        self.learned.account.logged_in(found.account.as_ref());
+        if !found.is_login_missing() {
             return Ok(());
         }
         if let Some(key) = &self.options.api_key {

@@ -6,7 +6,7 @@ use super::queue;
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
 use bridge_core::limits::QUOTAS_MAX;
-use bridge_core::port::{Head, QueuePosition, RowsError};
+use bridge_core::port::{CapacityWaiters, Head, QueuePosition, RowsError};
 use bridge_core::value::{
     Message, NodeId, Quota, QuotaReport, QuotaSource, QuotaWindow, SlowedSince,
     Timestamp,
@@ -142,6 +142,23 @@ pub(crate) fn held_for_capacity(
     let held = sql::many_readable(conn, HELD_FOR_CAPACITY, of, limit, read_message)?;
     let heads = held.into_iter().map(|message| queue::head(conn, message));
     heads.filter_map(Result::transpose).collect()
+}
+
+pub(crate) fn capacity_waiters(
+    conn: Conn<'_>,
+    now: Timestamp,
+) -> Result<CapacityWaiters, RowsError> {
+    let query = "SELECT count(CASE WHEN kind = 'person' THEN 1 END), count(CASE WHEN kind = 'agent' THEN 1 END) \
+         FROM message INDEXED BY message_held WHERE queue = 'held' AND hold_until > ?1 AND hold_class = 'capacity'";
+    let counted = sql::one(conn, query, [now.0], |row| {
+        let mut fields = Fields::of("messages that wait", row);
+        Ok((fields.next::<i64>()?, fields.next::<i64>()?))
+    })?;
+    let (people, agents) = counted.unwrap_or_default();
+    Ok(CapacityWaiters {
+        people: people.unsigned_abs(),
+        agents: agents.unsigned_abs(),
+    })
 }
 
 pub(crate) fn position(conn: Conn<'_>, message: &Message) -> Result<QueuePosition, RowsError> {

@@ -14,7 +14,7 @@ use crate::sql::{self, Conn};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, Exchange, Figures, FleetRead, Flight, Head, HeadFilter, QueuePosition, Read, RowsError,
+    AgentMessage, CapacityWaiters, Exchange, Figures, FleetRead, Flight, Head, HeadFilter, QueuePosition, Read, RowsError,
     Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
@@ -446,6 +446,10 @@ impl Read for SqlRows<'_> {
 
     fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
         quota::held_for_capacity(self.conn, now, limit)
+    }
+
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
+        quota::capacity_waiters(self.conn, now)
     }
 
     fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {

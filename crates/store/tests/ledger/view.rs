@@ -28,6 +28,7 @@ impl View {
         self.add("quotas", rows.quotas()?);
         let held = rows.held_for_capacity(now, PAGE_MAX)?;
         self.add("held for capacity", held);
+        self.add("capacity waiters", rows.capacity_waiters(now)?);
         self.add("next due", rows.next_due(now)?);
         let newest = rows.conversations(None, 1)?;
         let somewhere: Vec<String> = newest.into_iter().map(|(one, _)| one.workdir).collect();

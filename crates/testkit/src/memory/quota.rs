@@ -3,7 +3,7 @@
 use super::MemoryRows;
 use super::derived::page;
 use bridge_core::limits::QUOTAS_MAX;
-use bridge_core::port::{Head, QueuePosition};
+use bridge_core::port::{CapacityWaiters, Head, QueuePosition};
 use bridge_core::value::{
     Class, Conversation, Message, MessageId, Quota, Round, SenderKind, Timestamp,
 };
@@ -49,6 +49,17 @@ impl MemoryRows {
             Some(self.head(message, conversation))
         });
         heads.take(page(limit)).collect()
+    }
+
+    pub(super) fn capacity_waiters_after(&self, now: Timestamp) -> CapacityWaiters {
+        let held = self.held_for_capacity_after(now, u32::MAX);
+        let (people, agents): (Vec<_>, Vec<_>) = held
+            .iter()
+            .partition(|head| head.message.kind == SenderKind::Person);
+        CapacityWaiters {
+            people: people.len() as u64,
+            agents: agents.len() as u64,
+        }
     }
 
     pub(super) fn position(&self, message: &Message) -> QueuePosition {

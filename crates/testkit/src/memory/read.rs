@@ -8,7 +8,7 @@ use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, QueuePosition, Read, RowsError,
+    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, QueuePosition, Read, RowsError,
     Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
@@ -416,6 +416,10 @@ impl Read for MemoryRows {
 
     fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
         Ok(self.held_for_capacity_after(now, limit))
+    }
+
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
+        Ok(self.capacity_waiters_after(now))
     }
 
     fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {
