@@ -245,13 +245,15 @@ pub fn report_of<'q>(
     rules: &QuotaRules,
 ) -> Option<&'q Quota> {
     let own = quotas.iter().find(|quota| quota.source == *source);
-    let named = rules.account.as_ref().filter(|_| source.codex_home.is_none());
+    let named = rules
+        .account
+        .as_ref()
+        .filter(|_| source.codex_home.is_none());
     let account = named.or(own.and_then(|own| own.report.account.as_ref()));
     quotas
         .iter()
         .filter(|quota| {
-            quota.source == *source
-                || account.is_some() && quota.report.account.as_ref() == account
+            quota.source == *source || account.is_some() && quota.report.account.as_ref() == account
         })
         .max_by_key(|quota| quota.reported_at)
 }
@@ -305,7 +307,10 @@ impl QuotaGates {
     /// The gate of one home.
     #[must_use]
     pub fn home(&self, codex_home: Option<&str>) -> QuotaGate {
-        let found = self.0.iter().find(|it| it.codex_home.as_deref() == codex_home);
+        let found = self
+            .0
+            .iter()
+            .find(|it| it.codex_home.as_deref() == codex_home);
         found.map(|it| it.gate).unwrap_or_default()
     }
 

@@ -32,10 +32,10 @@ pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };
 pub use api::policy::{ExplainRequest, ExplainView, ReplayEntry, ReplayList, RuleView};
+pub use api::quota::{QuotaView, QuotaWindowView, QuotasView};
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::search::{FoundMessage, SearchList};
 pub use api::senders::{BudgetView, ChannelEntry, ChannelList, SenderList, SenderView};
-pub use api::quota::{QuotaView, QuotaWindowView, QuotasView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use api::{LoginMade, NewLogin};

@@ -10,7 +10,11 @@ pub(super) fn quota_lines(quotas: &QuotasView, now_ms: i64, page: &mut Page) {
         if account.windows.is_empty() && account.detail.is_none() {
             continue;
         }
-        let look = if account.state == "free" { PLAIN } else { YELLOW };
+        let look = if account.state == "free" {
+            PLAIN
+        } else {
+            YELLOW
+        };
         page.line(2, &in_a_line(account, now_ms), look);
         if let Some(detail) = &account.detail {
             page.line(4, detail, look);
@@ -35,14 +39,21 @@ fn in_a_line(account: &QuotaView, now_ms: i64) -> String {
     let windows = account.windows.iter().map(|window| {
         let left = span(window.resets_at.ms().saturating_sub(now_ms));
         let name = name(window);
-        format!("{} % of the {name}limit used, resets in {left}", window.used_percent)
+        format!(
+            "{} % of the {name}limit used, resets in {left}",
+            window.used_percent
+        )
     });
     let windows: Vec<_> = windows.collect();
-    format!("account{whose}: {}{}", account.state, if windows.is_empty() {
-        String::new()
-    } else {
-        format!(", {}", windows.join("; "))
-    })
+    format!(
+        "account{whose}: {}{}",
+        account.state,
+        if windows.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", windows.join("; "))
+        }
+    )
 }
 
 fn name(window: &QuotaWindowView) -> String {

@@ -3,7 +3,7 @@
 
 use crate::a2a_agent::{Agent, SERVED, said};
 use crate::world::{World, within};
-use bridge_sim::{Options, Quota};
+use bridge_sim::{Options, Quota, ScriptedModel};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -66,14 +66,22 @@ async fn c16_people_are_answered_while_agents_wait() {
     for n in 0..PEOPLE {
         // Spread over all that agents do: each person comes when so many more were asked.
         let asked = u64::try_from(n * AGENTS / PEOPLE).unwrap();
-        world.model.wait_for(|seen| seen.number >= asked).await.unwrap();
+        world
+            .model
+            .wait_for(|seen| seen.number >= asked)
+            .await
+            .unwrap();
         let asked_at = Instant::now();
-        let answer = world.ask(&format!("person-{n}"), &format!("echo:person-{n}-")).await;
+        let answer = world
+            .ask(&format!("person-{n}"), &format!("echo:person-{n}-"))
+            .await;
         assert_eq!(answer, format!("person-{n}-"));
         waits.push(asked_at.elapsed());
     }
     let done = counted(&world, "done", AGENTS + PEOPLE);
-    let seen = tokio::time::timeout(Duration::from_secs(300), done).await.unwrap();
+    let seen = tokio::time::timeout(Duration::from_secs(300), done)
+        .await
+        .unwrap();
     waits.sort_unstable();
     let p95 = waits[PEOPLE * 95 / 100];
     println!(
@@ -117,32 +125,47 @@ async fn c16_quota_wait_survives_daemon_death() {
     assert_eq!(account["windows"][0]["minutes"], 60, "{seen:#}");
     let listed = world.json(&["ls", "--json"]).await;
     let ids = listed["conversations"].as_array().unwrap().iter();
-    let waiting = ids.filter(|one| one["channel"] == "a2a").map(|one| one["message_id"].clone());
+    let waiting = ids
+        .filter(|one| one["channel"] == "a2a")
+        .map(|one| one["message_id"].clone());
     let waiting: Vec<_> = waiting.collect();
-    println!("{listed:#}");
     let id = waiting[0].as_str().unwrap();
     let why = world.run(&["why", id]).await;
     let kept = "10 % of the account's 1-hour limit are left and kept for people";
     assert!(why.stdout.contains(kept), "{why:?}");
-    assert!(why.stdout.contains("of 2, expected in about 5"), "{why:?}");
-    assert_eq!(world.ask("main", "echo:from the reserve").await, "from the reserve");
+    assert!(why.stdout.contains("of 2, expected in about "), "{why:?}");
+    assert_eq!(
+        world.ask("main", "echo:from the reserve").await,
+        "from the reserve"
+    );
 
     // Now all of it is used.
     let person = world.run(&["send", "-c", "late", "echo:later"]).await;
     person.must(75, &["waiting: the account's usage limit is reached"]);
     daemon.kill_9().await;
     let daemon = world.daemon().await;
-    let again = world.run(&["send", "-c", "later", "echo:later still"]).await;
+    let again = world
+        .run(&["send", "-c", "later", "echo:later still"])
+        .await;
     again.must(75, &["waiting: the account's usage limit is reached"]);
     let why = world.run(&["why", &person.kept()]).await;
     assert!(why.stdout.contains("position 1 of 4"), "{why:?}");
     let shown = world.run(&["status"]).await;
     let line = "account: reached, 100 % of the 1-hour limit used, resets in 5";
     assert!(shown.stdout.contains(line), "{shown:?}");
-    assert!(shown.stdout.contains("2 of people and 2 of agents wait"), "{shown:?}");
+    assert!(
+        shown.stdout.contains("2 of people and 2 of agents wait"),
+        "{shown:?}"
+    );
     let metrics = metrics_of(&world).await;
-    assert!(metrics.contains("codex_bridge_quota_used_percent{window=\"primary\"} 100"), "{metrics}");
-    assert!(metrics.contains("codex_bridge_quota_waiting{kind=\"agents\"} 2"), "{metrics}");
+    assert!(
+        metrics.contains("codex_bridge_quota_used_percent{window=\"primary\"} 100"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("codex_bridge_quota_waiting{kind=\"agents\"} 2"),
+        "{metrics}"
+    );
     assert_eq!(world.model.requests().len(), 10);
     assert_eq!(world.model.quota_refusals(), 0, "nobody asked in vain");
     assert_eq!(daemon.stop().await, Some(0));
@@ -155,4 +178,29 @@ async fn metrics_of(world: &World) -> String {
     let (status, text) = agent.answer(agent.call("GET", "/metrics")).await;
     assert_eq!(status.as_u16(), 200, "{text}");
     text
+}
+
+/// Another account is another login: in another home.
+#[tokio::test(flavor = "multi_thread")]
+async fn c16_task_begins_in_fallback_home() {
+    let world = World::with_model(limited(1, 3_600), "").await;
+    let other = ScriptedModel::start(Options::default()).await.unwrap();
+    let home = world.path().join("other-home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(home.join("config.toml"), other.codex_config()).unwrap();
+    let settings = format!("[codex]\nhomes = [{home:?}]\n[quota]\nfallback_home = {home:?}\n");
+    std::fs::write(world.config_file(), settings).unwrap();
+    let daemon = world.daemon().await;
+    assert_eq!(world.ask("main", "echo:the last one").await, "the last one");
+    let task = world.run(&["start", "--wait", "echo:elsewhere"]).await;
+    assert_eq!(task.code, Some(0), "{task:?}");
+    assert!(task.stdout.contains("elsewhere"), "{task:?}");
+    assert_eq!(
+        (world.model.requests().len(), other.requests().len()),
+        (1, 1)
+    );
+    // A conversation stays with its account.
+    let ended = world.run(&["send", "-c", "main", "echo:later"]).await;
+    ended.must(75, &["waiting: the account's usage limit is reached"]);
+    assert_eq!(daemon.stop().await, Some(0));
 }

@@ -4,9 +4,9 @@ use super::alerts::AlertChange;
 use super::fleet::FleetChange;
 use crate::value::{
     Answer, AuditEntry, ChannelId, ConsoleAccess, Conversation, ConversationId, Incarnation,
-    IncarnationId, ItemEvent, Life, Message, MessageId, Quota, Reply, ReplyState, ReplyStateName, Request,
-    RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId,
-    TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    IncarnationId, ItemEvent, Life, Message, MessageId, Quota, Reply, ReplyState, ReplyStateName,
+    Request, RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task,
+    TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.

@@ -27,8 +27,8 @@ pub use lists::{
     SearchHit, SearchPage, SearchQuery, TurnsUsed,
 };
 pub use rows::{
-    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, Kept, QueuePosition, Read, Rows,
-    RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
+    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, Kept,
+    QueuePosition, Read, Rows, RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, MayAct, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -12,9 +12,9 @@ use crate::quota::of_person;
 use crate::storage::StoredHour;
 use crate::value::{
     Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Quota, Reply, Request,
-    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task,
-    TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Quota, Reply,
+    Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription,
+    Task, TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

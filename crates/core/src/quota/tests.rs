@@ -132,7 +132,10 @@ fn slowed_agents_share_rest_of_time_evenly() {
     // The next window begins anew, and so does one in which room was made.
     let mut next = primary(72);
     next.report.primary.as_mut().unwrap().resets_at = Some(Timestamp(400 * MINUTE));
-    assert_eq!(since(&next, Some(&slowed), 105 * MINUTE).unwrap().at.0, 105 * MINUTE);
+    assert_eq!(
+        since(&next, Some(&slowed), 105 * MINUTE).unwrap().at.0,
+        105 * MINUTE
+    );
     assert_eq!(since(&primary(69), Some(&slowed), 50 * MINUTE), None);
 }
 
@@ -172,7 +175,10 @@ fn newest_report_of_account_counts() {
     ];
     assert!(gate(&team, "n1", &rules()));
     let own = [named("n1", 20, 1, None), named("n2", 100, 2, None)];
-    assert!(!gate(&own, "n1", &rules()), "nobody knows that it is the same");
+    assert!(
+        !gate(&own, "n1", &rules()),
+        "nobody knows that it is the same"
+    );
     assert!(!gate(&team, "n3", &rules()), "it has not said whose it is");
     let known = QuotaRules {
         account: Some("team".to_owned()),
@@ -216,7 +222,10 @@ fn one_agent_at_a_time_while_slowed() {
     };
     let agent = SenderKind::Agent;
     assert_eq!(busy(70, &[flight(agent, 1, 0)]), [""]);
-    assert!(busy(70, &[flight(agent, 1, 1)]).is_empty(), "it waits for a person");
+    assert!(
+        busy(70, &[flight(agent, 1, 1)]).is_empty(),
+        "it waits for a person"
+    );
     assert!(busy(70, &[flight(SenderKind::Person, 3, 0)]).is_empty());
     assert!(busy(69, &[flight(agent, 9, 0)]).is_empty());
 }

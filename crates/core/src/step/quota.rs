@@ -6,9 +6,7 @@ use crate::budget::QuotaRules;
 use crate::limits::QUOTA_FREED_AT_ONCE;
 use crate::port::Change;
 use crate::quota::{QuotaGates, is_known, opens, slowed_since};
-use crate::value::{
-    ChannelId, MessageState, Quota, QuotaReport, QuotaSource, Timestamp,
-};
+use crate::value::{ChannelId, MessageState, Quota, QuotaReport, QuotaSource, Timestamp};
 
 /// Writes down what the Codex of one CODEX_HOME reported.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use bridge_core::budget::QuotaRules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Most that can be kept for people: agents must get on too.
 const RESERVE_MAX_PERCENT: u32 = 90;
@@ -26,6 +27,12 @@ pub struct QuotaConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 64))]
     pub account: Option<String>,
+    /// One of `codex.homes`, which has a login of its own: a task that names no home and would have to wait for the
+    /// default account's limit is begun there, unless that one has no room either. A thread stays where it began, so
+    /// conversations and tasks that run wait all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub fallback_home: Option<PathBuf>,
 }
 
 impl Default for QuotaConfig {
@@ -34,6 +41,7 @@ impl Default for QuotaConfig {
             reserve_percent: 10,
             slow_percent: 70,
             account: None,
+            fallback_home: None,
         }
     }
 }

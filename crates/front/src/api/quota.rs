@@ -64,7 +64,9 @@ impl QuotaView {
             ("reserved", gate.agents),
             ("slowed", gate.slowed),
         ];
-        let found = waits.into_iter().find_map(|(state, wait)| Some((state, wait?)));
+        let found = waits
+            .into_iter()
+            .find_map(|(state, wait)| Some((state, wait?)));
         let windows = [
             ("primary", counts.report.primary),
             ("secondary", counts.report.secondary),
@@ -130,7 +132,11 @@ fn load(rows: &dyn Read, claim: &Claim) -> Result<Option<QuotasView>, RowsError>
 
 /// Of the account of this daemon's default CODEX_HOME: its windows with what is used in percent and the seconds to the
 /// reset.
-pub(super) fn own_windows(shown: &QuotasView, node: Option<&str>, now: Timestamp) -> Vec<(String, u64, u64)> {
+pub(super) fn own_windows(
+    shown: &QuotasView,
+    node: Option<&str>,
+    now: Timestamp,
+) -> Vec<(String, u64, u64)> {
     let own = shown
         .accounts
         .iter()

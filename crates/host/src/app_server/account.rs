@@ -168,7 +168,8 @@ mod tests {
     }
 
     fn used(percent: i64, resets_at: i64) -> Notification {
-        let window = json!({"usedPercent": percent, "resetsAt": resets_at, "windowDurationMins": 300});
+        let window =
+            json!({"usedPercent": percent, "resetsAt": resets_at, "windowDurationMins": 300});
         limits(json!({"limitId": "codex", "primary": window, "secondary": null}))
     }
 
@@ -189,7 +190,10 @@ mod tests {
     }
 
     fn refused(account: &AccountState) -> Option<i64> {
-        account.report().and_then(|it| it.refused_until).map(|at| at.0)
+        account
+            .report()
+            .and_then(|it| it.refused_until)
+            .map(|at| at.0)
     }
 
     #[test]
@@ -226,7 +230,11 @@ mod tests {
             &limits(json!({"limitId": "codex_other", "primary": {"usedPercent": 100}})),
             NOW,
         );
-        assert_eq!(account.report().unwrap().primary, Some(primary), "of other models");
+        assert_eq!(
+            account.report().unwrap().primary,
+            Some(primary),
+            "of other models"
+        );
     }
 
     #[test]
@@ -242,7 +250,10 @@ mod tests {
         let account = after(&[used(100, 1_500)]);
         account.logged_in(Some(&of("chatgpt", Some("ann@example.org"))));
         let named = account.report().unwrap();
-        assert_eq!(named.account.as_ref().map(String::len), Some(2 * ACCOUNT_BYTES));
+        assert_eq!(
+            named.account.as_ref().map(String::len),
+            Some(2 * ACCOUNT_BYTES)
+        );
         assert!(named.primary.is_some());
         account.logged_in(Some(&of("chatgpt", Some("bob@example.org"))));
         assert_ne!(account.report().unwrap().account, named.account);

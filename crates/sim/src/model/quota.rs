@@ -66,7 +66,9 @@ pub(super) fn tell(response: &mut Response, counted: Counted) {
         ("x-codex-primary-reset-at", counted.resets_at),
     ] {
         let name = HeaderName::from_static(name);
-        response.headers_mut().insert(name, HeaderValue::from(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from(value));
     }
 }
 
@@ -82,10 +84,22 @@ mod tests {
         };
         let mut used = QuotaUse::default();
         let percents: Vec<_> = (0..5).map(|n| used.count(quota, 1_000 + n)).collect();
-        let told: Vec<_> = percents.iter().map(|it| (it.used_percent, it.refused)).collect();
-        let expected = [(25, false), (50, false), (75, false), (100, false), (100, true)];
+        let told: Vec<_> = percents
+            .iter()
+            .map(|it| (it.used_percent, it.refused))
+            .collect();
+        let expected = [
+            (25, false),
+            (50, false),
+            (75, false),
+            (100, false),
+            (100, true),
+        ];
         assert_eq!(told, expected);
-        assert_eq!((percents[4].resets_at, percents[4].window_minutes), (1_090, 2));
+        assert_eq!(
+            (percents[4].resets_at, percents[4].window_minutes),
+            (1_090, 2)
+        );
         assert_eq!(used.count(quota, 1_090).used_percent, 25);
         assert_eq!(used.refused(), 1);
     }

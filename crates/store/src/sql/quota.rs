@@ -8,8 +8,7 @@ use crate::sql::{self, Conn, Row, params};
 use bridge_core::limits::QUOTAS_MAX;
 use bridge_core::port::{CapacityWaiters, Head, QueuePosition, RowsError};
 use bridge_core::value::{
-    Message, NodeId, Quota, QuotaReport, QuotaSource, QuotaWindow, SlowedSince,
-    Timestamp,
+    Message, NodeId, Quota, QuotaReport, QuotaSource, QuotaWindow, SlowedSince, Timestamp,
 };
 
 /// Read by every claim; there are as many rows as CODEX_HOMEs that reported a limit.
@@ -75,7 +74,9 @@ fn read_window(
         resets_at,
     });
     let (at, used) = (fields.maybe_time()?, fields.next()?);
-    let slowed = at.zip(used).map(|(at, used_percent)| SlowedSince { at, used_percent });
+    let slowed = at
+        .zip(used)
+        .map(|(at, used_percent)| SlowedSince { at, used_percent });
     Ok((window, slowed))
 }
 

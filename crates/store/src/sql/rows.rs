@@ -14,15 +14,15 @@ use crate::sql::{self, Conn};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, CapacityWaiters, Exchange, Figures, FleetRead, Flight, Head, HeadFilter, QueuePosition, Read, RowsError,
-    Standing, StateCount, TaskQuery,
+    AgentMessage, CapacityWaiters, Exchange, Figures, FleetRead, Flight, Head, HeadFilter,
+    QueuePosition, Read, RowsError, Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
     Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Quota, Reply, Request, RequestId, Round,
-    SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
-    Twin,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Quota, Reply, Request, RequestId,
+    Round, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token,
+    Turn, Twin,
 };
 
 /// How a job of a batch is undone.

@@ -13,18 +13,18 @@ use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, AddLogin, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
     Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
-    ExpireRequests, Fail, FreeHeld, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
-    NoteQuota, NotifyBegin, NotifyEnd, OpenSession, Prune, PutPush, Redrive, ReserveSequence, Resume,
-    RevokeToken, Send, SendFailed, StopCause, StopSender, Suspend, Transition, TurnsPerSender,
-    Unbind, UndeliveredReason, Verdict,
+    ExpireRequests, Fail, FreeHeld, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave,
+    MidTurn, NoteQuota, NotifyBegin, NotifyEnd, OpenSession, Prune, PutPush, Redrive,
+    ReserveSequence, Resume, RevokeToken, Send, SendFailed, StopCause, StopSender, Suspend,
+    Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, Timeline, behind};
 use bridge_core::value::{
     Actor, BootId, ChannelId, Class, ClientId, CutPolicy, EffectDigest, ExternalId, IncarnationId,
-    PushTarget, QuotaReport, QuotaWindow, RequestDecision, RequestId, RequestKind, Sandbox, SenderKind, StateName,
-    Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp,
-    Usage,
+    PushTarget, QuotaReport, QuotaWindow, RequestDecision, RequestId, RequestKind, Sandbox,
+    SenderKind, StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId,
+    ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Alert, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
     Home, Incarnation, IncarnationId, ItemEvent, KeptFile, Message, MessageId, Node, NodeId,
-    PushKey, Quota, QuotaSource, Receiver, ReceiverId, Reply, ReplyKey, Request, RequestId, Round, Segment, Seq,
-    Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn,
+    PushKey, Quota, QuotaSource, Receiver, ReceiverId, Reply, ReplyKey, Request, RequestId, Round,
+    Segment, Seq, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.

@@ -105,8 +105,16 @@ pub(super) async fn reports_are_kept_by_node_and_home<F: Fixture>() {
         (None, QuotaReport::default(), QuotaNoted::Known),
         (None, full.clone(), QuotaNoted::Noted { opens: false }),
         (None, full.clone(), QuotaNoted::Known),
-        (Some("/home/b"), used(3, resets_at), QuotaNoted::Noted { opens: false }),
-        (Some("/home/b"), used(4, resets_at), QuotaNoted::Noted { opens: false }),
+        (
+            Some("/home/b"),
+            used(3, resets_at),
+            QuotaNoted::Noted { opens: false },
+        ),
+        (
+            Some("/home/b"),
+            used(4, resets_at),
+            QuotaNoted::Noted { opens: false },
+        ),
     ] {
         let noted = world.does(note(home, report)).await.outcome;
         assert_eq!(noted, expected);
@@ -141,12 +149,21 @@ pub(super) async fn what_is_kept_for_people_is_left_to_them<F: Fixture>() {
         world.does(receive).await;
         world.pass_ms(1);
     }
-    assert_eq!(taken(&world).await, (vec!["p1".to_owned()], Some(resets_at)));
+    assert_eq!(
+        taken(&world).await,
+        (vec!["p1".to_owned()], Some(resets_at))
+    );
     let held = world.message("a1").await;
     let hold = held.life.state.hold().unwrap();
-    assert_eq!((hold.until, held.life.attempt, held.life.spent), (resets_at, 0, 0));
+    assert_eq!(
+        (hold.until, held.life.attempt, held.life.spent),
+        (resets_at, 0, 0)
+    );
     let reason = &hold.failure.reason;
-    assert!(reason.contains("7 % of the account's 5-hour limit"), "{reason}");
+    assert!(
+        reason.contains("7 % of the account's 5-hour limit"),
+        "{reason}"
+    );
     let told = world.reads(|rows| rows.replies(&message("a1"))).await;
     assert_eq!((told.len(), told[0].kind), (1, ReplyKind::Notice));
     // Used up: people wait too, and go first when there is room again.
@@ -173,7 +190,10 @@ pub(super) async fn slowed_agents_take_turns_one_at_a_time<F: Fixture>() {
     let why = world.reads(move |rows| WhyRows::load(rows, &message("a2"), &question));
     let why = why.await.unwrap();
     assert_eq!(why.kept, Some(Kept::Quota));
-    let position = QueuePosition { ahead: 0, waiting: 2 };
+    let position = QueuePosition {
+        ahead: 0,
+        waiting: 2,
+    };
     assert_eq!(why.position, Some(position));
     // One percent of twenty in as many hours: the next one has an hour to wait, and people have not.
     world.does(note(None, used(71, resets_at))).await;
