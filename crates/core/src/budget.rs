@@ -34,6 +34,27 @@ impl DayBudget {
     }
 }
 
+/// How an account's rate limit is shared out. By default it is not looked at before it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaRules {
+    /// So much of each window is kept for people.
+    pub reserve_percent: u32,
+    /// From here on agents and programs take turns one at a time, spread up to the reset.
+    pub slow_percent: u32,
+    /// The account of the default CODEX_HOME; daemons that name the same one share its limit.
+    pub account: Option<String>,
+}
+
+impl Default for QuotaRules {
+    fn default() -> Self {
+        Self {
+            reserve_percent: 0,
+            slow_percent: 100,
+            account: None,
+        }
+    }
+}
+
 /// Who has which budget. A sender's own goes before that of the tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budgets {
@@ -41,6 +62,8 @@ pub struct Budgets {
     pub tiers: Vec<(Tier, DayBudget)>,
     /// Of senders by name.
     pub senders: Vec<(ChannelId, String, DayBudget)>,
+    /// What all of them share.
+    pub quota: QuotaRules,
 }
 
 impl Budgets {

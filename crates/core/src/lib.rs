@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod phase;
 pub mod port;
 pub mod prompt;
+pub mod quota;
 pub mod requester;
 pub mod retry;
 pub mod rules;

@@ -167,6 +167,17 @@ pub const CONFIG_PROBE_MS: i64 = 15_000;
 /// A message that waited this long for an operator or for capacity becomes a dead letter.
 pub const HELD_AGE_MAX_MS: i64 = 7 * 24 * 3_600_000;
 
+/// A reset of an account's limit that is further away is not believed: the longest window that providers have is a month.
+pub const QUOTA_WINDOW_MAX_MS: i64 = 32 * 24 * 3_600_000;
+/// By so much the reset of the same window may move from report to report; what moves less is not written.
+pub const QUOTA_RESET_JITTER_MS: i64 = 2 * 60_000;
+/// Reports of accounts that a claim looks at: one for each CODEX_HOME of each node.
+pub const QUOTAS_MAX: u32 = 256;
+/// Held messages that are let go of in one transaction when an account's limit is there again before its time.
+pub const QUOTA_FREED_AT_ONCE: u32 = 100;
+/// How far back answers are counted to say when a waiting message is expected to be worked on.
+pub const PACE_WINDOW_MS: i64 = 3_600_000;
+
 /// A person at a terminal is kept waiting for capacity only if it is expected back within this time.
 pub const WAIT_WORTHWHILE_MS: i64 = 2 * 60_000;
 

@@ -2,6 +2,7 @@
 //!
 //! Every state has a sentence; a state without an owner and a next step would be a bug.
 
+mod position;
 mod rows;
 
 pub use rows::WhyRows;
@@ -9,6 +10,7 @@ pub use rows::WhyRows;
 use crate::find::short_id;
 use crate::limits;
 use crate::port::Kept;
+use crate::quota::QuotaWait;
 use crate::requester::requester;
 use crate::value::{
     Class, Deciders, Hold, Loan, Message, MessageState, Reply, ReplyState, Request, RequestState,
@@ -110,14 +112,27 @@ fn received(case: &WhyRows, now: Timestamp) -> (String, String) {
     {
         return lent(loan, now);
     }
-    match (&case.behind, hold) {
-        (Some(first), _) => behind(first),
+    let (says, next) = match (&case.behind, hold) {
+        (Some(first), _) => return behind(first),
         (None, Some(hold)) if hold.until > now || case.kept.is_none() => (
             format!("it waits: {}", hold.failure.reason),
             format!("the scheduler tries it again {}", in_words(hold.until, now)),
         ),
-        (None, _) => room(case.kept),
-    }
+        (None, _) => match case.slowed {
+            Some(wait) if case.kept == Some(Kept::Quota) => slowed(&wait, now),
+            Some(_) | None => room(case.kept),
+        },
+    };
+    (says, format!("{next}{}", position::of(case, now)))
+}
+
+/// Agents are slowed down before the account's limit is reached.
+fn slowed(wait: &QuotaWait, now: Timestamp) -> (String, String) {
+    let when = match wait.until > now {
+        true => format!("the next of them begins {}", in_words(wait.until, now)),
+        false => "the next of them begins when the one at work has ended".to_owned(),
+    };
+    (format!("it waits: {}", wait.words()), when)
 }
 
 /// Somebody has its conversation at a terminal.
@@ -200,6 +215,10 @@ fn room(kept: Option<Kept>) -> (String, String) {
         Some(Kept::Lent) => (
             "it waits: its conversation is lent to a Codex terminal",
             "it is worked on when that terminal has ended; `codex-bridge return` ends the loan",
+        ),
+        Some(Kept::Quota) => (
+            "it waits: most of the account's limit is used, so agents and programs take turns one at a time (`quota.slow_percent`)",
+            "the scheduler claims it when its turn comes; `codex-bridge status` shows the limit",
         ),
         Some(Kept::Writer) => (
             "it waits: another turn writes in its directory, where they take turns (`one_writer`)",

@@ -199,6 +199,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).write_work_log()),
             tokio::spawn(Arc::clone(daemon).deliver_events()),
+            tokio::spawn(Arc::clone(daemon).watch_quotas()),
         ];
         for molecule in daemon.sink.molecule.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());

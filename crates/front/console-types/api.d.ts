@@ -860,6 +860,45 @@ declare namespace Api {
     session: string;
   };
 
+  /** The limit of one account. */
+  type QuotaView = {
+    /** The account's name, from the configuration or made from Codex's login. */
+    account?: string | null;
+    /** CODEX_HOME; absent for the default one. */
+    codex_home?: string | null;
+    /** Why, as a sentence for people; absent while it is free. */
+    detail?: string | null;
+    /** The node whose Codex reported it, where several daemons share one database. */
+    node?: string | null;
+    reported_at: string;
+    /** `free`, `slowed` (agents take turns one at a time), `reserved` (people alone) or `reached` (everybody waits). */
+    state: string;
+    /** Until when that is so, or when the next agent may begin. */
+    until?: string | null;
+    /** Its windows that have not passed. */
+    windows: Array<QuotaWindowView>;
+  };
+
+  /** One window of a limit. */
+  type QuotaWindowView = {
+    /** Its length. */
+    minutes?: number | null;
+    /** `primary` or `secondary`, as Codex calls them. */
+    name: string;
+    resets_at: string;
+    used_percent: number;
+  };
+
+  /** Limits of accounts, and who waits for them. */
+  type QuotasView = {
+    /** By node and CODEX_HOME; those that Codex reported a limit of. */
+    accounts: Array<QuotaView>;
+    /** The same of agents and programs. */
+    agents_waiting: number;
+    /** People's messages that wait until an account has room, or a budget. */
+    people_waiting: number;
+  };
+
   /** One that could not be done. */
   type RefusedAct = {
     /** As it was given. */
@@ -1203,6 +1242,8 @@ declare namespace Api {
     oldest_unanswered_at?: string | null;
     /** How long ago that is, in milliseconds. */
     oldest_unanswered_ms?: number | null;
+    /** Limits of the accounts that Codex is logged in with; absent while Codex has reported none. */
+    quotas?: QuotasView | null;
     /** Replies that a platform did not take yet. */
     replies_retried: number;
     /** Questions of Codex that wait for somebody. */

@@ -35,6 +35,7 @@ pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };
 pub use api::policy::{ExplainRequest, ExplainView, ReplayEntry, ReplayList, RuleView};
+pub use api::quota::{QuotaView, QuotaWindowView, QuotasView};
 pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::search::{FoundMessage, SearchList};
 pub use api::senders::{BudgetView, ChannelEntry, ChannelList, SenderList, SenderView};

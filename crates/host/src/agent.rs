@@ -2,7 +2,7 @@
 
 use crate::app_server::connection::CallError;
 use crate::app_server::homes::Homes;
-use crate::app_server::{CodexHealth, HostOptions, wall_now};
+use crate::app_server::{CodexHealth, HostOptions};
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
 use crate::rollout::{CodexHome, RestoreOutcome, RolloutRestore};
@@ -29,7 +29,9 @@ use bridge_core::port::{
     Responded, Started, Steer, Steered, ThreadSpec, TravellingThread, TurnHistory, TurnLookup,
     TurnSpec, TurnStatus, TurnTransport,
 };
-use bridge_core::value::{Class, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
+use bridge_core::value::{
+    Class, IncarnationId, MessageId, QuotaReport, RequestVerdict, ThreadId, TurnId,
+};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -181,7 +183,6 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentError> {
         self.upgrades.look();
         let host = self.homes.of(home)?;
-        host.learned.account.check(wall_now())?;
         let session = host.session().await?;
         host.usable(&session).await?;
         Ok(session.incarnation.incarnation_id.clone())
@@ -191,6 +192,18 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let host = self.homes.with_thread(thread)?;
         let session = host.session_of(thread)?;
         Some(session.incarnation.incarnation_id.clone())
+    }
+
+    fn quotas(&self) -> Vec<(Option<String>, QuotaReport)> {
+        let homes = self.homes.all();
+        let reports = homes.iter().map(|host| (host.home.clone(), host));
+        reports
+            .filter_map(|(home, host)| Some((home, host.learned.account.report()?)))
+            .collect()
+    }
+
+    async fn quota_changed(&self) {
+        self.homes.quota_changed().notified().await;
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {

@@ -20,6 +20,6 @@ mod talks;
 pub use agent::{Ground as PeerGround, Heard, PeerAgent, Task as PeerTask};
 pub use codex::{CODEX_BIN_VAR, codex_for_tests};
 pub use error::Error;
-pub use model::{Options, ScriptedModel, Seen};
+pub use model::{Options, Quota, ScriptedModel, Seen};
 pub use random::Dice;
 pub use talks::{NEW, NEW_SAYS, SinkKind, Talks, TalksOptions};

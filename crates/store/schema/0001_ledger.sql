@@ -427,6 +427,30 @@ CREATE TABLE stored_bytes (
     PRIMARY KEY (channel, sender, hour)
 ) STRICT, WITHOUT ROWID;
 
+-- What the Codex of one CODEX_HOME of one node reported of its account's limit; both are empty for the only daemon and
+-- the default home. A window that was not reported has no `used`. `slowed` is where agents began to be slowed down in it.
+CREATE TABLE quota (
+    node_id               TEXT NOT NULL,
+    codex_home            TEXT NOT NULL,
+    account               TEXT,
+    primary_used          INTEGER,
+    primary_minutes       INTEGER,
+    primary_resets_at     INTEGER,
+    primary_slowed_at     INTEGER,
+    primary_slowed_used   INTEGER,
+    secondary_used        INTEGER,
+    secondary_minutes     INTEGER,
+    secondary_resets_at   INTEGER,
+    secondary_slowed_at   INTEGER,
+    secondary_slowed_used INTEGER,
+    has_credits           INTEGER NOT NULL CHECK (has_credits IN (0, 1)),
+    refused_until         INTEGER,
+    reported_at           INTEGER NOT NULL,
+    PRIMARY KEY (node_id, codex_home),
+    CHECK ((primary_slowed_at IS NULL) = (primary_slowed_used IS NULL)),
+    CHECK ((secondary_slowed_at IS NULL) = (secondary_slowed_used IS NULL))
+) STRICT, WITHOUT ROWID;
+
 -- Acts by hand, append-only. The sum of a row covers its fields and the sum of the row before.
 CREATE TABLE audit (
     row     INTEGER PRIMARY KEY,

@@ -19,6 +19,7 @@ mod names;
 mod nodes;
 mod output;
 mod page;
+mod quota;
 mod rehearse;
 mod screen;
 mod send;

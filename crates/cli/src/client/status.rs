@@ -7,6 +7,7 @@ use super::ls::{conversations, loan_words, needs_you};
 use super::nodes::node_line;
 use super::output::ErrorReport;
 use super::page::{BOLD, DIM, PLAIN, Page, YELLOW};
+use super::quota::quota_lines;
 use super::{now_ms, output, task_status};
 use crate::cli::{OutputArgs, StatusArgs};
 use bridge_core::phase::Phase;
@@ -141,6 +142,9 @@ impl Seen {
         }
         for node in self.status.nodes.iter().flatten() {
             node_line(node, &health.version, now_ms, &mut page);
+        }
+        if let Some(quotas) = &self.status.quotas {
+            quota_lines(quotas, now_ms, &mut page);
         }
         for warning in health.ledger.iter().flat_map(|ledger| &ledger.warnings) {
             page.line(2, warning, YELLOW);

@@ -79,6 +79,7 @@ mod policy;
 mod power;
 mod processes;
 mod push_service;
+mod quota;
 mod red_team;
 mod rehearse;
 mod reload;

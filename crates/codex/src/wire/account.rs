@@ -50,7 +50,12 @@ pub struct Account {
     /// `apiKey`, `chatgpt`, …
     pub r#type: String,
     pub plan_type: Option<String>,
+    /// Of a ChatGPT login, where the provider says it.
+    pub email: Option<String>,
 }
+
+/// The type of an account that is an API key: it has no windows.
+pub const API_KEY_ACCOUNT: &str = "apiKey";
 
 /// The only login we do ourselves; the others need a browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,15 +99,34 @@ pub struct ThreadTokenUsage {
     pub last: TokenUsage,
 }
 
-/// The account's limits as of the last model call.
+/// The account's limits as of the last model call. An update is sparse: what it does not name stays as it was.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimits {
+    /// Which of the account's limits: some models have one of their own.
+    pub limit_id: Option<String>,
+    pub credits: Option<Credits>,
     pub primary: Option<RateLimitWindow>,
     pub secondary: Option<RateLimitWindow>,
 }
 
+/// What pays for turns beyond the windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Credits {
+    pub has_credits: bool,
+    pub unlimited: bool,
+}
+
+/// The name of the limit that all models share but those with one of their own.
+const SHARED_LIMIT: &str = "codex";
+
 impl RateLimits {
+    /// Whether it is the limit that all models share.
+    pub fn is_shared(&self) -> bool {
+        self.limit_id.as_deref().is_none_or(|id| id == SHARED_LIMIT)
+    }
+
     /// The latest reset (unix seconds) among the windows that are used up: when to try again.
     pub fn exhausted_until(&self) -> Option<i64> {
         [&self.primary, &self.secondary]
@@ -119,6 +143,7 @@ impl RateLimits {
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitWindow {
     pub used_percent: i64,
+    pub window_duration_mins: Option<i64>,
     /// Unix seconds.
     pub resets_at: Option<i64>,
 }

@@ -4,7 +4,7 @@
 
 use crate::rules::Effect;
 use crate::value::{
-    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, RequestKind,
+    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, QuotaReport, RequestKind,
     RequestVerdict, Sandbox, ThreadId, Timestamp, TurnId, Usage, Wants,
 };
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,16 @@ pub trait Agent: Send + Sync + 'static {
         _after: Option<&TurnId>,
     ) -> impl Future<Output = Result<Vec<ForeignTurn>, AgentError>> + Send {
         core::future::ready(Ok(Vec::new()))
+    }
+
+    /// What each CODEX_HOME's agent reported of its account so far; the default home is the absent one.
+    fn quotas(&self) -> Vec<(Option<String>, QuotaReport)> {
+        Vec::new()
+    }
+
+    /// Returns when one of these reports may have changed since this was called last. For one waiter.
+    fn quota_changed(&self) -> impl Future<Output = ()> + Send {
+        core::future::pending()
     }
 
     /// In a fleet, before a thread is used: brings it here as it is stored, unless this generation is here already.

@@ -5,9 +5,9 @@ use super::fleet::FleetChange;
 use super::loans::LoanChange;
 use crate::value::{
     Answer, AuditEntry, ChannelId, ConsoleAccess, Conversation, ConversationId, Incarnation,
-    IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
-    RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task, TaskId,
-    TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
+    IncarnationId, ItemEvent, Life, Message, MessageId, Quota, Reply, ReplyState, ReplyStateName,
+    Request, RequestId, RequestState, RequestStateName, Round, Seq, StateName, Subscription, Task,
+    TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -30,6 +30,8 @@ pub struct OldRecords {
     pub stored: Timestamp,
     /// Alerts that were noticed before this, and of which nothing more is sent.
     pub alerts: Timestamp,
+    /// Reports of accounts' limits from before this.
+    pub quotas: Timestamp,
     /// Nodes whose lease ended before this and that no conversation waits for.
     pub nodes: Timestamp,
 }
@@ -191,6 +193,8 @@ pub enum Change {
         /// When we learned it.
         at: Timestamp,
     },
+    /// Inserts or replaces the report of a source.
+    Quota(Quota),
     /// What is written of alerts.
     Alert(AlertChange),
     /// What daemons that share a ledger write beside all this.

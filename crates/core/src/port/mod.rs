@@ -29,8 +29,8 @@ pub use lists::{
 };
 pub use loans::{LoanChange, LoanRead};
 pub use rows::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
-    Standing, StateCount, TaskQuery, Workplace, readable,
+    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, Kept,
+    QueuePosition, Read, Rows, RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, MayAct, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

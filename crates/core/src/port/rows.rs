@@ -9,12 +9,13 @@ use super::fleet::{FleetRead, NodeFilter};
 use super::lists::ListRead;
 use super::loans::LoanRead;
 use crate::budget::DayBudget;
+use crate::quota::of_person;
 use crate::storage::StoredHour;
 use crate::value::{
     Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Reply, Request,
-    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task,
-    TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Quota, Reply,
+    Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription,
+    Task, TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -68,6 +69,8 @@ pub struct Head {
     pub conversation: Conversation,
     /// What it may touch, if it is of a task.
     pub given: Option<Sandbox>,
+    /// CODEX_HOME, if it is of a task that has another one than the default.
+    pub codex_home: Option<String>,
 }
 
 /// Messages of one sender that take the place of a turn, as far as the scheduler looks at them. One that works in a
@@ -158,6 +161,8 @@ pub struct HeadFilter {
     pub readers: Vec<Tier>,
     /// In a fleet: only conversations of this node, and those that no living node has.
     pub node: Option<NodeFilter>,
+    /// CODEX_HOMEs in which only people's turns may begin; the default one is the empty text.
+    pub people_only: Vec<String>,
 }
 
 /// Whether the owner waits for the answer. Programs with a token and people whom a channel does not call the owner have
@@ -205,12 +210,15 @@ pub enum Kept {
     NodeGone,
     /// Its conversation is lent to a Codex terminal.
     Lent,
+    /// Agents and programs are slowed down before the account's limit is reached.
+    Quota,
 }
 
 impl Kept {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Lent,
+        Self::Quota,
         Self::NodeGone,
         Self::Slots,
         Self::Reserved,
@@ -225,7 +233,8 @@ impl HeadFilter {
     /// Whether it lets a head through.
     #[must_use]
     pub fn lets(&self, head: &Head) -> bool {
-        self.keeps(&head.message, &head.conversation, head.given)
+        let home = head.codex_home.as_deref();
+        self.keeps(&head.message, &head.conversation, head.given, home)
             .is_none()
     }
 
@@ -236,7 +245,10 @@ impl HeadFilter {
         message: &Message,
         conversation: &Conversation,
         given: Option<Sandbox>,
+        codex_home: Option<&str>,
     ) -> Option<Kept> {
+        let home = codex_home.unwrap_or_default();
+        let slowed = self.people_only.iter().any(|slowed| slowed == home);
         let busy = self.busy_workdirs.contains(&conversation.workdir)
             && !only_reads(&self.readers, message.tier, given);
         let Message {
@@ -248,6 +260,8 @@ impl HeadFilter {
         } = message;
         if self.owner_only && !from_owner(&self.owners, *kind, *tier, channel, sender) {
             Some(Kept::Reserved)
+        } else if slowed && !of_person(message, &self.owners) {
+            Some(Kept::Quota)
         } else if self.full_channels.contains(&message.channel) {
             Some(Kept::Channel)
         } else if *tier != Tier::Owner && is_among(&self.full_senders, channel, sender) {
@@ -319,6 +333,23 @@ pub struct Figures {
     pub replies_retried: u64,
     /// Approval requests of Codex that wait for somebody.
     pub requests_waiting: u64,
+}
+
+/// Where a waiting message is in the order of service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueuePosition {
+    /// Messages that are served before it.
+    pub ahead: u64,
+    /// All that wait, itself included; of a conversation only the first.
+    pub waiting: u64,
+}
+
+/// Messages that are held for capacity: for an account, or for a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapacityWaiters {
+    /// Of kind person, programs included.
+    pub people: u64,
+    pub agents: u64,
 }
 
 /// What a transition, and whoever explains rows to people, may read.
@@ -502,6 +533,15 @@ pub trait Read: AlertRead + FleetRead + ListRead + LoanRead {
     /// The messages that take the place of a turn. The directory is looked up only for turns in one of
     /// these.
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError>;
+    /// What Codex reported of the accounts' limits, by node and CODEX_HOME: none beyond
+    /// [`limits::QUOTAS_MAX`](crate::limits::QUOTAS_MAX).
+    fn quotas(&self) -> Result<Vec<Quota>, RowsError>;
+    /// Messages that are held for capacity after `now`, in the order of service, at most `limit`.
+    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError>;
+    /// How many these are.
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError>;
+    /// Where a message stands among the first ones of all conversations, those that are held included.
+    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError>;
     /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.
     fn forgettable(
         &self,

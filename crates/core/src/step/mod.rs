@@ -10,6 +10,7 @@ mod fleet;
 mod intake;
 mod loan;
 mod operator;
+mod quota;
 mod receiver;
 mod regenerate;
 mod reply;
@@ -41,6 +42,7 @@ pub use operator::{
     RevokeToken, SenderStopped, StopCause, StopSender, ThreadDeleted, TokenAdded, UseToken,
     login_of,
 };
+pub use quota::{FreeHeld, NoteQuota, QuotaNoted};
 pub use receiver::{AddDevice, DeviceAdded, DropDevice, KeepPushKey, SetAlertTargets};
 pub use regenerate::regenerate;
 pub use reply::{Confirm, Send, SendFailed, SendOutcome};

@@ -8,8 +8,9 @@ use crate::limits::{self, CLAIMS_AT_ONCE_MAX};
 use crate::port::{
     Change, Flight, Head, HeadFilter, Kept, NodeFilter, RowsError, from_owner, is_among, only_reads,
 };
+use crate::quota::{QuotaGates, QuotaWait};
 use crate::value::{
-    ChannelId, Class, Conversation, Failure, Message, MessageState, NodeId, Sandbox, Tier,
+    ChannelId, Class, Conversation, Failure, Message, MessageState, NodeId, Quota, Sandbox, Tier,
     Timestamp,
 };
 use std::collections::BTreeMap;
@@ -95,7 +96,7 @@ pub enum ClaimOutcome {
     },
     /// This one had spent its attempts and is buried; ask again.
     Buried,
-    /// The sender of this one has used up its budget, and it waits; ask again.
+    /// The sender of this one has used up its budget, or what is left of the account is not for it: it waits; ask again.
     Held,
     /// Nothing is due.
     Idle {
@@ -116,14 +117,32 @@ impl Claim {
         &self,
         flight: &[Flight],
         node: Option<&NodeId>,
-        message: &Message,
-        conversation: &Conversation,
+        gates: &QuotaGates,
+        (message, conversation): (&Message, &Conversation),
         given: Option<Sandbox>,
+        codex_home: Option<&str>,
     ) -> Option<Kept> {
-        match self.filter(flight, node) {
-            Some(filter) => filter.keeps(message, conversation, given),
+        match self.filter(flight, node, gates) {
+            Some(filter) => filter.keeps(message, conversation, given, codex_home),
             None => Some(Kept::Slots),
         }
+    }
+
+    /// Who waits for the accounts of a node.
+    #[must_use]
+    pub fn gates(&self, quotas: &[Quota], node: Option<&NodeId>) -> QuotaGates {
+        QuotaGates::of(quotas, node, &self.budgets.quota, self.now)
+    }
+
+    /// What a message waits for, if it waits for its account.
+    #[must_use]
+    pub fn quota_wait(
+        &self,
+        gates: &QuotaGates,
+        message: &Message,
+        codex_home: Option<&str>,
+    ) -> Option<QuotaWait> {
+        gates.holds(message, codex_home, &self.per_sender.owners)
     }
 
     /// What the turns at work leave room for; nothing when there is no room at all. The places are those of this node,
@@ -132,7 +151,12 @@ impl Claim {
     /// Others than the owner never take more than `turns_max - turns_reserved` places, and the owner's may begin while
     /// fewer than `turns_reserved` of theirs work, whatever else runs: turns that waited for a person and go on all at
     /// once may fill more places than there are.
-    fn filter(&self, flight: &[Flight], node: Option<&NodeId>) -> Option<HeadFilter> {
+    fn filter(
+        &self,
+        flight: &[Flight],
+        node: Option<&NodeId>,
+        gates: &QuotaGates,
+    ) -> Option<HeadFilter> {
         let (mut all, mut owner, mut others) =
             (Places::default(), Places::default(), Places::default());
         let mut channels: BTreeMap<&ChannelId, Places> = BTreeMap::new();
@@ -141,6 +165,7 @@ impl Claim {
             no_suspects: flight.iter().any(|flight| flight.suspects > 0),
             readers: self.readers.clone(),
             owners: self.per_sender.owners.clone(),
+            people_only: gates.busy_homes(flight, &self.per_sender.owners, self.now),
             node: node.map(|node_id| NodeFilter {
                 node_id: node_id.clone(),
                 leave_written: self.leave_written,
@@ -207,31 +232,40 @@ impl Transition for Claim {
 
     fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ClaimOutcome, RunError> {
         let node = tx.this_node();
-        let filter = self.filter(&tx.flight(&self.one_writer)?, node.as_ref());
+        let gates = self.gates(&tx.quotas()?, node.as_ref());
+        let filter = self.filter(&tx.flight(&self.one_writer)?, node.as_ref(), &gates);
+        let next_due = |tx: &Tx<'_>| -> Result<_, RowsError> {
+            let held = tx.next_due(self.now)?;
+            Ok(held.into_iter().chain(gates.next_due(self.now)).min())
+        };
         if let Some(message) = tx.overdue(self.now)? {
             return give_up_parked(tx, &message, now);
         }
         let Some(filter) = filter else {
-            let next_due = tx.next_due(self.now)?;
+            let next_due = next_due(tx)?;
             return Ok(ClaimOutcome::Full { next_due });
         };
         if node.is_some() && !fleet::takes_work(tx)? {
             return Ok(ClaimOutcome::Idle { next_due: None });
         }
         let Some(head) = tx.heads(self.now, &filter, 1)?.into_iter().next() else {
-            let next_due = tx.next_due(self.now)?;
+            let next_due = next_due(tx)?;
             return Ok(ClaimOutcome::Idle { next_due });
         };
         let Head {
             message,
             conversation,
             given: _,
+            codex_home,
         } = head;
         if message.life.spent >= limits::ATTEMPTS_MAX {
             return bury(tx, &message, now);
         }
-        if let Some(hold) = self.budget_hold(tx, &message)? {
-            return hold.write(tx, &message, now);
+        if let Some(wait) = self.quota_wait(&gates, &message, codex_home.as_deref()) {
+            return hold(tx, &message, wait.failure(), wait.until, now);
+        }
+        if let Some(held) = self.budget_hold(tx, &message)? {
+            return hold(tx, &message, held.failure(), held.until, now);
         }
         // In a conversation whose next message waits no turn is under way.
         tx.take_home(&message.conversation_id, now)?;
@@ -301,31 +335,35 @@ impl Claim {
 }
 
 impl BudgetHold {
-    /// Lets the message wait, and tells its sender once.
-    fn write(
-        self,
-        tx: &mut Tx<'_>,
-        message: &Message,
-        now: Timestamp,
-    ) -> Result<ClaimOutcome, RunError> {
+    fn failure(&self) -> Failure {
         let (words, until) = (self.budget.words(), self.until);
         let reason = format!(
             "its sender has used up its budget of {words}; it goes on at {}",
             until.utc()
         );
-        let failure = Failure::new(Class::Capacity { until: Some(until) }, reason);
-        reply::notify_held(tx, message, &failure, now)?;
-        let retry = Retry {
-            message,
-            failure,
-            until,
-            cost: AttemptCost::Unspent,
-            touched: None,
-        };
-        retry.write(tx, now)?;
-        tx.deliver(&message.conversation_id);
-        Ok(ClaimOutcome::Held)
+        Failure::new(Class::Capacity { until: Some(until) }, reason)
     }
+}
+
+/// Lets a message wait, and tells its sender once.
+fn hold(
+    tx: &mut Tx<'_>,
+    message: &Message,
+    failure: Failure,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<ClaimOutcome, RunError> {
+    reply::notify_held(tx, message, &failure, now)?;
+    let retry = Retry {
+        message,
+        failure,
+        until,
+        cost: AttemptCost::Unspent,
+        touched: None,
+    };
+    retry.write(tx, now)?;
+    tx.deliver(&message.conversation_id);
+    Ok(ClaimOutcome::Held)
 }
 
 /// How many claims the scheduler asks for at the same time. Each waits for the disk, and those that are asked for

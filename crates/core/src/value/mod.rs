@@ -18,6 +18,7 @@ mod incarnation;
 mod loan;
 mod message;
 mod node;
+mod quota;
 mod reply;
 mod request;
 mod subscription;
@@ -45,6 +46,7 @@ pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use loan::Loan;
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use node::{Home, Node, NodeInfo, NodeState, Segment, ThreadFile, reader_of};
+pub use quota::{Quota, QuotaReport, QuotaSource, QuotaWindow, SlowedSince};
 pub use reply::{
     Answer, AnswerSource, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };

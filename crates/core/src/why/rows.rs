@@ -1,9 +1,11 @@
 //! The rows that an explanation rests on. Loading only; the words are in [`super`].
 
-use crate::port::{Kept, Read, RowsError};
+use crate::limits;
+use crate::port::{Kept, QueuePosition, Read, RowsError};
+use crate::quota::QuotaWait;
 use crate::step::Claim;
 use crate::value::{
-    Loan, Message, MessageId, MessageState, NodeId, Reply, Request, Subscription,
+    Loan, Message, MessageId, MessageState, NodeId, Reply, Request, StateName, Subscription,
     SubscriptionState, Turn,
 };
 
@@ -23,6 +25,12 @@ pub struct WhyRows {
     pub lane: Option<Box<Reply>>,
     /// What keeps the scheduler from claiming it, beside its own hold.
     pub kept: Option<Kept>,
+    /// How agents are slowed down, if that is what keeps it.
+    pub slowed: Option<QuotaWait>,
+    /// Its place in the order of service while it waits as the first of its conversation.
+    pub position: Option<QueuePosition>,
+    /// Messages that were answered within [`limits::PACE_WINDOW_MS`]; counted only with a position.
+    pub answered_lately: u64,
     /// What Codex asked for it and nobody has decided.
     pub asked: Vec<Request>,
     /// Subscriptions of its task that were given up.
@@ -56,10 +64,19 @@ impl WhyRows {
             MessageState::Received { .. } => rows.loan(&message.conversation_id)?,
             _ => None,
         };
-        let kept = match (&behind, &loan) {
-            (None, Some(_)) => Some(Kept::Lent),
+        let (kept, slowed) = match (&behind, &loan) {
+            (None, Some(_)) => (Some(Kept::Lent), None),
             (None, None) => kept(rows, &message, claim)?,
-            (Some(_), _) => None,
+            (Some(_), _) => (None, None),
+        };
+        let received = message.life.state.name() == StateName::Received;
+        let waits = received && behind.is_none() && loan.is_none();
+        let (position, answered_lately) = if waits {
+            let since = claim.now.plus_ms(-limits::PACE_WINDOW_MS);
+            let position = rows.queue_position(&message)?;
+            (Some(position), rows.figures(since)?.answered)
+        } else {
+            (None, 0)
         };
         let followers = if message.life.state.name().in_flight() {
             rows.followers(message_id)?
@@ -87,13 +104,18 @@ impl WhyRows {
             lane: lane(rows, &message, &replies)?,
             behind,
             kept,
+            slowed,
+            position,
+            answered_lately,
             replies,
             message,
         }))
     }
 }
 
-fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept>, RowsError> {
+type KeptBy = (Option<Kept>, Option<QuotaWait>);
+
+fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<KeptBy, RowsError> {
     let due = match &message.life.state {
         MessageState::Received { hold } => hold.as_ref().is_none_or(|hold| hold.until <= claim.now),
         _ => false,
@@ -106,15 +128,21 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
     match conversation {
         Some(conversation) => {
             let task = rows.started_task(&conversation.conversation_id)?;
-            let given = task.and_then(|task| Some(task.terms()?.sandbox));
+            let terms = task.as_ref().and_then(|task| task.terms());
+            let home = terms.and_then(|terms| terms.codex_home.as_deref());
+            let given = terms.map(|terms| terms.sandbox);
             let node = match whose(rows, message, claim)? {
                 Whose::Node(node) => node,
-                Whose::Nobodys => return Ok(Some(Kept::NodeGone)),
+                Whose::Nobodys => return Ok((Some(Kept::NodeGone), None)),
             };
             let flight = rows.flight(&claim.one_writer)?;
-            Ok(claim.keeps(&flight, node.as_ref(), message, &conversation, given))
+            let gates = claim.gates(&rows.quotas()?, node.as_ref());
+            let its = (message, &conversation);
+            let kept = claim.keeps(&flight, node.as_ref(), &gates, its, given, home);
+            let slowed = kept.and_then(|_| gates.home(home).slowed);
+            Ok((kept, slowed))
         }
-        None => Ok(None),
+        None => Ok((None, None)),
     }
 }
 

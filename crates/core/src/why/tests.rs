@@ -1,9 +1,11 @@
 //! Every state has a sentence with an owner and a next step.
 
 use super::*;
+use crate::port::QueuePosition;
+use crate::quota::QuotaCause;
 use crate::value::{
-    Class, ConversationId, Failure, Hold, LoanId, MessageId, ReplyKey, ReplyKind, Seq, StateName,
-    TurnId,
+    Class, ConversationId, Failure, Hold, LoanId, MessageId, QuotaWindow, ReplyKey, ReplyKind, Seq,
+    StateName, TurnId,
 };
 use std::collections::BTreeSet;
 
@@ -19,6 +21,9 @@ fn case(state: MessageState) -> WhyRows {
         followers: Vec::new(),
         lane: None,
         kept: None,
+        slowed: None,
+        position: None,
+        answered_lately: 0,
         asked: Vec::new(),
         given_up: Vec::new(),
         loan: None,
@@ -287,6 +292,11 @@ fn every_reason_of_the_scheduler_is_told() {
             "it waits: the node that worked on its conversation is gone, and the files that were written there with it (`fleet.on_node_lost`)",
             "it goes on when that node is back; `codex-bridge move` gives it to another one, without the files",
         ),
+        (
+            Kept::Quota,
+            "it waits: most of the account's limit is used, so agents and programs take turns one at a time (`quota.slow_percent`)",
+            "the scheduler claims it when its turn comes; `codex-bridge status` shows the limit",
+        ),
     ] {
         explained.insert(kept);
         // A hold whose time is up says nothing any more.
@@ -396,4 +406,52 @@ fn explains_who_decides_open_requests() {
         "{now}"
     );
     assert!(next.contains("asks the same again"), "{next}");
+}
+
+#[test]
+fn explains_place_in_queue() {
+    let minute = 60_000;
+    let mut waiting = case(hold(
+        Class::Capacity {
+            until: Some(Timestamp(10 * minute)),
+        },
+        10 * minute,
+    ));
+    waiting.position = Some(QueuePosition {
+        ahead: 13,
+        waiting: 203,
+    });
+    waiting.answered_lately = 30;
+    let why = explain(&waiting, Timestamp(0));
+    assert_eq!(
+        why.next,
+        "the scheduler tries it again in 10 min; position 14 of 203, expected in about 36 min"
+    );
+    waiting.answered_lately = 0;
+    let why = explain(&waiting, Timestamp(0));
+    assert!(why.next.ends_with("expected in about 10 min"), "{why:?}");
+
+    let mut slow = case(MessageState::Received { hold: None });
+    slow.kept = Some(Kept::Quota);
+    slow.slowed = Some(QuotaWait {
+        cause: QuotaCause::Slowed,
+        window: Some(QuotaWindow {
+            used_percent: 75,
+            minutes: Some(300),
+            resets_at: Some(Timestamp(200 * minute)),
+        }),
+        until: Timestamp(12 * minute),
+    });
+    slow.position = Some(QueuePosition {
+        ahead: 0,
+        waiting: 1,
+    });
+    let why = explain(&slow, Timestamp(0));
+    assert_eq!(
+        (why.now.as_str(), why.next.as_str()),
+        (
+            "it waits: 75 % of the account's 5-hour limit are used, so agents and programs take turns one at a time, spread up to the reset (`quota.slow_percent`)",
+            "the next of them begins in 12 min; position 1 of 1, expected in about 12 min",
+        )
+    );
 }

@@ -117,6 +117,7 @@ fn taken(old: &Config, new: &Config) -> Config {
             key_file: old.daemon.key_file.clone(),
             ..new.daemon.clone()
         },
+        quota: new.quota.clone(),
         tiers: new.tiers.clone(),
         approvals: new.approvals.clone(),
         rules: new.rules.clone(),
@@ -170,6 +171,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if let Err(error) = self.commit(Record { entry }).await {
             tracing::warn!(%error, "the reload could not be recorded");
         }
+        // Less may be kept for people now.
+        self.free_held().await;
         view
     }
 

@@ -8,6 +8,7 @@ use super::fleet::{FleetConfig, LedgerConfig};
 use super::http::{ConsoleConfig, HttpConfig};
 use super::loop_guard::LoopGuardConfig;
 use super::molecule::MoleculeConfig;
+use super::quota::QuotaConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
 use super::tiers::Tiers;
@@ -48,6 +49,8 @@ pub struct Config {
     pub fleet: FleetConfig,
     /// The Codex that is started.
     pub codex: CodexConfig,
+    /// How the account's rate limits are shared out between people and agents.
+    pub quota: QuotaConfig,
     /// What senders may do, by who they are. No message can change it.
     pub tiers: Tiers,
     /// Tasks that callers start.
@@ -339,6 +342,7 @@ impl Config {
         Budgets {
             senders: self.a2a.budgets(&tiers),
             tiers: tiers.to_vec(),
+            quota: self.quota.rules(),
         }
     }
 

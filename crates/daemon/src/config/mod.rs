@@ -18,6 +18,7 @@ mod loop_guard;
 mod molecule;
 mod parse;
 mod protected_paths;
+mod quota;
 mod rules;
 mod schema;
 mod senders;

@@ -60,6 +60,15 @@ pub(super) fn problems(
                     asks through that socket; use \"auto\" or \"stdio\"";
         say("codex.transport", what.to_owned());
     }
+    if let Some(home) = &config.quota.fallback_home
+        && !config.codex.homes.contains(home)
+    {
+        let what = format!(
+            "names {}, which `codex.homes` does not list",
+            home.display()
+        );
+        say("quota.fallback_home", what);
+    }
     if config.turns_reserved() >= config.daemon.turns_max {
         let what =
             "is not less than `daemon.turns_max`: no place would be left for agents and programs";
@@ -292,6 +301,8 @@ mod tests {
 
     #[test]
     fn f3_reserve_leaves_a_place_for_agents() {
+        let said = judge("[quota]\nfallback_home = '/nonexistent/home'");
+        assert!(said[0].contains("`quota.fallback_home`"), "{said:?}");
         let said = judge("[daemon]\nturns_max = 2\nturns_reserved = 2");
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].contains("`daemon.turns_reserved`"), "{said:?}");

@@ -10,13 +10,15 @@ use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, Sink, Steer, Steered, Steering, ThreadSpec,
     TurnTransport,
 };
+use bridge_core::quota::is_person;
 use bridge_core::step::{
     Join, JoinUnknown, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask,
     TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
-    ExternalId, Failure, Message, MessageId, NodeId, Sandbox, StateName, Task, TaskStart,
+    ExternalId, Failure, Message, MessageId, NodeId, Sandbox, SenderKind, StateName, Task,
+    TaskStart, Tier,
 };
 use bridge_front::{
     BridgeService, Caller, NewTask, StartError, SubmitError, TaskBegun, prompt_summary,
@@ -231,6 +233,30 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 impl<L: Ledger> DaemonService<L> {
+    /// The home of another account, for a task that would have to wait for the default one's limit.
+    async fn fallback_home(&self, starter: &str) -> Result<Option<String>, StartError> {
+        let settings = self.daemon.settings();
+        let Some(home) = settings.fallback_home() else {
+            return Ok(None);
+        };
+        let claim = settings.claim(ids::now());
+        let read = self.daemon.ledger.read(move |rows| {
+            let node = rows.this_node();
+            Ok(claim.gates(&rows.quotas()?, node.as_ref()))
+        });
+        let gates = read.await.map_err(SubmitError::from)?;
+        let channel = ChannelId::new(task::CHANNEL);
+        let person = is_person(
+            settings.owners(),
+            SenderKind::Person,
+            Tier::Tool,
+            &channel,
+            starter,
+        );
+        let waits = |home| gates.home(home).holds(person).is_some();
+        Ok((waits(None) && !waits(Some(&home))).then_some(home))
+    }
+
     pub(crate) async fn begin_task(&self, new: NewTask) -> Result<TaskBegun, StartError> {
         let daemon = &self.daemon;
         if daemon.stopping.is_cancelled() {
@@ -252,7 +278,10 @@ impl<L: Ledger> DaemonService<L> {
         }
         let (task_id, message_id) = (ids::task_id(), ids::message_id());
         let conversation_id = ids::conversation_id();
-        let terms = daemon.settings().terms(&new, &conversation_id)?;
+        let mut terms = daemon.settings().terms(&new, &conversation_id)?;
+        if terms.codex_home.is_none() {
+            terms.codex_home = self.fallback_home(&new.starter).await?;
+        }
         let external_id = match &new.key {
             Some(key) => start_id(&new, key),
             None => in_session(new.session.as_deref(), format!("start:{task_id}")),

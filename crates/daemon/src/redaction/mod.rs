@@ -13,7 +13,9 @@ use bridge_core::port::{
     TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStream,
 };
 use bridge_core::secrets::Redacted;
-use bridge_core::value::{Failure, IncarnationId, MessageId, RequestVerdict, ThreadId, TurnId};
+use bridge_core::value::{
+    Failure, IncarnationId, MessageId, QuotaReport, RequestVerdict, ThreadId, TurnId,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -233,6 +235,14 @@ impl<A: Agent> Agent for RedactingAgent<A> {
 
     async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentError> {
         self.redacted(self.agent.ready(home).await)
+    }
+
+    fn quotas(&self) -> Vec<(Option<String>, QuotaReport)> {
+        self.agent.quotas()
+    }
+
+    async fn quota_changed(&self) {
+        self.agent.quota_changed().await;
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {

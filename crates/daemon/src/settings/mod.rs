@@ -11,7 +11,7 @@ use crate::redaction::registry::SecretRegistry;
 use crate::turn::follow::TurnTimeouts;
 use crate::turn::progress::ProgressTimes;
 use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
-use bridge_core::budget::Budgets;
+use bridge_core::budget::{Budgets, QuotaRules};
 use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions, task_instructions};
 use bridge_core::rules::Policy;
@@ -174,6 +174,16 @@ impl Settings {
             leave_written: self.leave_written(),
             now,
         }
+    }
+
+    /// How the account's limit is shared out.
+    pub(crate) fn quota_rules(&self) -> &QuotaRules {
+        &self.budgets.quota
+    }
+
+    /// Senders who are the owner whatever their tier.
+    pub(crate) fn owners(&self) -> &[(ChannelId, String)] {
+        &self.per_sender.owners
     }
 
     /// Whether a conversation that wrote files waits for a node that is gone.

@@ -133,6 +133,11 @@ impl Settings {
         }
     }
 
+    /// The home that tasks begin in while the default account has no room.
+    pub(crate) fn fallback_home(&self) -> Option<String> {
+        self.listed_home(self.config.quota.fallback_home.as_ref()?.to_str()?)
+    }
+
     fn listed_home(&self, wanted: &str) -> Option<String> {
         let real = Path::new(wanted).canonicalize().ok()?;
         let listed = |home: &&PathBuf| home.canonicalize().is_ok_and(|home| home == real);

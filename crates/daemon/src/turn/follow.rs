@@ -248,7 +248,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             TurnEvent::Resolved(asked) => self.resolved(turn, asked).await,
             TurnEvent::Confirmed(asked) => self.confirmed(turn, asked).await,
-            TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
+            TurnEvent::Ended(end) => {
+                self.note_quotas().await;
+                self.ended(turn, end, cause).await;
+            }
             TurnEvent::Lost { why } => {
                 self.settle(Lose {
                     message_id: message_id.clone(),

@@ -9,6 +9,7 @@ pub(crate) mod files;
 pub(crate) mod follow;
 pub(crate) mod loans;
 pub(crate) mod progress;
+mod quota;
 mod reconcile;
 mod recover;
 mod running;
@@ -42,6 +43,7 @@ pub(crate) struct Turns {
     pub(crate) workdirs: tokio::sync::Mutex<()>,
     in_flight: InFlight,
     detached: DetachedCalls,
+    noted_quotas: quota::NotedQuotas,
     /// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
     /// that does not answer holds up its own conversation only.
     steering: OneAtATime<ConversationId>,

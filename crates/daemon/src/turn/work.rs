@@ -206,7 +206,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             })
             .await?;
         }
-        make_workdir(conversation)
+        Ok(make_workdir(conversation)?)
     }
 
     async fn forget(

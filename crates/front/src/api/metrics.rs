@@ -2,6 +2,7 @@
 //!
 //! No label contains an id, a name or a text of a user.
 
+use super::quota::{QuotasView, own_windows, quotas};
 use super::status::counts;
 use super::{Context, ProblemResponse};
 use crate::{BridgeService, CodexMemoryView, HealthView, LedgerView, lock};
@@ -10,7 +11,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use bridge_core::port::{Figures, StateCount};
 use bridge_core::step::{Incarnate, IncarnationGone, Transition};
-use bridge_core::value::Timestamp;
+use bridge_core::value::{NodeId, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +83,11 @@ pub(super) async fn show<D: BridgeService>(
     if let Ok((counts, figures)) = &read {
         text.add_messages(counts, figures, now);
     }
+    let this_node = context.service.read(|rows| Ok(rows.this_node())).await;
+    if let (Ok(Some(shown)), Ok(node)) = (quotas(&context.service).await, this_node) {
+        let node = node.as_ref().map(NodeId::as_str);
+        text.add_quotas(&shown, &own_windows(&shown, node, now));
+    }
     let readable = u64::from(read.is_ok());
     text.gauge(
         "ledger_readable",
@@ -132,6 +138,22 @@ impl MetricsText {
         for (word, value) in values {
             let _ = writeln!(self.0, "codex_bridge_{name}{{{label}=\"{word}\"}} {value}");
         }
+    }
+
+    /// Of the default CODEX_HOME: windows are `primary` and `secondary`, accounts have no label.
+    fn add_quotas(&mut self, shown: &QuotasView, windows: &[(String, u64, u64)]) {
+        let used = windows.iter().map(|(name, used, _)| (name.clone(), *used));
+        let help = "Percent of the account's limit that are used.";
+        self.labelled(("quota_used_percent", "gauge", help), "window", used);
+        let resets = windows.iter().map(|(name, _, left)| (name.clone(), *left));
+        let help = "Seconds until the account's limit resets.";
+        self.labelled(("quota_reset_seconds", "gauge", help), "window", resets);
+        let waiting = [
+            ("people".to_owned(), shown.people_waiting),
+            ("agents".to_owned(), shown.agents_waiting),
+        ];
+        let help = "Messages that wait for an account's limit or a budget.";
+        self.labelled(("quota_waiting", "gauge", help), "kind", waiting);
     }
 
     fn add_transitions(&mut self, steps: &[(&'static str, u64)]) {

@@ -26,6 +26,7 @@ mod platform;
 pub(crate) mod policy;
 mod problem;
 mod push;
+pub(crate) mod quota;
 pub(crate) mod requests;
 mod route;
 pub(crate) mod search;

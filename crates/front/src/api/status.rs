@@ -2,6 +2,7 @@
 
 use super::loans::{LentConversation, lent};
 use super::nodes::present;
+use super::quota::{QuotasView, quotas};
 use super::{Context, ProblemResponse};
 use crate::Time;
 use crate::{BridgeService, LedgerView, NodeView, ReloadView};
@@ -43,6 +44,9 @@ pub struct StatusView {
     /// Conversations that are lent to a Codex terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lent: Vec<LentConversation>,
+    /// Limits of the accounts that Codex is logged in with; absent while Codex has reported none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotas: Option<QuotasView>,
 }
 
 /// How many messages are where, in the words of people.
@@ -176,6 +180,7 @@ impl StatusView {
             ledger_bytes,
             nodes: None,
             lent: Vec::new(),
+            quotas: None,
         }
     }
 }
@@ -229,11 +234,16 @@ pub(super) async fn status<D: BridgeService>(
         Err(_) if !health.ready => Vec::new(),
         read => read?,
     };
+    let quotas = match quotas(&service).await {
+        Err(_) if !health.ready => None,
+        read => read?,
+    };
     let bytes = service.ledger_bytes();
     let status = StatusView::new(health, &counts, figures, bytes, now);
     Ok(Json(StatusView {
         nodes,
         lent,
+        quotas,
         ..status
     }))
 }

@@ -1,81 +1,152 @@
-//! The account's limit: once it is reached, nobody needs to ask the model again before it resets.
-//!
-//! In memory only. A daemon that starts anew asks once and learns it again; so does one whose operator bought
-//! more, because a new login or a report of free room forgets it.
+//! What Codex reports of the account that it is logged in with, for whoever writes it down. Nothing is decided here.
 
-use crate::error::agent_error;
 use crate::locked;
 use bridge_codex::wire::Notification;
+use bridge_codex::wire::account::{API_KEY_ACCOUNT, Account, RateLimitWindow, RateLimits};
 use bridge_codex::wire::error_info::ClassHint;
-use bridge_core::port::AgentError;
-use bridge_core::value::{Class, Timestamp};
-use std::sync::Mutex;
+use bridge_core::value::{QuotaReport, QuotaWindow, Timestamp};
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// Bytes of a digest by which an account is told from others; its address is kept nowhere.
+const ACCOUNT_BYTES: usize = 6;
 
 /// What Codex has reported about the account.
 #[derive(Debug, Default)]
 pub(crate) struct AccountState {
     inner: Mutex<AccountLimits>,
+    /// Woken when a report changed; shared by all homes.
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct AccountLimits {
-    /// When the windows that are used up reset, in Unix seconds, as Codex said last.
-    resets_at: Option<i64>,
-    /// A turn failed for it, and until when no other needs to.
-    reached: Option<Timestamp>,
+    /// Absent until Codex said anything.
+    report: Option<QuotaReport>,
+    /// When the windows that are used up reset, as Codex said last.
+    resets_at: Option<Timestamp>,
+    account: Option<String>,
 }
 
 impl AccountState {
+    pub(crate) fn new(changed: Arc<Notify>) -> Self {
+        Self {
+            inner: Mutex::default(),
+            changed,
+        }
+    }
+
     /// Takes in what Codex tells at `now`.
     pub(crate) fn notice(&self, notification: &Notification, now: Timestamp) {
         let mut inner = locked(&self.inner);
         match notification {
-            Notification::RateLimitsUpdated(update) => {
-                let limits = &update.rate_limits;
-                inner.resets_at = limits.exhausted_until();
-                let reported = limits.primary.is_some() || limits.secondary.is_some();
-                if reported && inner.resets_at.is_none() {
-                    inner.reached = None;
-                }
-            }
-            Notification::AccountUpdated(_) | Notification::LoginCompleted(_) => {
-                *inner = AccountLimits::default();
-            }
+            Notification::RateLimitsUpdated(update) => inner.update(&update.rate_limits),
+            Notification::AccountUpdated(_) => inner.renew(),
+            Notification::LoginCompleted(login) if login.success => inner.renew(),
             Notification::TurnCompleted(notice) => {
                 let error = notice.turn.error.as_ref();
                 let hint = error.map(|error| error.info.class_hint(&error.message));
-                if hint == Some(ClassHint::UsageLimit) {
-                    inner.reached = inner.reset_after(now);
+                let Some(until) = inner.resets_at.filter(|at| *at > now) else {
+                    return;
+                };
+                if hint != Some(ClassHint::UsageLimit) {
+                    return;
                 }
+                inner.report.get_or_insert_default().refused_until = Some(until);
             }
-            _ => {}
+            _ => return,
         }
+        self.changed.notify_one();
+    }
+
+    /// Takes in who is logged in, as Codex says it at its start.
+    pub(crate) fn logged_in(&self, account: Option<&Account>) {
+        let mut inner = locked(&self.inner);
+        match account {
+            // What an earlier login used up is no concern of a key.
+            Some(account) if account.r#type == API_KEY_ACCOUNT => inner.renew(),
+            Some(Account {
+                email: Some(email), ..
+            }) => {
+                let account = Some(digest(email));
+                if inner.account.is_some() && inner.account != account {
+                    inner.renew();
+                }
+                inner.account = account;
+            }
+            Some(_) | None => return,
+        }
+        self.changed.notify_one();
     }
 
     /// When the limit resets, if that is still to come at `now`. A time that has passed, by our clock or by the
     /// provider's, says nothing about when to ask again.
     pub(crate) fn resets_at(&self, now: Timestamp) -> Option<Timestamp> {
-        locked(&self.inner).reset_after(now)
+        locked(&self.inner).resets_at.filter(|at| *at > now)
     }
 
-    /// An error for everybody while the limit is known to be reached.
-    pub(crate) fn check(&self, now: Timestamp) -> Result<(), AgentError> {
-        match locked(&self.inner).reached.filter(|until| *until > now) {
-            Some(until) => Err(agent_error(
-                Class::Capacity { until: Some(until) },
-                "the account's usage limit is reached, as an earlier turn reported; the message is answered after the reset",
-            )),
-            None => Ok(()),
+    /// The newest report; an empty one where only the account is known.
+    pub(crate) fn report(&self) -> Option<QuotaReport> {
+        let inner = locked(&self.inner);
+        if inner.report.is_none() && inner.account.is_none() {
+            return None;
         }
+        let report = inner.report.clone().unwrap_or_default();
+        Some(QuotaReport {
+            account: inner.account.clone(),
+            ..report
+        })
     }
 }
 
 impl AccountLimits {
-    fn reset_after(&self, now: Timestamp) -> Option<Timestamp> {
-        self.resets_at
-            .map(|seconds| Timestamp(seconds.saturating_mul(1000)))
-            .filter(|at| *at > now)
+    /// A new login has all of its limit.
+    fn renew(&mut self) {
+        *self = Self {
+            report: Some(QuotaReport::default()),
+            ..Self::default()
+        };
     }
+
+    fn update(&mut self, limits: &RateLimits) {
+        let reached = limits.exhausted_until().map(milliseconds);
+        if limits.primary.is_some() || limits.secondary.is_some() {
+            self.resets_at = reached;
+        }
+        if !limits.is_shared() {
+            return;
+        }
+        let report = self.report.get_or_insert_default();
+        let (primary, secondary) = (limits.primary.map(window), limits.secondary.map(window));
+        if (primary.is_some() || secondary.is_some()) && reached.is_none() {
+            report.refused_until = None;
+        }
+        report.primary = primary.or(report.primary);
+        report.secondary = secondary.or(report.secondary);
+        if let Some(credits) = limits.credits {
+            report.has_credits = credits.has_credits || credits.unlimited;
+        }
+    }
+}
+
+fn window(reported: RateLimitWindow) -> QuotaWindow {
+    let whole = |number: i64| u32::try_from(number.max(0)).unwrap_or(u32::MAX);
+    QuotaWindow {
+        used_percent: whole(reported.used_percent),
+        minutes: reported.window_duration_mins.map(whole),
+        resets_at: reported.resets_at.map(milliseconds),
+    }
+}
+
+fn milliseconds(seconds: i64) -> Timestamp {
+    Timestamp(seconds.saturating_mul(1000))
+}
+
+fn digest(email: &str) -> String {
+    let digest = Sha256::digest(email.as_bytes());
+    let first = digest.iter().take(ACCOUNT_BYTES);
+    first.map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -89,12 +160,17 @@ mod tests {
         Notification::parse(method, &params)
     }
 
-    fn limits(used: i64, resets_at: i64) -> Notification {
-        let window = json!({"usedPercent": used, "resetsAt": resets_at});
+    fn limits(rate_limits: Value) -> Notification {
         reported(
             "account/rateLimits/updated",
-            json!({"rateLimits": {"primary": window}}),
+            json!({"rateLimits": rate_limits}),
         )
+    }
+
+    fn used(percent: i64, resets_at: i64) -> Notification {
+        let window =
+            json!({"usedPercent": percent, "resetsAt": resets_at, "windowDurationMins": 300});
+        limits(json!({"limitId": "codex", "primary": window, "secondary": null}))
     }
 
     fn failed(info: &str) -> Notification {
@@ -105,45 +181,86 @@ mod tests {
         )
     }
 
-    fn reached() -> AccountState {
+    fn after(notifications: &[Notification]) -> AccountState {
         let account = AccountState::default();
-        account.notice(&limits(100, 1_500), NOW);
-        assert_eq!(account.check(NOW), Ok(()), "no turn has failed for it yet");
-        account.notice(&failed("usageLimitExceeded"), NOW);
+        for notification in notifications {
+            account.notice(notification, NOW);
+        }
         account
     }
 
+    fn refused(account: &AccountState) -> Option<i64> {
+        account
+            .report()
+            .and_then(|it| it.refused_until)
+            .map(|at| at.0)
+    }
+
     #[test]
-    fn usage_limit_blocks_until_reset() {
-        let account = reached();
-        let until = Some(Timestamp(1_500_000));
-        let error = account.check(NOW).unwrap_err();
-        assert_eq!(error.failure.class, Class::Capacity { until });
-        assert_eq!(account.check(Timestamp(1_500_000)), Ok(()));
+    fn usage_limit_counts_until_reset() {
+        let account = after(&[used(100, 1_500)]);
+        assert_eq!(refused(&account), None, "no turn has failed for it yet");
+        account.notice(&failed("usageLimitExceeded"), NOW);
+        assert_eq!(refused(&account), Some(1_500_000));
+        assert_eq!(account.resets_at(NOW), Some(Timestamp(1_500_000)));
+        account.notice(&used(3, 9_000), NOW);
+        assert_eq!(refused(&account), None, "there is room again");
     }
 
     #[test]
     fn ignores_other_failures_and_expired_limits() {
-        let account = AccountState::default();
-        account.notice(&limits(100, 1_500), NOW);
-        account.notice(&failed("internalServerError"), NOW);
-        assert_eq!(account.check(NOW), Ok(()));
-        let past = AccountState::default();
-        past.notice(&limits(100, 900), NOW);
-        past.notice(&failed("usageLimitExceeded"), NOW);
-        assert_eq!(past.check(NOW), Ok(()));
+        let other = after(&[used(100, 1_500), failed("internalServerError")]);
+        assert_eq!(refused(&other), None);
+        let past = after(&[used(100, 900), failed("usageLimitExceeded")]);
+        assert_eq!(refused(&past), None);
     }
 
     #[test]
-    fn free_quota_or_login_clears_limit() {
-        let account = reached();
-        let nothing = json!({"rateLimits": {"primary": null, "secondary": null}});
-        account.notice(&reported("account/rateLimits/updated", nothing), NOW);
-        assert!(account.check(NOW).is_err());
-        account.notice(&limits(3, 1_500), NOW);
-        assert_eq!(account.check(NOW), Ok(()));
-        let account = reached();
+    fn sparse_update_keeps_what_it_does_not_name() {
+        let credits = json!({"hasCredits": true, "unlimited": false, "balance": null});
+        let account = after(&[
+            used(40, 1_500),
+            limits(json!({"limitId": null, "credits": credits, "primary": null})),
+        ]);
+        let report = account.report().unwrap();
+        assert!(report.has_credits);
+        let primary = report.primary.unwrap();
+        assert_eq!((primary.used_percent, primary.minutes), (40, Some(300)));
+        account.notice(
+            &limits(json!({"limitId": "codex_other", "primary": {"usedPercent": 100}})),
+            NOW,
+        );
+        assert_eq!(
+            account.report().unwrap().primary,
+            Some(primary),
+            "of other models"
+        );
+    }
+
+    #[test]
+    fn new_login_has_all_of_its_limit() {
+        let account = after(&[used(100, 1_500), failed("usageLimitExceeded")]);
         account.notice(&reported("account/updated", json!({})), NOW);
-        assert_eq!(account.check(NOW), Ok(()));
+        assert_eq!(account.report(), Some(QuotaReport::default()));
+        let of = |kind: &str, email: Option<&str>| Account {
+            r#type: kind.to_owned(),
+            plan_type: None,
+            email: email.map(str::to_owned),
+        };
+        let account = after(&[used(100, 1_500)]);
+        account.logged_in(Some(&of("chatgpt", Some("ann@example.org"))));
+        let named = account.report().unwrap();
+        assert_eq!(
+            named.account.as_ref().map(String::len),
+            Some(2 * ACCOUNT_BYTES)
+        );
+        assert!(named.primary.is_some());
+        account.logged_in(Some(&of("chatgpt", Some("bob@example.org"))));
+        assert_ne!(account.report().unwrap().account, named.account);
+        assert_eq!(account.report().unwrap().primary, None);
+        let account = after(&[used(100, 1_500)]);
+        account.logged_in(Some(&of("apiKey", None)));
+        assert_eq!(account.report(), Some(QuotaReport::default()));
+        assert_eq!(AccountState::default().report(), None, "nothing was said");
     }
 }

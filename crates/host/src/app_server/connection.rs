@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
 /// Texts that may wait for the writer: every request in flight, and as many answers.
 const OUTGOING_MAX: usize = 4 * MAX_IN_FLIGHT;
@@ -96,6 +96,16 @@ pub(crate) struct Connection {
 pub(crate) struct Learned {
     pub(crate) account: Arc<AccountState>,
     pub(crate) transcripts: Arc<Transcripts>,
+}
+
+impl Learned {
+    /// Of a Codex whose reports wake `quota_changed`.
+    pub(crate) fn new(quota_changed: &Arc<Notify>) -> Self {
+        Self {
+            account: Arc::new(AccountState::new(Arc::clone(quota_changed))),
+            transcripts: Arc::default(),
+        }
+    }
 }
 
 /// Config warnings that are kept for `doctor` and error messages.

@@ -4,6 +4,7 @@
 //!
 //! The Codex of another home is started when it is needed and ended when nobody needed it for the linger.
 
+use crate::app_server::connection::Learned;
 use crate::app_server::{CodexHealth, Host, HostOptions, Session};
 use crate::binary::program::Wanted;
 use crate::error::agent_error;
@@ -26,8 +27,9 @@ pub(crate) struct Homes<L> {
     ledger: L,
     /// The Codex of all homes.
     pub(crate) wanted: Arc<Wanted>,
-    /// Told when the Codex that is wanted may be started now, or another one runs.
+    /// Notified when the Codex that is wanted may be started now, or another one runs.
     pub(crate) look_again: Arc<Notify>,
+    quota_changed: Arc<Notify>,
 }
 
 impl<L: Ledger> Homes<L> {
@@ -35,17 +37,25 @@ impl<L: Ledger> Homes<L> {
         let wanted = Arc::new(Wanted::new(options.launch.program()));
         let look_again = Arc::<Notify>::default();
         let shared = (Arc::clone(&wanted), Arc::clone(&look_again));
+        let quota_changed = Arc::new(Notify::new());
+        let learned = Learned::new(&quota_changed);
         Self {
-            usual: Arc::new(Host::new(options, None, ledger.clone(), shared)),
+            usual: Arc::new(Host::new(options, None, learned, ledger.clone(), shared)),
             extra: Arc::default(),
             ledger,
             wanted,
             look_again,
+            quota_changed,
         }
     }
 
     pub(crate) fn usual(&self) -> &Arc<Host<L>> {
         &self.usual
+    }
+
+    /// Woken when a Codex reported something new of its account. For one waiter.
+    pub(crate) fn quota_changed(&self) -> &Notify {
+        &self.quota_changed
     }
 
     /// The host of a home, as the configuration names it.
@@ -87,7 +97,9 @@ impl<L: Ledger> Homes<L> {
             ..options.clone()
         };
         let shared = (Arc::clone(&self.wanted), Arc::clone(&self.look_again));
-        let host = Host::new(options, Some(key.clone()), self.ledger.clone(), shared);
+        let learned = Learned::new(&self.quota_changed);
+        let ledger = self.ledger.clone();
+        let host = Host::new(options, Some(key.clone()), learned, ledger, shared);
         let host = Arc::new(host);
         tokio::spawn(retire(Arc::downgrade(&self.extra), key.clone()));
         extra.insert(key, Arc::clone(&host));

@@ -159,7 +159,7 @@ pub(crate) struct Host<L> {
     wanted: Arc<Wanted>,
     /// Held by who starts a second process.
     changing: Mutex<()>,
-    /// Told when the Codex that is wanted may be started now, or another one runs.
+    /// Notified when the Codex that is wanted may be started now, or another one runs.
     look_again: Arc<Notify>,
     /// What replaced the file that Codex was started from, and the version that it says it is.
     installed: Mutex<Option<(BinaryStamp, Option<String>)>>,
@@ -216,6 +216,7 @@ impl<L: Ledger> Host<L> {
     pub(crate) fn new(
         options: HostOptions,
         home: Option<String>,
+        learned: Learned,
         ledger: L,
         shared: (Arc<Wanted>, Arc<Notify>),
     ) -> Self {
@@ -239,7 +240,7 @@ impl<L: Ledger> Host<L> {
             memory,
             ledger,
             origin: Instant::now(),
-            learned: Learned::default(),
+            learned,
             state: Mutex::new(state),
             present: std::sync::Mutex::default(),
             wanted,
@@ -580,7 +581,9 @@ impl<L: Ledger> Host<L> {
             })
         };
         let harmless = |error| of_call(&error, CallEffect::Repeatable);
-        if !read().await.map_err(harmless)?.is_login_missing() {
+        let found = read().await.map_err(harmless)?;
+        self.learned.account.logged_in(found.account.as_ref());
+        if !found.is_login_missing() {
             return Ok(());
         }
         if let Some(key) = &self.options.api_key {

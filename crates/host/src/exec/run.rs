@@ -4,9 +4,9 @@
 //! killed; what it started ends with it. Its row in the ledger is there before Codex has the text, so that the next
 //! daemon finds a run that has not ended yet and waits for its end before it looks at the thread.
 
+use super::RunSlot;
 use super::args::args;
 use super::run_end::RunEnd;
-use super::RunSlot;
 use crate::app_server::transport::Pipe;
 use crate::app_server::{Host, wall_now};
 use crate::error::agent_error;

@@ -65,7 +65,9 @@ pub(crate) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
 /// Brings a thread back that is archived: by us, who died in the middle of a release, or at a terminal.
 pub(crate) async fn unarchive(session: &Session, thread: &ThreadId) -> Result<(), AgentError> {
     let thread_id = thread.clone();
-    let back = session.connection.call::<ThreadUnarchive>(ThreadIdParams { thread_id });
+    let back = session
+        .connection
+        .call::<ThreadUnarchive>(ThreadIdParams { thread_id });
     match back.await {
         // It is refused for every thread that is not archived.
         Ok(_) | Err(CallError::Refused { .. }) => Ok(()),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::quota::QuotaUse;
 use super::seen::Seen;
 
 /// How many requests are remembered, the latest ones.
@@ -30,6 +31,7 @@ pub(super) struct Board {
     pub(super) active: usize,
     pub(super) max_active: usize,
     pub(super) aborted: u64,
+    pub(super) quota: QuotaUse,
     waiting: Vec<String>,
     released: VecDeque<String>,
     spent: VecDeque<(u64, u32)>,

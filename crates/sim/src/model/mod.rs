@@ -9,6 +9,7 @@ mod calls;
 mod kit;
 mod options;
 mod prompt;
+mod quota;
 mod refuse;
 mod respond;
 mod script;
@@ -30,6 +31,7 @@ use board::{Board, Shared};
 use server::Server;
 
 pub use options::Options;
+pub use quota::Quota;
 pub use seen::Seen;
 
 /// How long [`ScriptedModel::stop`] waits for connections to close before it cuts them off.
@@ -142,6 +144,11 @@ impl ScriptedModel {
         let board = self.board.borrow();
         let later = board.seen.iter().filter(|seen| seen.number >= number);
         later.cloned().collect()
+    }
+
+    /// Requests that were refused because [`Options::quota`] was used up.
+    pub fn quota_refusals(&self) -> u64 {
+        self.board.borrow().quota.refused()
     }
 
     /// Streams under way now.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::quota::Quota;
+
 /// How to set up a scripted model.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -26,6 +28,8 @@ pub struct Options {
     pub env_key: Option<String>,
     /// How long the `wait_…` functions wait before they give up with an error.
     pub patience: Duration,
+    /// The limit of the account, told with every answer; none without it.
+    pub quota: Option<Quota>,
     /// Obey the message ids of the official A2A kits, where the bridge names one.
     pub kit: bool,
 }
@@ -41,6 +45,7 @@ impl Default for Options {
             require_auth: false,
             env_key: None,
             patience: Duration::from_secs(60),
+            quota: None,
             kit: false,
         }
     }

@@ -48,6 +48,11 @@ fn status(code: u16) -> Response {
     response
 }
 
+/// The answer to a request for which the account has no room before `resets_at`.
+pub(super) fn usage_limit_until(resets_at: u64, now: u64) -> Response {
+    usage_limit(resets_at.saturating_sub(now), now)
+}
+
 /// What makes Codex say `usageLimitExceeded`. It takes the time of the reset from the body
 /// into the text of its error, and from the headers into `account/rateLimits/updated`.
 fn usage_limit(resets_in: u64, now: u64) -> Response {

@@ -22,9 +22,10 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::now_ms;
 
 use super::arguments::LONGEST_WAIT;
-use super::board::{Active, Shared, Waiting};
+use super::board::{Active, Board, Shared, Waiting};
 use super::options::HOME_HEADER;
 use super::prompt::{Prompt, own_words};
+use super::quota::{self, Counted};
 use super::respond::{Beat, compose};
 use super::script;
 use super::seen::Seen;
@@ -119,7 +120,10 @@ impl Server {
         let words = known.flatten().unwrap_or_else(|| own_words(prompt.last()));
         let steps = script::read(words);
         let step = steps.get(prompt.step());
-        if let Some(refusal) = self.refusal(prompt, step) {
+        let counted = self.count_quota();
+        let beyond = counted.filter(|counted| counted.refused);
+        let beyond = beyond.map(|it| refuse::usage_limit_until(it.resets_at, unix_seconds()));
+        if let Some(refusal) = beyond.or_else(|| self.refusal(prompt, step)) {
             self.board.send_modify(|board| board.see(seen));
             return refusal;
         }
@@ -132,7 +136,19 @@ impl Server {
             Some(Ending::Completed | Ending::Incomplete | Ending::Failed { .. }) | None => false,
         };
         self.board.send_modify(|board| board.see(seen));
-        self.stream(active, compose(prompt, step, breaks))
+        let mut response = self.stream(active, compose(prompt, step, breaks));
+        if let Some(counted) = counted {
+            quota::tell(&mut response, counted);
+        }
+        response
+    }
+
+    fn count_quota(&self) -> Option<Counted> {
+        let quota = self.options.quota?;
+        let mut counted = None;
+        let count = |board: &mut Board| counted = Some(board.quota.count(quota, unix_seconds()));
+        self.board.send_modify(count);
+        counted
     }
 
     fn refusal(&self, prompt: &Prompt, step: Option<&Step>) -> Option<Response> {

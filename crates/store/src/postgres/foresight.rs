@@ -24,7 +24,7 @@ const WAYS_MAX: usize = 4;
 pub(super) type Tables = u32;
 
 /// All of them, in the order of the schema.
-const TABLES: [&str; 26] = [
+const TABLES: [&str; 27] = [
     "instance",
     "conversation",
     "message",
@@ -44,6 +44,7 @@ const TABLES: [&str; 26] = [
     "receiver",
     "alert",
     "stored_bytes",
+    "quota",
     "audit",
     "node",
     "home",

@@ -2,8 +2,8 @@
 
 use super::rows::SqlRows;
 use super::{
-    alert, audit, budget, conversation, fleet, incarnation, loan, message, queue, reply, request,
-    subscription, task, token, turn,
+    alert, audit, budget, conversation, fleet, incarnation, loan, message, queue, quota, reply,
+    request, subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
 use crate::sql::Conn;
@@ -91,6 +91,7 @@ impl Rows for SqlRows<'_> {
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
             }
+            Change::Quota(quota) => quota::put(conn, quota),
             Change::Alert(change) => alert::apply(conn, key, change),
             Change::Fleet(change) => fleet::apply(conn, key, change),
             Change::Loan(change) => loan::apply(conn, change),
@@ -102,6 +103,7 @@ fn forget_records(conn: Conn<'_>, key: &LedgerKey, old: OldRecords) -> Result<()
     incarnation::forget(conn, old.incarnations)?;
     budget::forget_stored(conn, old.stored)?;
     alert::forget(conn, old.alerts)?;
+    quota::forget(conn, old.quotas)?;
     fleet::forget_nodes(conn, old.nodes)?;
     audit::forget(conn, key, old.audit)
 }

@@ -24,6 +24,7 @@ pub(crate) mod loan;
 pub(crate) mod message;
 pub(crate) mod place;
 pub(crate) mod queue;
+pub(crate) mod quota;
 pub(crate) mod reply;
 mod request;
 pub(crate) mod rows;

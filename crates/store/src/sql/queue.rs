@@ -36,6 +36,11 @@ pub(crate) const READY_FILTERED: &str = select_message!(
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || '\n' || sender IN (SELECT value FROM json_each(?9)))) \
+     AND (?12 = 0 OR kind = 'person' AND (tier = 'owner' OR sender LIKE '% %' \
+         OR channel <> 'local' AND channel <> 'task' AND channel <> 'a2a' OR sender = 'anonymous' \
+         OR channel || '\n' || sender IN (SELECT value FROM json_each(?9))) \
+         OR coalesce((SELECT codex_home FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), '') \
+         NOT IN (SELECT value FROM json_each(?13))) \
      AND (tier = 'owner' OR channel || '\n' || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
          (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
@@ -58,6 +63,11 @@ pub(crate) const HELD_FILTERED: &str = select_message!(
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || '\n' || sender IN (SELECT value FROM json_each(?9)))) \
+     AND (?12 = 0 OR kind = 'person' AND (tier = 'owner' OR sender LIKE '% %' \
+         OR channel <> 'local' AND channel <> 'task' AND channel <> 'a2a' OR sender = 'anonymous' \
+         OR channel || '\n' || sender IN (SELECT value FROM json_each(?9))) \
+         OR coalesce((SELECT codex_home FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), '') \
+         NOT IN (SELECT value FROM json_each(?13))) \
      AND (tier = 'owner' OR channel || '\n' || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce(coalesce((SELECT sandbox FROM task WHERE conversation_id = message.conversation_id AND cwd IS NOT NULL), \
          (SELECT sandbox FROM conversation WHERE conversation_id = message.conversation_id)) = 'read-only', \
@@ -309,14 +319,16 @@ pub(crate) fn heads(
     }
 }
 
-fn head(conn: Conn<'_>, message: Message) -> Result<Option<Head>, RowsError> {
+pub(crate) fn head(conn: Conn<'_>, message: Message) -> Result<Option<Head>, RowsError> {
     let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? else {
         return Ok(None);
     };
     let task = task::started(conn, &message.conversation_id)?;
-    let given = task.and_then(|task| Some(task.terms()?.sandbox));
+    let terms = task.as_ref().and_then(|task| task.terms());
+    let given = terms.map(|terms| terms.sandbox);
     Ok(Some(Head {
         given: given.or(conversation.sandbox),
+        codex_home: terms.and_then(|terms| terms.codex_home.clone()),
         message,
         conversation,
     }))
@@ -359,6 +371,7 @@ fn stops_nothing(filter: &HeadFilter) -> bool {
         && !filter.no_suspects
         && filter.busy_workdirs.is_empty()
         && filter.node.is_none()
+        && filter.people_only.is_empty()
 }
 
 fn filtered(
@@ -383,6 +396,8 @@ fn filtered(
         json_of_senders(&filter.owners),
         filter.node.as_ref().map(|node| node.node_id.as_str()),
         filter.node.as_ref().is_some_and(|node| node.leave_written),
+        !filter.people_only.is_empty(),
+        json(filter.people_only.iter().map(String::as_str)),
     ];
     sql::many_readable(conn, query, params, limit, read)
 }

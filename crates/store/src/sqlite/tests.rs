@@ -3,7 +3,7 @@
 use super::open::{Options, open};
 use crate::key::for_tests;
 use crate::sql::{
-    budget, conversation, figures, message, place, queue, reply, subscription, task, token,
+    budget, conversation, figures, message, place, queue, quota, reply, subscription, task, token,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -83,7 +83,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 47] = [
+const HOT: [&str; 49] = [
     queue::OF_SENDER,
     queue::OF_SENDER_BEFORE,
     conversation::BY_ACTIVITY,
@@ -105,6 +105,8 @@ const HOT: [&str; 47] = [
     queue::EXCHANGES,
     queue::READY_FILTERED,
     queue::HELD_FILTERED,
+    quota::AMONG_READY,
+    quota::AMONG_HELD,
     queue::BACKLOG,
     queue::UNFINISHED,
     queue::LAST_SEQ,

@@ -87,6 +87,7 @@ async fn filled() -> OnDisk {
     conn.execute_batch(
         "INSERT INTO token (name, hash, scopes, kind, created_at) VALUES ('t', 'h', 'read', 'token', 9223372036854775807); \
          INSERT OR IGNORE INTO stored_bytes (channel, sender, hour, bytes) VALUES ('local', 'ann', -1, 0); \
+         INSERT OR IGNORE INTO quota (node_id, codex_home, has_credits, reported_at) VALUES ('', '', 0, -1); \
          INSERT INTO receiver (receiver_id, session, endpoint, p256dh, auth, about, detail, created_at) \
          VALUES ('r', 's', 'e', 'p', 'a', 'task', 'hint', 1); \
          INSERT INTO alert (receiver_id, kind, subject, conversation_id, mark, state, summed, tries, created_at) \

@@ -10,23 +10,23 @@ use crate::given::{
     message, note, pace, reconcile, request, text, verdict,
 };
 use crate::view::everything;
-use bridge_core::budget::{Budgets, DayBudget};
+use bridge_core::budget::{Budgets, DayBudget, QuotaRules};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, AddLogin, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
     Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
-    ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
-    NotifyBegin, NotifyEnd, OpenSession, Prune, PutPush, Redrive, ReserveSequence, Resume,
-    RevokeToken, Send, SendFailed, StopCause, StopSender, Suspend, Transition, TurnsPerSender,
-    Unbind, UndeliveredReason, Verdict,
+    ExpireRequests, Fail, FreeHeld, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave,
+    MidTurn, NoteQuota, NotifyBegin, NotifyEnd, OpenSession, Prune, PutPush, Redrive,
+    ReserveSequence, Resume, RevokeToken, Send, SendFailed, StopCause, StopSender, Suspend,
+    Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, Timeline, behind};
 use bridge_core::value::{
     Actor, BootId, ChannelId, Class, ClientId, CutPolicy, EffectDigest, ExternalId, IncarnationId,
-    PushTarget, RequestDecision, RequestId, RequestKind, Sandbox, SenderKind, StateName,
-    Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId, ThreadId, Tier, Timestamp,
-    Usage,
+    PushTarget, QuotaReport, QuotaWindow, RequestDecision, RequestId, RequestKind, Sandbox,
+    SenderKind, StateName, Subscription, SubscriptionState, SubscriptionTarget, Task, TaskId,
+    ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -37,6 +37,14 @@ const CONVERSATIONS: u64 = 3;
 
 /// Marsaglia's xorshift: small, seeded, and good enough to choose with.
 struct Dice(u64);
+
+fn quota_rules() -> QuotaRules {
+    QuotaRules {
+        reserve_percent: 10,
+        slow_percent: 70,
+        account: None,
+    }
+}
 
 impl Dice {
     fn below(&mut self, end: u64) -> u64 {
@@ -360,7 +368,41 @@ impl Pair {
         .await;
     }
 
+    /// Codex reports how much of an account is used.
+    async fn quota(&mut self) {
+        let percent = self.dice.choose(&[3, 70, 75, 92, 100]);
+        let resets_at = self.now.plus_ms(self.dice.choose(&[-5, 900, 30_000]));
+        let window = QuotaWindow {
+            used_percent: percent,
+            minutes: self.dice.choose(&[None, Some(300)]),
+            resets_at: Some(resets_at),
+        };
+        let primary = (!self.dice.one_in(4)).then_some(window);
+        let report = QuotaReport {
+            account: self.dice.choose(&[None, Some("team".to_owned())]),
+            primary,
+            secondary: self.dice.one_in(3).then_some(window),
+            has_credits: self.dice.one_in(5),
+            refused_until: self.dice.one_in(5).then_some(resets_at),
+        };
+        let rules = quota_rules();
+        let owners = Vec::new();
+        let codex_home = self.dice.choose(&[None, None, Some("/home/b".to_owned())]);
+        self.both(NoteQuota {
+            codex_home,
+            report,
+            rules: rules.clone(),
+        })
+        .await;
+        if self.dice.one_in(2) {
+            self.both(FreeHeld { rules, owners }).await;
+        }
+    }
+
     async fn claim(&mut self) {
+        if self.dice.one_in(3) {
+            self.quota().await;
+        }
         let claim = Claim {
             turns_reserved: self.dice.choose(&[0, 0, 1]),
             turns_per_channel: self.dice.choose(&[1, 9]),
@@ -392,6 +434,7 @@ impl Pair {
             Arc::new(Budgets {
                 tiers: vec![(Tier::Peer, own)],
                 senders: vec![(local, "bob".to_owned(), own)],
+                quota: quota_rules(),
             })
         } else {
             Arc::default()

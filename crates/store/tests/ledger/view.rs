@@ -25,6 +25,10 @@ impl View {
         self.add("heads", rows.heads(now, &all, PAGE_MAX)?);
         self.add("first head", rows.heads(now, &all, 1)?);
         self.filtered_heads(rows, now)?;
+        self.add("quotas", rows.quotas()?);
+        let held = rows.held_for_capacity(now, PAGE_MAX)?;
+        self.add("held for capacity", held);
+        self.add("capacity waiters", rows.capacity_waiters(now)?);
         self.add("next due", rows.next_due(now)?);
         let newest = rows.conversations(None, 1)?;
         let somewhere: Vec<String> = newest.into_iter().map(|(one, _)| one.workdir).collect();
@@ -185,6 +189,15 @@ impl View {
                 ..HeadFilter::default()
             },
             HeadFilter {
+                people_only: vec![String::new()],
+                ..HeadFilter::default()
+            },
+            HeadFilter {
+                people_only: vec!["/homes/other".to_owned()],
+                owners: vec![(ChannelId::new("local"), "ann".to_owned())],
+                ..HeadFilter::default()
+            },
+            HeadFilter {
                 no_suspects: true,
                 ..HeadFilter::default()
             },
@@ -203,6 +216,7 @@ impl View {
     fn message(&mut self, rows: &dyn Read, message: &Message) -> Result<(), RowsError> {
         let id = &message.message_id;
         self.add("message", rows.message(id)?);
+        self.add("position", rows.queue_position(message)?);
         let external = rows.message_by_external(&message.channel, &message.external_id)?;
         self.add("external", external.map(|message| message.message_id));
         for attempt in 0..=message.life.attempt {

@@ -92,6 +92,7 @@ impl Rows for MemoryRows {
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)?;
             }
+            Change::Quota(quota) => self.quotas.put(quota.source.clone(), quota.clone()),
             Change::Alert(change) => self.change_alerts(change)?,
             Change::Fleet(change) => self.change_fleet(change)?,
             Change::Loan(change) => self.change_loans(change)?,

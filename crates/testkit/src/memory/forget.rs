@@ -83,8 +83,10 @@ impl MemoryRows {
             audit,
             stored,
             alerts,
+            quotas,
             nodes,
         } = old;
+        self.forget_quotas(quotas);
         self.forget_stored(stored);
         self.forget_nodes(nodes);
         self.forget_alerts(alerts);

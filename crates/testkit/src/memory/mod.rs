@@ -10,6 +10,7 @@ mod fleet;
 mod forget;
 mod lists;
 mod loans;
+mod quota;
 mod read;
 mod request;
 mod rows;

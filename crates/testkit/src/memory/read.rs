@@ -8,15 +8,15 @@ use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
-    StateCount, TaskQuery,
+    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, QueuePosition,
+    Read, RowsError, Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
     Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round,
-    SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
-    Twin,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Quota, Reply, Request, RequestId,
+    Round, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token,
+    Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -412,11 +412,7 @@ impl Read for MemoryRows {
             .into_iter()
             .filter_map(|message| {
                 let conversation = self.conversations.get(&message.conversation_id)?;
-                Some(Head {
-                    message: message.clone(),
-                    conversation: conversation.clone(),
-                    given: self.given(&message.conversation_id),
-                })
+                Some(self.head(message, conversation))
             })
             .filter(|head| filter.lets(head))
             .filter(|head| !self.loans.contains(&head.message.conversation_id))
@@ -448,6 +444,22 @@ impl Read for MemoryRows {
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
         Ok(self.turns_at_work(workdirs))
+    }
+
+    fn quotas(&self) -> Result<Vec<Quota>, RowsError> {
+        Ok(self.quotas_kept())
+    }
+
+    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
+        Ok(self.held_for_capacity_after(now, limit))
+    }
+
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
+        Ok(self.capacity_waiters_after(now))
+    }
+
+    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {
+        Ok(self.position(message))
     }
 
     fn forgettable(

@@ -10,8 +10,8 @@ use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Alert, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
     Home, Incarnation, IncarnationId, ItemEvent, KeptFile, Loan, Message, MessageId, Node, NodeId,
-    PushKey, Receiver, ReceiverId, Reply, ReplyKey, Request, RequestId, Round, Segment, Seq,
-    Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn,
+    PushKey, Quota, QuotaSource, Receiver, ReceiverId, Reply, ReplyKey, Request, RequestId, Round,
+    Segment, Seq, Subscription, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -64,6 +64,7 @@ pub struct MemoryRows {
     pub(super) subscriptions: Table<(TaskId, String), Subscription>,
     /// Bytes by channel, sender and hour.
     pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
+    pub(super) quotas: Table<QuotaSource, Quota>,
     pub(super) receivers: Table<ReceiverId, Receiver>,
     pub(super) alerts: Table<AlertKey, Alert>,
     /// One row at most.
@@ -138,6 +139,7 @@ impl MemoryRows {
             input_of,
             subscriptions,
             stored,
+            quotas,
             receivers,
             alerts,
             push_keys,
@@ -150,7 +152,7 @@ impl MemoryRows {
             clock_ms: _,
             this_node: _,
         } = self;
-        let tables: [&mut dyn Transactional; 37] = [
+        let tables: [&mut dyn Transactional; 38] = [
             conversations,
             active,
             conversation_keys,
@@ -179,6 +181,7 @@ impl MemoryRows {
             input_of,
             subscriptions,
             stored,
+            quotas,
             receivers,
             alerts,
             push_keys,

@@ -120,6 +120,7 @@ impl Transition for Prune {
             audit: before,
             stored: storage::counted_from(now),
             alerts: now.plus_ms(-limits::ALERT_KEPT_MS),
+            quotas: now.plus_ms(-limits::QUOTA_WINDOW_MAX_MS),
             nodes: now.plus_ms(-limits::NODE_KEPT_MS),
         }))?;
         Ok(forgotten)

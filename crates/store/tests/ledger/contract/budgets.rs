@@ -21,7 +21,7 @@ fn budget(turns: Option<u64>, tokens: Option<u64>) -> Budgets {
                 bytes: None,
             },
         )],
-        senders: Vec::new(),
+        ..Budgets::default()
     }
 }
 

@@ -17,6 +17,7 @@ mod old_tasks;
 mod people;
 mod pushes;
 mod questions;
+mod quotas;
 mod reads;
 mod replies;
 mod rounds;
@@ -53,6 +54,13 @@ contract! {
             alerts_are_sent_in_order,
             shown_alerts_are_walked_and_kept,
             one_push_key_is_kept,
+        }
+        quotas {
+            reports_are_kept_by_node_and_home,
+            what_is_kept_for_people_is_left_to_them,
+            slowed_agents_take_turns_one_at_a_time,
+            room_before_its_time_lets_go_of_who_waits,
+            each_home_waits_for_its_own_account,
         }
         life {
             a_message_goes_from_receipt_to_done,
