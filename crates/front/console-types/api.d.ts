@@ -47,6 +47,8 @@ declare namespace Api {
     key: string;
     /** The first line of that one. */
     line: string;
+    /** Who has it in a Codex terminal; absent when nobody has. */
+    loan?: LoanView | null;
     /** Its newest message. */
     message_id?: string | null;
     /** The node that has it, where several share the database; absent when none has it. */
@@ -222,6 +224,8 @@ declare namespace Api {
     created_at: string;
     /** The platform's name for it. */
     key: string;
+    /** Who has it in a Codex terminal; absent when nobody has. */
+    loan?: LoanView | null;
     /** Its messages, newest first. */
     messages: Array<MessageView>;
     /** What to give as `before` for the next page; absent on the last one. */
@@ -556,6 +560,58 @@ declare namespace Api {
     low_bytes: number;
     /** What can be lived with and should be changed, such as a server whose commits are not durable. */
     warnings?: Array<string>;
+  };
+
+  /** Body of `POST /v1/conversations/{id}/lend`. */
+  type LendRequest = {
+    /** How long it lasts at most, in seconds; 4 hours when absent, and never more than a day. */
+    for_secs?: number | null;
+    /** The caller's own id for the loan, such as a UUID: the same one again asks how it stands. */
+    loan_id: string;
+    /** Lend it although somebody else wrote in it. */
+    strangers?: boolean;
+  };
+
+  /** Answer to `POST /v1/conversations/{id}/lend`. */
+  type LendView = {
+    /** The conversation. */
+    conversation_id: string;
+    /** The same as a sentence for people. */
+    detail: string;
+    /** The platform's name for it. */
+    key: string;
+    /** The loan; absent when nothing was lent. */
+    loan?: LoanView | null;
+    /** `ready`: run the command; `busy`: its messages wait, and a turn has to end first, so ask again; `stranger`: somebody else wrote in it, and nothing was lent: ask again with `strangers`. */
+    state: string;
+    /** What opens it, once it is ready. */
+    terminal?: TerminalView | null;
+  };
+
+  /** A conversation that is lent. */
+  type LentConversation = {
+    /** The conversation. */
+    conversation_id: string;
+    /** The platform's name for it. */
+    key: string;
+    /** The loan. */
+    loan: LoanView;
+  };
+
+  /** Who has a conversation in a Codex terminal. */
+  type LoanView = {
+    /** Who has it. */
+    borrower: string;
+    /** Why the bridge does not have it back yet. */
+    error?: string | null;
+    /** Its id. */
+    loan_id: string;
+    /** Whether its time is over, so that the bridge takes the thread back. */
+    over: boolean;
+    /** Since when. */
+    since: string;
+    /** When it ends, or ended. */
+    until: string;
   };
 
   /** Body of `POST /v1/session`. */
@@ -1119,6 +1175,24 @@ declare namespace Api {
     request_id: string;
   };
 
+  /** Body of `POST /v1/conversations/{id}/return`. */
+  type ReturnRequest = {
+    /** This loan only; whichever there is when absent. */
+    loan_id?: string | null;
+  };
+
+  /** Answer to `POST /v1/conversations/{id}/return`. */
+  type ReturnView = {
+    /** The conversation. */
+    conversation_id: string;
+    /** The same as a sentence for people. */
+    detail: string;
+    /** The platform's name for it. */
+    key: string;
+    /** `returned`, or `waits` while a terminal still has the thread open. */
+    state: string;
+  };
+
   /** What one rule says to it. */
   type RuleView = {
     /** Whether it matches; the first one that does counts. */
@@ -1236,6 +1310,8 @@ declare namespace Api {
     health: HealthView;
     /** What the database takes on disk. */
     ledger_bytes?: number | null;
+    /** Conversations that are lent to a Codex terminal. */
+    lent?: Array<LentConversation>;
     /** Daemons that share the database and have not left; absent where one has it for itself. */
     nodes?: Array<NodeView> | null;
     /** When the oldest message without an answer came. */
@@ -1532,6 +1608,18 @@ declare namespace Api {
     updated_at?: string | null;
   };
 
+  /** A command that opens a conversation's thread in Codex's own terminal. */
+  type TerminalView = {
+    /** Its arguments. */
+    args: Array<string>;
+    /** Its `CODEX_HOME`. */
+    codex_home?: string | null;
+    /** The program. */
+    program: string;
+    /** Where to run it. */
+    workdir: string;
+  };
+
   /** Answer to `GET /v1/tokens`. */
   type TokenList = {
     /** Good ones first, each by name. */
@@ -1616,7 +1704,9 @@ declare namespace Api {
     never;
 
   type Posted<P extends string> =
+    P extends `conversations/${string}/lend` ? LendView :
     P extends `conversations/${string}/move` ? MoveView :
+    P extends `conversations/${string}/return` ? ReturnView :
     P extends `messages/${string}/cancel` ? ActView :
     P extends `messages/${string}/drop` ? ActView :
     P extends `messages/${string}/redrive` ? ActView :

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::given::{World, answered, begin, conversation, ended_loan, terminal_turn};
-use bridge_core::port::{Change, LoanChange};
+use bridge_core::port::{Change, Ledger, LoanChange};
 use bridge_core::step::{Lend, LendOutcome, ReturnLoan};
 use bridge_core::value::{Loan, LoanId, Sandbox, StateName, Timestamp};
 
@@ -16,8 +16,8 @@ fn lend(id: &str, until: Timestamp) -> Lend {
 }
 
 /// A conversation with a thread and one answer.
-async fn answered_once<F: Fixture>(fixture: &F) -> World<F::Ledger> {
-    let mut world = World::over(fixture.ledger());
+async fn answered_once<L: Ledger>(ledger: &L) -> World<L> {
+    let mut world = World::over(ledger);
     world.receives(&[("a", "m1")]).await;
     assert_eq!(world.claims().await, "m1");
     world.binds("a", "thread").await;
@@ -28,7 +28,7 @@ async fn answered_once<F: Fixture>(fixture: &F) -> World<F::Ledger> {
 
 pub(super) async fn lent_messages_wait_until_the_end<F: Fixture>() {
     let fixture = F::open();
-    let mut world = answered_once(&fixture).await;
+    let mut world = answered_once(fixture.ledger()).await;
     world.receives(&[("a", "m2")]).await;
     let until = world.now.plus_ms(60_000);
     let lent = world.does(lend("l1", until)).await.outcome;
@@ -70,7 +70,7 @@ pub(super) async fn lent_messages_wait_until_the_end<F: Fixture>() {
 
 pub(super) async fn turns_are_taken_over_once<F: Fixture>() {
     let fixture = F::open();
-    let world = answered_once(&fixture).await;
+    let world = answered_once(fixture.ledger()).await;
     for (loan, turns) in [("l1", Some(1)), ("l2", Some(1))] {
         world.does(lend(loan, world.now)).await;
         let mut end = ended_loan("a", "thread", vec![terminal_turn(1), terminal_turn(2)]);
@@ -88,7 +88,7 @@ pub(super) async fn turns_are_taken_over_once<F: Fixture>() {
 
 pub(super) async fn another_loan_is_a_conflict<F: Fixture>() {
     let fixture = F::open();
-    let world = answered_once(&fixture).await;
+    let world = answered_once(fixture.ledger()).await;
     world.does(lend("l1", world.now)).await;
     let other = Loan {
         loan_id: LoanId::new("l2"),
