@@ -8,10 +8,10 @@ use crate::doctor;
 use anyhow::{Context, bail};
 use bridge_core::channels::LOCAL;
 use bridge_core::phase::Phase;
-use bridge_core::value::{ApprovalPolicy, Sandbox};
+use bridge_core::value::{ApprovalPolicy, EventKind, Sandbox};
 use bridge_daemon::config::{Environment, Tiers, load};
 use bridge_daemon::term::escape_line;
-use bridge_front::{ConversationStory, MessageView, StoryView};
+use bridge_front::{ConversationStory, EventView, MessageView, StoryView};
 use bridge_host::LaunchOptions;
 use bridge_host::binary::{self, Binary, install};
 use bridge_host::rehearsal::{
@@ -24,8 +24,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// How an item is called in the record of a message that is a command.
-const COMMAND: &str = "commandExecution";
+/// How the headline of a command begins in the events of a message.
+const COMMAND: &str = "running ";
 
 /// What `rehearse --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -220,7 +220,9 @@ fn turn(story: &StoryView) -> TurnShape {
             Some(_) | None => Decision::Decline,
         })
         .collect();
-    let commands = story.events.iter().filter(|event| event.kind == COMMAND);
+    let begun = |event: &&EventView| event.kind == EventKind::Started.as_str();
+    let begun = story.events.iter().filter(begun);
+    let commands = begun.filter(|event| event.text.starts_with(COMMAND));
     let unasked = commands.count().saturating_sub(asked.len());
     TurnShape {
         text_chars: message.text.chars().count(),

@@ -8,6 +8,8 @@ use bridge_host::self_check::{Severity, Verdict, check};
 use bridge_sim::bend::{BendRule, BentCodex};
 use bridge_sim::codex_for_tests;
 use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -156,6 +158,9 @@ fn plant(world: &World, version: &str, rules: &Value) -> String {
     };
     let place = world.path().join("bent");
     let program = bent.plant(beside("bent-codex").as_ref(), &place).unwrap();
+    // Its rules are beside it: without this all of them would be the same executable.
+    let mut file = OpenOptions::new().append(true).open(&program).unwrap();
+    file.write_all(version.as_bytes()).unwrap();
     program.display().to_string()
 }
 
