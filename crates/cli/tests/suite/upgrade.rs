@@ -310,7 +310,9 @@ async fn c28_failing_first_turn_rolls_back() {
     bent.plant(beside("bent-codex").as_ref(), &place).unwrap();
     daemon.log.wait_for("codex was changed").await;
     let text = "append:log.txt:once ;; echo:two";
-    assert_eq!(world.ask("b", text).await, "two");
+    let ended = world.run(&["send", "-c", "b", text]).await;
+    let id = ended.must(75, &["`turn/start`"]).kept();
+    assert_eq!(world.finished(&id).await["answer"]["text"], "two");
     daemon.log.wait_for("new turns go back").await;
     let said = told(&world, "is refused").await;
     assert!(said.contains("turn/start"), "{said}");
