@@ -222,7 +222,7 @@ async fn upgrade_and_back_with_20_conversations() {
     let world = patient_world().await;
     let former = former(&world);
     let codex = install(&world, &former);
-    let mut daemon = world.daemon_with(&["--codex-bin", &codex]).await;
+    let daemon = world.daemon_with(&["--codex-bin", &codex]).await;
     change_at_work(&world, &daemon.log, "up", &newer()).await;
     assert_eq!(effects(&world), [("up\n".to_owned(), CONVERSATIONS)].into());
     change_at_work(&world, &daemon.log, "back", &former).await;
@@ -335,7 +335,7 @@ async fn c28_both_processes_survive_a_killed_daemon() {
     let world = patient_world().await;
     let former = former(&world);
     let codex = install(&world, &former);
-    let mut daemon = world.daemon_with(&["--codex-bin", &codex]).await;
+    let daemon = world.daemon_with(&["--codex-bin", &codex]).await;
     let old = held_turns(&world, "old").await;
     install(&world, &newer());
     changed(&daemon.log, 1).await;
