@@ -27,7 +27,10 @@ async fn patient_world() -> World {
         stream_idle_timeout: Duration::from_secs(600),
         ..Options::default()
     };
-    World::with_model(options, MANY).await
+    let mut world = World::with_model(options, MANY).await;
+    // Codex puts no helpers of its sandbox below its temporary directory, wherever this world is.
+    world.set_env("TMPDIR", "/tmp");
+    world
 }
 
 /// The version that all tests drive.
