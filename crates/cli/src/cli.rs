@@ -524,8 +524,12 @@ pub(crate) struct RehearseArgs {
 )]
 pub(crate) struct UpgradeCodexArgs {
     /// Which version, like 0.166.0; it is installed with npm into the state directory
-    #[arg(required_unless_present = "rollback", conflicts_with = "rollback")]
-    pub(crate) version: Option<String>,
+    #[arg(
+        value_name = "VERSION",
+        required_unless_present = "rollback",
+        conflicts_with = "rollback"
+    )]
+    pub(crate) codex_version: Option<String>,
     /// Go back to the Codex of before, of which a copy is kept
     #[arg(long)]
     pub(crate) rollback: bool,

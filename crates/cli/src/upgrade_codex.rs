@@ -69,7 +69,7 @@ pub(crate) async fn run(
     };
     let env = environment.all().to_vec();
     let rollback = args.rollback;
-    let wanted = args.version.clone();
+    let wanted = args.codex_version.clone();
     let chosen = tokio::task::spawn_blocking(move || match wanted {
         Some(version) => install_and_choose(&options, &version, &env),
         None if rollback => choose_former(&options),

@@ -5,7 +5,7 @@
 //! that all tests drive.
 
 use crate::fake::beside;
-use crate::world::{Daemon, Lines, Running, World, gone, kill_9, within};
+use crate::world::{Daemon, Lines, Running, World, gone, in_the_end, kill_9};
 use bridge_sim::bend::BentCodex;
 use bridge_sim::{Options, codex_for_tests};
 use serde_json::json;
@@ -27,7 +27,10 @@ async fn patient_world() -> World {
         stream_idle_timeout: Duration::from_secs(600),
         ..Options::default()
     };
-    World::with_model(options, MANY).await
+    let mut world = World::with_model(options, MANY).await;
+    // Codex puts no helpers of its sandbox below its temporary directory, wherever this world is.
+    world.set_env("TMPDIR", "/tmp");
+    world
 }
 
 /// The version that all tests drive.
@@ -133,10 +136,21 @@ async fn health(world: &World) -> String {
     status["health"]["codex"].as_str().unwrap().to_owned()
 }
 
+/// Waits until Codex was changed so often. The digest of a binary takes long in a build for tests.
+async fn changed(log: &Lines, times: usize) {
+    let mut look = tokio::time::interval(Duration::from_millis(50));
+    in_the_end("a change of codex", async {
+        while log.text().matches("codex was changed").count() < times {
+            look.tick().await;
+        }
+    })
+    .await
+}
+
 /// Waits until `status` says this of Codex.
 async fn told(world: &World, words: &str) -> String {
     let mut look = tokio::time::interval(Duration::from_millis(100));
-    within(words, async {
+    in_the_end(words, async {
         loop {
             look.tick().await;
             let said = health(world).await;
@@ -150,19 +164,13 @@ async fn told(world: &World, words: &str) -> String {
 
 /// Replaces the Codex under 20 held turns. Whoever writes meanwhile is answered by the new one; nobody waits for another
 /// conversation's turn.
-async fn change_at_work(world: &World, log: &mut Lines, round: &str, to: &Path) {
+async fn change_at_work(world: &World, log: &Lines, round: &str, to: &Path) {
     let sends = held_turns(world, round).await;
     let before = codex_pids(world);
     assert_eq!(before.len(), 1, "{before:?}");
     let changes = log.text().matches("codex was changed").count();
     install(world, to);
-    let mut look = tokio::time::interval(Duration::from_millis(50));
-    within("the change", async {
-        while log.text().matches("codex was changed").count() == changes {
-            look.tick().await;
-        }
-    })
-    .await;
+    changed(log, changes + 1).await;
     let said = health(world).await;
     let version = version_of(to);
     assert!(said.starts_with(&format!("Codex {version} over")), "{said}");
@@ -217,10 +225,10 @@ async fn upgrade_and_back_with_20_conversations() {
     let world = patient_world().await;
     let former = former(&world);
     let codex = install(&world, &former);
-    let mut daemon = world.daemon_with(&["--codex-bin", &codex]).await;
-    change_at_work(&world, &mut daemon.log, "up", &newer()).await;
+    let daemon = world.daemon_with(&["--codex-bin", &codex]).await;
+    change_at_work(&world, &daemon.log, "up", &newer()).await;
     assert_eq!(effects(&world), [("up\n".to_owned(), CONVERSATIONS)].into());
-    change_at_work(&world, &mut daemon.log, "back", &former).await;
+    change_at_work(&world, &daemon.log, "back", &former).await;
     assert_eq!(
         effects(&world),
         [("up\nback\n".to_owned(), CONVERSATIONS)].into()
@@ -308,9 +316,11 @@ async fn c28_failing_first_turn_rolls_back() {
     let bent = BentCodex::new(newer(), rules);
     let place = world.path().join("npm/bin");
     bent.plant(beside("bent-codex").as_ref(), &place).unwrap();
-    daemon.log.wait_for("codex was changed").await;
+    changed(&daemon.log, 1).await;
     let text = "append:log.txt:once ;; echo:two";
-    assert_eq!(world.ask("b", text).await, "two");
+    let ended = world.run(&["send", "-c", "b", text]).await;
+    let id = ended.must(75, &["`turn/start`"]).kept();
+    assert_eq!(world.finished(&id).await["answer"]["text"], "two");
     daemon.log.wait_for("new turns go back").await;
     let said = told(&world, "is refused").await;
     assert!(said.contains("turn/start"), "{said}");
@@ -328,10 +338,10 @@ async fn c28_both_processes_survive_a_killed_daemon() {
     let world = patient_world().await;
     let former = former(&world);
     let codex = install(&world, &former);
-    let mut daemon = world.daemon_with(&["--codex-bin", &codex]).await;
+    let daemon = world.daemon_with(&["--codex-bin", &codex]).await;
     let old = held_turns(&world, "old").await;
     install(&world, &newer());
-    daemon.log.wait_for("codex was changed").await;
+    changed(&daemon.log, 1).await;
     let new = world
         .start(&["send", "-c", "new", "hold:new echo:new"])
         .await;
