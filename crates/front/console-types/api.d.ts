@@ -206,6 +206,20 @@ declare namespace Api {
     state: string;
   };
 
+  /** The memory of Codex and its threads. With several CODEX_HOMEs, the sum of those that have a Codex now. */
+  type CodexMemoryView = {
+    /** What they may have (`codex.memory_mib`); absent without a budget. */
+    budget_bytes?: number | null;
+    /** What Codex and what it started have, in bytes; absent where none runs. */
+    resident_bytes?: number | null;
+    /** Conversations whose threads are loaded. */
+    threads_loaded: number;
+    /** Threads that were unloaded. */
+    threads_released: number;
+    /** Threads that were loaded again for a message, since the start of the daemon. */
+    threads_resumed: number;
+  };
+
   /** Answer to `GET /v1/conversations`: where something happened last first. */
   type ConversationList = {
     /** The conversations. */
@@ -504,6 +518,8 @@ declare namespace Api {
     channels?: Array<ChannelView>;
     /** What is known about Codex. */
     codex: string;
+    /** The memory of Codex; absent if unknown. */
+    codex_memory?: CodexMemoryView | null;
     /** Why not, or a remark. */
     detail: string;
     /** Health of the database; absent if unknown. */

@@ -4,8 +4,8 @@ use super::MemoryRows;
 use bridge_core::limits::{LOOKED_BACK_MAX, PAGE_MAX};
 use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
-    ChannelId, Class, Conversation, ConversationId, Hold, Message, MessageId, MessageState, Reply,
-    ReplyState, SenderKind, Seq, StateName, Timestamp,
+    ChannelId, Class, Conversation, ConversationId, FileDigest, Hold, Message, MessageId,
+    MessageState, Reply, ReplyState, SenderKind, Seq, StateName, Timestamp,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,6 +126,50 @@ impl MemoryRows {
         });
         all.truncate(limit);
         all
+    }
+
+    /// With a thread, quiet since `before` and with nothing unfinished; the quietest first.
+    pub(super) fn quiet_conversations(&self, before: Timestamp, limit: usize) -> Vec<Conversation> {
+        let open: BTreeSet<&ConversationId> = self
+            .open_messages()
+            .map(|message| &message.conversation_id)
+            .collect();
+        let is_kept = |one: &Conversation| {
+            let thread = one.thread.as_ref();
+            thread.is_some_and(|thread| !thread.is_pruned()) && !open.contains(&one.conversation_id)
+        };
+        let mut old = self.conversations_by_activity(is_kept, None, usize::MAX);
+        old.retain(|(_, active_at)| *active_at < before);
+        old.reverse();
+        let old = old.into_iter().map(|(conversation, _)| conversation);
+        old.take(limit).collect()
+    }
+
+    pub(super) fn pruned_conversations(&self, limit: usize) -> Vec<Conversation> {
+        let is_pruned = |one: &Conversation| {
+            let thread = one.thread.as_ref();
+            thread.is_some_and(|thread| thread.of_pruned().is_some())
+        };
+        let found = self.conversations_by_activity(is_pruned, None, usize::MAX);
+        let mut found: Vec<Conversation> = found.into_iter().map(|(one, _)| one).collect();
+        found.sort_by(|one, other| one.conversation_id.cmp(&other.conversation_id));
+        found.truncate(limit);
+        found
+    }
+
+    pub(super) fn files_without_rows(&self, files: &[FileDigest]) -> Vec<FileDigest> {
+        let of_messages = self
+            .messages
+            .iter()
+            .map(|(_, message)| &message.attachments);
+        let of_replies = self.replies.iter().map(|(_, reply)| &reply.attachments);
+        let named: BTreeSet<FileDigest> = of_messages
+            .chain(of_replies)
+            .flatten()
+            .map(|file| file.digest)
+            .collect();
+        let unnamed = files.iter().filter(|digest| !named.contains(digest));
+        unnamed.copied().collect()
     }
 
     pub(super) fn newer_in(

@@ -18,7 +18,7 @@ use bridge_core::value::{
     Round, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token,
     Turn, Twin,
 };
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 impl Read for MemoryRows {
@@ -127,38 +127,11 @@ impl Read for MemoryRows {
     }
 
     fn prunable(&self, before: Timestamp, limit: u32) -> Result<Vec<Conversation>, RowsError> {
-        let open: Vec<&ConversationId> = self
-            .open_messages()
-            .map(|message| &message.conversation_id)
-            .collect();
-        let is_kept = |one: &Conversation| {
-            let thread = one.thread.as_ref();
-            thread.is_some_and(|thread| !thread.is_pruned())
-                && !open.contains(&&one.conversation_id)
-        };
-        let mut old = self.conversations_by_activity(is_kept, None, usize::MAX);
-        old.retain(|(_, active_at)| *active_at < before);
-        old.reverse();
-        Ok(old
-            .into_iter()
-            .take(page(limit))
-            .map(|(conversation, _)| conversation)
-            .collect())
+        Ok(self.quiet_conversations(before, page(limit)))
     }
 
     fn pruned(&self, limit: u32) -> Result<Vec<Conversation>, RowsError> {
-        let is_pruned = |one: &Conversation| {
-            let thread = one.thread.as_ref();
-            thread.is_some_and(|thread| thread.of_pruned().is_some())
-        };
-        let mut found: Vec<Conversation> = self
-            .conversations_by_activity(is_pruned, None, usize::MAX)
-            .into_iter()
-            .map(|(conversation, _)| conversation)
-            .collect();
-        found.sort_by(|one, other| one.conversation_id.cmp(&other.conversation_id));
-        found.truncate(page(limit));
-        Ok(found)
+        Ok(self.pruned_conversations(page(limit)))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, RowsError> {
@@ -509,18 +482,7 @@ impl Read for MemoryRows {
     }
 
     fn unnamed_files(&self, files: &[FileDigest]) -> Result<Vec<FileDigest>, RowsError> {
-        let of_messages = self
-            .messages
-            .iter()
-            .map(|(_, message)| &message.attachments);
-        let of_replies = self.replies.iter().map(|(_, reply)| &reply.attachments);
-        let named: HashSet<FileDigest> = of_messages
-            .chain(of_replies)
-            .flatten()
-            .map(|file| file.digest)
-            .collect();
-        let unnamed = files.iter().filter(|digest| !named.contains(digest));
-        Ok(unnamed.copied().collect())
+        Ok(self.files_without_rows(files))
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {
