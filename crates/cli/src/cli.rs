@@ -2,6 +2,7 @@
 
 mod console;
 mod control;
+mod init;
 mod ledger;
 mod nodes;
 #[cfg(test)]
@@ -13,6 +14,7 @@ pub(crate) use control::{
     StartTaskArgs, SteerArgs, TokenCommand, WatchArgs,
 };
 
+pub(crate) use init::InitArgs;
 pub(crate) use ledger::{CopyArgs, LedgerCommand};
 pub(crate) use nodes::{MoveArgs, NodeArgs, NodeCommand};
 
@@ -110,6 +112,8 @@ impl Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    /// Ask what is needed, write the first configuration, and check everything
+    Init(InitArgs),
     /// Run the daemon in the foreground, with its log on stderr
     Run(RunArgs),
     /// Show everything on this machine: a scripted model, a private Codex, two conversations
@@ -192,6 +196,9 @@ pub(crate) enum CliCommand {
     Service(ServiceCommand),
     /// Print this help, that of a command, or with --all every command
     Help(HelpArgs),
+    /// Writes manual pages, one per command (used by packages)
+    #[command(hide = true)]
+    Man { directory: PathBuf },
     /// Prints names that shells complete (used by their scripts)
     #[command(hide = true)]
     Complete { kind: CompleteKind },
