@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use crate::a2a::Kits;
+use crate::dist::Dist;
 use crate::matrix::Matrix;
 
 /// What `cargo xtask --help` prints.
@@ -28,6 +29,7 @@ Commands:
           Play seeded schedules of faults over the core, in release
   fuzz    Feed every parser that strangers reach with inputs made from the corpus, in release
   matrix  Run a core of the suite on many versions of the real Codex, and write docs/codex-versions.md
+  dist    Make what operators install, in target/dist with checksums; nothing is published
   bench   Measure what is installed with the pinned Codex, and hold the figures against their bars
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
@@ -69,6 +71,12 @@ Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
   --against FILE    Figures of an earlier run that this one must agree with;
                     each run leaves its own in target/bench/figures.json
 
+Usage: cargo xtask dist [--binary FILE] [--no-image] [--check]
+
+  --binary FILE     Pack this program instead of building one for old systems, which takes long
+  --no-image        Leave out the container image, which needs root, Debian's mirror and half a gigabyte
+  --check           Install what was made on a Debian with nothing but Debian, use, upgrade and purge it; needs root
+
 Examples:
   cargo xtask test
   cargo xtask test --only fmt,clippy,tidy
@@ -91,6 +99,7 @@ pub enum Command {
     Simulate(Schedules),
     Fuzz(Fuzz),
     Bench(Bench),
+    Dist(Dist),
     Matrix(Matrix),
 }
 
@@ -221,6 +230,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "simulate" => parse_simulate(args),
         "fuzz" => parse_fuzz(args),
         "bench" => parse_bench(args),
+        "dist" => parse_dist(args),
         "matrix" => parse_matrix(args),
         other => Err(format!("there is no chore `{other}`")),
     }
@@ -330,6 +340,23 @@ fn parse_bench(mut args: impl Iterator<Item = String>) -> Result<Command, String
         }
     }
     Ok(Command::Bench(bench))
+}
+
+fn parse_dist(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut dist = Dist::default();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--binary" => {
+                let file = args.next().ok_or("--binary needs a file")?;
+                dist.binary = Some(PathBuf::from(file));
+            }
+            "--no-image" => dist.no_image = true,
+            "--check" => dist.check = true,
+            other => return Err(format!("`{other}` was not expected here")),
+        }
+    }
+    Ok(Command::Dist(dist))
 }
 
 fn parse_matrix(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
@@ -464,6 +491,18 @@ mod tests {
     }
 
     #[test]
+    fn dist_builds_unless_given_a_program() {
+        assert_eq!(read("dist"), Ok(Command::Dist(Dist::default())));
+        let given = Dist {
+            binary: Some(PathBuf::from("/b")),
+            no_image: true,
+            check: true,
+        };
+        let line = "dist --check --binary /b --no-image";
+        assert_eq!(read(line), Ok(Command::Dist(given)));
+    }
+
+    #[test]
     fn help_is_found_everywhere() {
         for line in ["help", "--help", "test --help", "tidy -h", "codex --help"] {
             assert_eq!(read(line), Ok(Command::Help), "{line}");
@@ -487,6 +526,8 @@ mod tests {
             ("bench --only", "--only"),
             ("matrix 0.150.0", "0.150.0"),
             ("matrix --versions", "--versions"),
+            ("dist --binary", "--binary"),
+            ("dist deb", "deb"),
         ] {
             let said = read(line).unwrap_err();
             assert!(said.contains(word), "{line}: {said}");

@@ -8,6 +8,7 @@ pub mod a2a;
 pub mod bench;
 pub mod ci;
 pub mod cli;
+pub mod dist;
 pub mod kits;
 pub mod matrix;
 pub mod pictures;

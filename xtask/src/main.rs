@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xtask::cli::{self, Command};
-use xtask::{a2a, bench, ci, matrix, pictures, tidy, tools};
+use xtask::{a2a, bench, ci, dist, matrix, pictures, tidy, tools};
 
 fn main() -> ExitCode {
     let command = match cli::parse(env::args().skip(1)) {
@@ -40,6 +40,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Fuzz(wanted) => ci::fuzz(&root, &wanted),
         Command::Bench(wanted) => bench::run(&root, &wanted),
         Command::Matrix(wanted) => matrix::run(&root, &wanted),
+        Command::Dist(wanted) if wanted.check => dist::check(&root, &wanted),
+        Command::Dist(wanted) => dist::run(&root, &wanted),
         Command::McpKit => {
             println!("{}", tools::mcp_kit(&root)?.display());
             Ok(())

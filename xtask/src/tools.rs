@@ -20,6 +20,9 @@ const CARGO_DENY: &str = "0.20.2";
 /// The oldest minor version (of 0.x) that reads the same `deny.toml`.
 const CARGO_DENY_MINOR: u32 = 20;
 
+/// The linker for old systems, from PyPI.
+const ZIG: &str = "cargo-zigbuild==0.24.0 ziglang==0.17.0";
+
 /// A program that comes as a Debian package.
 #[derive(Debug, Clone, Copy)]
 pub struct Package {
@@ -97,6 +100,24 @@ pub const FOR_BROWSERS: &[Package] = &[CHROMIUM];
 /// What the bench's part for fleets starts.
 pub const FOR_FLEETS: &[Package] = &[POSTGRES];
 
+/// What makes an image and a system to try packages in.
+pub const FOR_PACKAGES: &[Package] = &[
+    Package {
+        program: "mmdebstrap",
+        versions: None,
+        setting: None,
+        package: "mmdebstrap",
+        why: "makes a Debian for the image, and one to try packages in",
+    },
+    Package {
+        program: "bwrap",
+        versions: None,
+        setting: None,
+        package: "bubblewrap",
+        why: "enters that Debian",
+    },
+];
+
 /// What counts instructions.
 pub const FOR_COUNTING: &[Package] = &[Package {
     program: "valgrind",
@@ -142,6 +163,17 @@ pub fn console_kit(root: &Path) -> anyhow::Result<PathBuf> {
 /// See [`a2a::sdk`].
 pub fn a2a_sdk(root: &Path) -> anyhow::Result<PathBuf> {
     a2a::sdk(&tools(root))
+}
+
+/// The directory of cargo-zigbuild and zig's Python, installed if need be: they link for old systems.
+///
+/// # Errors
+///
+/// See [`a2a::sdk`].
+pub fn zig(root: &Path) -> anyhow::Result<PathBuf> {
+    let python = a2a::environment(&tools(root).join("zig"), ZIG)?;
+    let directory = python.parent().context("Python lies in no directory")?;
+    Ok(directory.to_owned())
 }
 
 /// A cargo-deny that reads our `deny.toml`: the one on `PATH`, or one of our own.

@@ -2,6 +2,7 @@
 
 mod console;
 mod control;
+mod init;
 mod ledger;
 mod loans;
 mod nodes;
@@ -14,6 +15,7 @@ pub(crate) use control::{
     StartTaskArgs, SteerArgs, TokenCommand, WatchArgs,
 };
 
+pub(crate) use init::InitArgs;
 pub(crate) use ledger::{CopyArgs, LedgerCommand};
 pub(crate) use loans::{LendArgs, ReturnArgs};
 pub(crate) use nodes::{MoveArgs, NodeArgs, NodeCommand};
@@ -113,6 +115,8 @@ impl Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    /// Ask what is needed, write the first configuration, and check everything
+    Init(InitArgs),
     /// Run the daemon in the foreground, with its log on stderr
     Run(RunArgs),
     /// Show everything on this machine: a scripted model, a private Codex, two conversations
@@ -204,6 +208,9 @@ pub(crate) enum CliCommand {
     Service(ServiceCommand),
     /// Print this help, that of a command, or with --all every command
     Help(HelpArgs),
+    /// Writes manual pages, one per command (used by packages)
+    #[command(hide = true)]
+    Man { directory: PathBuf },
     /// Prints names that shells complete (used by their scripts)
     #[command(hide = true)]
     Complete { kind: CompleteKind },

@@ -1,10 +1,13 @@
-//! Completion scripts of shells, and the names that they complete with: `complete` prints what there is now.
+//! What packages make of the command line: completion scripts of shells, with the names that they complete with
+//! (`complete` prints what there is now), and manual pages.
 
 use crate::cli::{Cli, CompleteKind};
 use crate::client::{self, ApiClient};
+use anyhow::Context;
 use bridge_core::limits::PAGE_MAX;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -63,6 +66,13 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     client::print(script.trim_end(), ExitCode::SUCCESS)
+}
+
+/// Writes the manual pages of all commands but the hidden ones.
+pub(crate) fn manual(directory: &Path) -> anyhow::Result<ExitCode> {
+    let written = clap_mangen::generate_to(Cli::command(), directory);
+    written.with_context(|| format!("write manual pages to {}", directory.display()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What bash gets behind its script, whose first line begins the function that completes commands and flags.

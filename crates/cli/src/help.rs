@@ -26,7 +26,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "requests", "approve", "decline", "failed", "retry", "discard",
         ],
     ),
-    ("Serve", &["run", "service", "mcp", "demo"]),
+    ("Serve", &["init", "run", "service", "mcp", "demo"]),
     (
         "Manage",
         &[

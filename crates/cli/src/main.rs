@@ -10,6 +10,7 @@ mod client;
 mod completion;
 mod doctor;
 mod help;
+mod init;
 mod ledger;
 mod legacy;
 mod mcp;
@@ -99,7 +100,7 @@ fn tell(report: &ErrorReport, code: ExitCode) -> ExitCode {
 fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
     let (runtime, environment) = prepare(&command).context("start")?;
     let state_dir = environment.state_dir(common.state_dir.as_deref());
-    let reads_stdin = matches!(command, CliCommand::Mcp(_));
+    let reads_stdin = matches!(command, CliCommand::Mcp(_) | CliCommand::Init(_));
     let done = runtime.block_on(dispatch(command, common, environment));
     if reads_stdin {
         // A read of standard input can't be called off, and nothing else is left to wait for.
@@ -160,6 +161,7 @@ fn holds_secrets(command: &CliCommand) -> bool {
                 | CliCommand::Audit(_)
                 | CliCommand::Doctor(_)
                 | CliCommand::Rehearse(_)
+                | CliCommand::Init(_)
         ),
     }
 }
@@ -181,6 +183,7 @@ async fn dispatch(
         #[cfg(feature = "demo")]
         CliCommand::Drill(args) => bridge_demo::drill(args, environment).await,
         CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
+        CliCommand::Init(args) => init::run(args, &common, &environment).await,
         CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
         CliCommand::UpgradeCodex(args) => upgrade_codex::run(args, &common, &environment).await,
         CliCommand::Rehearse(args) => client::rehearse(&api()?, &args, &common, &environment).await,
@@ -216,6 +219,7 @@ async fn dispatch(
         // It needs no daemon.
         CliCommand::Control(ControlCommand::Completions { shell }) => completion::script(shell),
         CliCommand::Help(args) => help::help(&args),
+        CliCommand::Man { directory } => completion::manual(&directory),
         CliCommand::Complete { kind } => match api() {
             Ok(api) => completion::names(&api, kind).await,
             Err(_) => Ok(ExitCode::SUCCESS),
@@ -364,6 +368,7 @@ mod tests {
             &["run"][..],
             &["audit", "--verify"],
             &["doctor"],
+            &["init"],
             &["ledger", "copy", "--to", "postgres"],
         ] {
             let words = ["codex-bridge"].iter().chain(words);

@@ -16,6 +16,7 @@ use anyhow::{Context, bail};
 use crate::tools;
 use stand::Stand;
 
+pub(crate) use python::environment;
 pub use python::{A2A_SDK, sdk};
 
 /// The bindings that we have.

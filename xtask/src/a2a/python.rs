@@ -55,7 +55,8 @@ pub fn sdk(tools: &Path) -> anyhow::Result<PathBuf> {
     environment(&tools.join("a2a-sdk"), SDK)
 }
 
-fn environment(place: &Path, packages: &str) -> anyhow::Result<PathBuf> {
+/// A Python environment at this place, with these packages and no others.
+pub(crate) fn environment(place: &Path, packages: &str) -> anyhow::Result<PathBuf> {
     let (python, whole) = (place.join("bin/python"), place.join("packages.txt"));
     if fs::read_to_string(&whole).is_ok_and(|found| found == packages) && python.exists() {
         return Ok(python);

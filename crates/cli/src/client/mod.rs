@@ -30,6 +30,7 @@ mod watch;
 mod work;
 
 pub(crate) use api::{ApiClient, ClientError, MCP_VERSION, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
+pub(crate) use ask::Keyboard;
 pub(crate) use console::console;
 pub(crate) use control::PeerList;
 pub(crate) use control::control;
@@ -50,7 +51,7 @@ pub(crate) use output::{
 };
 pub(crate) use page::{PLAIN, Page};
 pub(crate) use rehearse::{RehearsalView, run as rehearse};
-pub(crate) use screen::stdout_width;
+pub(crate) use screen::{OutputStream, Screen, stdout_width};
 pub(crate) use send::{SendOptions, send};
 pub(crate) use show::{reload, show, why};
 pub(crate) use status::status;

@@ -82,7 +82,7 @@ fn run(program: &str, args: &[String], scope: ServiceScope) -> anyhow::Result<Ex
     if ended.success() {
         return Ok(ExitCode::SUCCESS);
     }
-    if !Path::new(SYSTEMD).exists() {
+    if !systemd_runs() {
         bail!(no_systemd());
     }
     if scope == ServiceScope::System && !nix::unistd::geteuid().is_root() {
@@ -90,6 +90,10 @@ fn run(program: &str, args: &[String], scope: ServiceScope) -> anyhow::Result<Ex
     }
     let code = ended.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+pub(super) fn systemd_runs() -> bool {
+    Path::new(SYSTEMD).exists()
 }
 
 fn no_systemd() -> &'static str {

@@ -50,6 +50,11 @@ pub(crate) fn run(
     client::print(&words?, ExitCode::SUCCESS)
 }
 
+/// Whether systemd runs this machine, and can run a service of this user. Root's work belongs to a user of its own.
+pub(crate) fn is_possible() -> bool {
+    control::systemd_runs() && !nix::unistd::geteuid().is_root()
+}
+
 fn install(
     args: &ServiceInstall,
     common: &Common,

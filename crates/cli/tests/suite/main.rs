@@ -47,6 +47,7 @@ mod foreign;
 mod histories;
 mod homes;
 mod http;
+mod init;
 mod input;
 mod json;
 mod json_schema;

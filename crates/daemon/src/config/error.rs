@@ -55,6 +55,14 @@ pub struct ConfigProblem {
     pub(super) what: String,
 }
 
+impl ConfigProblem {
+    /// The problem without its place, for whoever just typed the value.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
 /// Where something was said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(untagged)]

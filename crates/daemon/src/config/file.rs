@@ -42,7 +42,8 @@ pub(super) fn find(
 }
 
 /// Where the file is looked for when none is named.
-pub(super) fn usual(environment: &Environment) -> Option<PathBuf> {
+#[must_use]
+pub fn usual(environment: &Environment) -> Option<PathBuf> {
     Some(environment.config_dir()?.join(NAME))
 }
 

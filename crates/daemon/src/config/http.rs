@@ -30,8 +30,7 @@ pub struct HttpConfig {
 }
 
 /// Where `codex-bridge console` listens without `http.listen`: always the same, so that a bookmark works.
-pub(crate) const CONSOLE_ADDRESS: SocketAddr =
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4141);
+pub const CONSOLE_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4141);
 
 /// The console, a page in the browser. `codex-bridge console` opens it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

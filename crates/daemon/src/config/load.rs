@@ -49,7 +49,17 @@ pub fn load(
         Some(found) => (Some(found.path), found.text),
         None => (None, String::new()),
     };
-    let (mut config, spots) = parse::read(&text).map_err(|problems| ConfigError::Invalid {
+    load_text(file, &text, environment, state_dir)
+}
+
+/// As [`load`], for the text of a file that need not exist yet.
+pub fn load_text(
+    file: Option<PathBuf>,
+    text: &str,
+    environment: &Environment,
+    state_dir: Option<&Path>,
+) -> Result<Loaded, ConfigError> {
+    let (mut config, spots) = parse::read(text).map_err(|problems| ConfigError::Invalid {
         file: file.clone(),
         problems,
     })?;

@@ -5,13 +5,13 @@ mod dialogue;
 mod keyboard;
 mod request;
 
+pub(crate) use keyboard::Keyboard;
 pub(crate) use request::{AnswerBy, ApprovalView};
 
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::page::{DIM, PLAIN, YELLOW};
 use crate::client::screen::Screen;
 use dialogue::{Dialogue, DialogueDecision, DialogueStep};
-use keyboard::Keyboard;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which messages' requests are shown.
