@@ -197,6 +197,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).write_work_log()),
+            tokio::spawn(Arc::clone(daemon).export_traces()),
             tokio::spawn(Arc::clone(daemon).deliver_events()),
         ];
         for molecule in daemon.sink.molecule.clone() {

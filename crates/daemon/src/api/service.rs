@@ -22,8 +22,9 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, ConsolePlace, HealthView, Hub, LedgerView,
-    NO_CONSOLE, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut,
-    ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    Measured, NO_CONSOLE, NewAnswer, NewTask, NewTaskInput, Notified, PlatformAnswer,
+    PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped, SubmitError,
+    SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
@@ -179,6 +180,16 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
         self.daemon.counters.counts()
+    }
+
+    fn measured(&self) -> Measured {
+        let daemon = &self.daemon;
+        let spans = daemon.traces.counts();
+        Measured {
+            spans_exported: spans.exported,
+            spans_dropped: spans.dropped,
+            ..daemon.measures.view(&daemon.counters.times)
+        }
     }
 
     fn task_panics(&self) -> u64 {

@@ -10,6 +10,7 @@ use super::loop_guard::LoopGuardConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
+use super::telemetry::TelemetryConfig;
 use super::tiers::Tiers;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
 use bridge_core::budget::Budgets;
@@ -76,6 +77,8 @@ pub struct Config {
     pub loop_guard: LoopGuardConfig,
     /// What is logged.
     pub log: LogConfig,
+    /// Traces of messages, for a receiver that speaks OpenTelemetry.
+    pub telemetry: TelemetryConfig,
 }
 
 /// The daemon itself.

@@ -22,6 +22,7 @@ mod rules;
 mod schema;
 mod senders;
 mod tasks;
+mod telemetry;
 mod tiers;
 mod validate;
 
@@ -39,6 +40,7 @@ pub use load::{Loaded, load};
 pub use molecule::Workspace;
 pub use protected_paths::ProtectedPaths;
 pub use rules::KindKey;
+pub(crate) use telemetry::TelemetryConfig;
 pub use tiers::{TierConfig, Tiers};
 
 #[cfg(test)]
