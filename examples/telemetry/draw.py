@@ -2,7 +2,7 @@
 """Draws a trace, or every panel of dashboard.json, as SVG. Needs nothing but Python.
 
   draw.py trace spans.json trace.svg
-  draw.py panels http://127.0.0.1:9090 OUT_DIR [--minutes 10]
+  draw.py panels http://127.0.0.1:9090 OUT_DIR [--minutes 10] [--until SECONDS]
 
 `panels` runs every query of the dashboard in Prometheus, and fails where one is refused or finds nothing.
 """
@@ -125,10 +125,10 @@ def draw_panel(panel, series, begin, end):
     return svg(width, height, panel["title"], parts)
 
 
-def draw_panels(prometheus, out, minutes):
+def draw_panels(prometheus, out, minutes, until):
     here = pathlib.Path(__file__).parent
     dashboard = json.loads((here / "dashboard.json").read_text())
-    end = float(ask(prometheus, "query", query="time()")["result"][1])
+    end = until or float(ask(prometheus, "query", query="time()")["result"][1])
     begin = end - 60 * minutes
     step = max((end - begin) / 200, 1)
     empty = 0
@@ -163,12 +163,13 @@ def main():
     panels.add_argument("prometheus")
     panels.add_argument("out", type=pathlib.Path)
     panels.add_argument("--minutes", type=float, default=10)
+    panels.add_argument("--until", type=float, help="seconds since 1970; now where nothing is said")
     args = parser.parse_args()
     if args.kind == "trace":
         args.out.write_text(draw_trace(json.loads(args.spans.read_text()), args.title))
         return 0
     args.out.mkdir(parents=True, exist_ok=True)
-    return draw_panels(args.prometheus, args.out, args.minutes)
+    return draw_panels(args.prometheus, args.out, args.minutes, args.until)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ mod keeper_lease;
 mod key;
 mod ledger_copy;
 mod local_peers;
+mod log_format;
 mod looking;
 mod memory;
 mod metrics;

@@ -249,6 +249,21 @@ pub struct LogConfig {
     /// A level (`error`, `warn`, `info`, `debug`, `trace`), or levels by module such as
     /// `info,bridge_host=debug`. CODEX_BRIDGE_LOG goes before it.
     pub level: String,
+    /// How events are written. Changes need a restart.
+    pub format: LogFormat,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// A line of text on standard error for each, for people.
+    #[default]
+    Text,
+    /// A JSON object on standard error for each, with its fields.
+    Json,
+    /// An entry of systemd's journal for each, with its fields.
+    Journald,
 }
 
 impl Default for DaemonConfig {
@@ -317,6 +332,7 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self {
             level: "info".to_owned(),
+            format: LogFormat::Text,
         }
     }
 }

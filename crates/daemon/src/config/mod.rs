@@ -35,7 +35,7 @@ pub(crate) use fleet::is_node_name;
 pub use fleet::{FleetConfig, LedgerConfig, LedgerUrl, OnNodeLost};
 pub(crate) use http::CONSOLE_ADDRESS;
 pub use http::HttpConfig;
-pub use keys::{Config, DaemonConfig, GroupScope};
+pub use keys::{Config, DaemonConfig, GroupScope, LogFormat};
 pub use load::{Loaded, load};
 pub use molecule::Workspace;
 pub use protected_paths::ProtectedPaths;

@@ -317,7 +317,7 @@ fn write(names: &Names, what: &What) {
     match what {
         What::TakenIn => {
             let (channel, sender) = (word(&names.channel), word(&names.sender));
-            tracing::info!(id, conversation, channel, sender, "taken in");
+            tracing::info!(name: "message.received", id, conversation, channel, sender, "taken in");
         }
         What::Answered { at, usage } => {
             let took = display(Seconds(at.since_ms(names.received_at)));
@@ -325,7 +325,7 @@ fn write(names: &Names, what: &What) {
                 .map(|usage| usage.input_tokens.saturating_add(usage.output_tokens))
                 .filter(|tokens| *tokens > 0);
             let attempt = names.attempt;
-            tracing::info!(
+            tracing::info!(name: "message.answered",
                 id,
                 conversation,
                 seconds = took,
@@ -334,11 +334,13 @@ fn write(names: &Names, what: &What) {
                 "answered"
             );
         }
-        What::Waits { reason } => tracing::info!(id, conversation, reason, "waits"),
+        What::Waits { reason } => {
+            tracing::info!(name: "message.waits", id, conversation, reason, "waits")
+        }
         What::TriedAgain { at, until, reason } => {
             let pause = display(Seconds(until.since_ms(*at)));
             let attempt = names.attempt;
-            tracing::warn!(
+            tracing::warn!(name: "message.retrying",
                 id,
                 conversation,
                 attempt,
@@ -348,7 +350,7 @@ fn write(names: &Names, what: &What) {
             );
         }
         What::LostSight { reason } => {
-            tracing::warn!(
+            tracing::warn!(name: "message.lost",
                 id,
                 conversation,
                 reason,
@@ -357,15 +359,19 @@ fn write(names: &Names, what: &What) {
         }
         What::WaitsForYou { reason } => {
             let next = format!("codex-bridge retry {short_id}");
-            tracing::warn!(id, conversation, reason, next, "waits for you");
+            tracing::warn!(name: "message.parked", id, conversation, reason, next, "waits for you");
         }
         What::Failed { reason } => {
             let next = format!("codex-bridge retry {short_id}");
-            tracing::warn!(id, conversation, reason, next, "failed");
+            tracing::warn!(name: "message.failed", id, conversation, reason, next, "failed");
         }
-        What::Stopped { reason } => tracing::info!(id, conversation, reason, "was stopped"),
-        What::Retried => tracing::info!(id, conversation, "is retried"),
-        What::QueuedAgain => tracing::info!(id, conversation, "queued again"),
+        What::Stopped { reason } => {
+            tracing::info!(name: "message.stopped", id, conversation, reason, "was stopped")
+        }
+        What::Retried => tracing::info!(name: "message.redriven", id, conversation, "is retried"),
+        What::QueuedAgain => {
+            tracing::info!(name: "message.requeued", id, conversation, "queued again")
+        }
         What::Asks | What::Decided { .. } => write_request(names, what),
     }
 }
@@ -380,7 +386,7 @@ fn write_request(names: &Names, what: &What) {
         decision, by, via, ..
     } = what
     else {
-        tracing::info!(
+        tracing::info!(name: "approval.asked",
             id,
             conversation,
             request,
@@ -393,13 +399,13 @@ fn write_request(names: &Names, what: &What) {
     let (by, via) = (word(by), word(via));
     match decision {
         RequestDecision::Accept | RequestDecision::AcceptForSession => {
-            tracing::info!(id, conversation, request, kind, by, via, "approved");
+            tracing::info!(name: "approval.accepted", id, conversation, request, kind, by, via, "approved");
         }
         RequestDecision::Decline => {
-            tracing::info!(id, conversation, request, kind, by, via, "declined");
+            tracing::info!(name: "approval.declined", id, conversation, request, kind, by, via, "declined");
         }
         RequestDecision::Cancel => {
-            tracing::info!(
+            tracing::info!(name: "approval.cancelled",
                 id,
                 conversation,
                 request,
