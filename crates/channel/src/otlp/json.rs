@@ -47,10 +47,6 @@ fn span(span: &Span) -> Value {
         let why = why.as_deref().unwrap_or_default();
         add("status", json!({"code": FAILED, "message": why}));
     }
-    if let Some((trace_id, span_id)) = span.link {
-        let link = json!({"traceId": trace_id.to_string(), "spanId": span_id.to_string()});
-        add("links", json!([link]));
-    }
     told
 }
 

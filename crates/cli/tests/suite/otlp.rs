@@ -80,8 +80,8 @@ fn spans_of(request: &Value) -> Vec<Value> {
 
 /// The value of an attribute, whatever its type; null where there is none.
 fn attribute<'a>(of: &'a Value, name: &str) -> &'a Value {
-    let attributes = of["attributes"].as_array().unwrap();
-    let found = attributes.iter().find(|known| known["key"] == name);
+    let attributes = of["attributes"].as_array();
+    let found = attributes.and_then(|known| known.iter().find(|known| known["key"] == name));
     found
         .and_then(|found| found["value"].as_object()?.values().next())
         .unwrap_or(&Value::Null)
@@ -259,6 +259,30 @@ async fn trace_goes_on_at_asked_agent() {
     assert_eq!(answered.unwrap()["parentSpanId"], tool["spanId"]);
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(asked.stop().await, Some(0));
+}
+
+/// Codex 0.166 takes the span that `turn/start` is given for the parent of what it does, and exports by itself.
+#[tokio::test]
+async fn codex_spans_hang_under_our_turn() {
+    let mut receiver = Receiver::open().await;
+    let world = World::with_settings(&receiver.setting()).await;
+    let exporter = format!(
+        "\n[otel.trace_exporter.\"otlp-http\"]\nendpoint = \"{}/v1/traces\"\nprotocol = \"json\"\n",
+        receiver.address
+    );
+    world.configure_codex(&(world.model.codex_config() + &exporter));
+    let daemon = world.daemon().await;
+    assert_eq!(world.ask("c", "echo:one").await, "one");
+    let ours = receiver.trace(|_| true).await;
+    let turn = one(&ours, "invoke_agent codex");
+    let is_theirs = |span: &Value| {
+        span["service"] == "codex-app-server"
+            && span["traceId"] == turn["traceId"]
+            && span["parentSpanId"] == turn["spanId"]
+    };
+    let told = receiver.spans.wait_for(|spans| spans.iter().any(is_theirs));
+    within("a span of Codex", told).await.unwrap();
+    assert_eq!(daemon.stop().await, Some(0));
 }
 
 /// The receiver is away while a message is answered and while its daemon is killed: the next daemon exports the same

@@ -36,8 +36,6 @@ pub struct Span {
     pub attributes: Vec<(&'static str, Attribute)>,
     /// Set where it failed. The text says why, where texts are exported.
     pub error: Option<Option<String>>,
-    /// A span of another trace that this one belongs to as well.
-    pub link: Option<(TraceId, SpanId)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +147,6 @@ impl Moment {
             end: self.end,
             attributes: Vec::new(),
             error: None,
-            link: None,
         };
         match &self.what {
             MomentKind::Commit { transition } => Span {
@@ -172,7 +169,7 @@ impl Moment {
                     (names::TOOL_DECLINED, (*declined).into()),
                 ];
                 if texts {
-                    attributes.push((names::OUTPUT, headline.as_str().into()));
+                    attributes.push((names::TOOL_HEADLINE, headline.as_str().into()));
                 }
                 Span {
                     span_id: of.tool_span(*attempt, item_id),

@@ -33,6 +33,7 @@ pub const REPLY_STATE: &str = "codex_bridge.reply.state";
 pub const REPLY_TRIES: &str = "codex_bridge.reply.tries";
 pub const SENDER_KIND: &str = "codex_bridge.sender.kind";
 pub const TOOL_DECLINED: &str = "codex_bridge.tool.declined";
+pub const TOOL_HEADLINE: &str = "codex_bridge.tool.headline";
 pub const TRANSITION: &str = "codex_bridge.transition";
 pub const TURN_STATE: &str = "codex_bridge.turn.state";
 

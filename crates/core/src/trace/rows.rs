@@ -20,8 +20,6 @@ pub struct TraceRows {
     pub requests: Vec<Request>,
     pub replies: Vec<Reply>,
     pub answer: Option<Answer>,
-    /// The message whose turn answered it too.
-    pub leader: Option<Message>,
 }
 
 impl TraceRows {
@@ -36,17 +34,12 @@ impl TraceRows {
         for attempt in oldest..=newest {
             turns.extend(rows.turn(message_id, attempt)?);
         }
-        let leader = match message.life.state.leader() {
-            Some(leader) => rows.message(leader)?,
-            None => None,
-        };
         Ok(Some(Self {
             conversation: rows.conversation(&message.conversation_id)?,
             turns,
             requests: rows.requests(message_id)?,
             replies: rows.replies(message_id)?,
             answer: rows.answer(message_id)?,
-            leader,
             message,
         }))
     }
@@ -81,7 +74,6 @@ impl TraceRows {
             end: end.max(start),
             attributes: Vec::new(),
             error: None,
-            link: None,
         }
     }
 
@@ -99,14 +91,12 @@ impl TraceRows {
         let failed = matches!(life.state, MessageState::Dead { .. });
         let failure = life.failure.as_ref().filter(|_| failed);
         attributes.extend(failure.map(|found| (names::ERROR, found.class.as_str().into())));
-        let leader = self.leader.as_ref();
         let times = (message.received_at.into(), self.end());
         Span {
             parent: message.trace.map(|parent| parent.span_id),
             kind: SpanKind::Consumer,
             attributes,
             error: failed.then(|| said(failure, texts)),
-            link: leader.map(|one| (one.trace_id(), one.turn_span(one.life.attempt))),
             ..self.span(message.root_span(), "message".to_owned(), times)
         }
     }
@@ -282,7 +272,6 @@ mod tests {
             requests: vec![fixture::request(RequestState::Open)],
             replies: Vec::new(),
             answer: None,
-            leader: None,
         }
     }
 

@@ -65,7 +65,7 @@ enum News {
         moment: Moment,
         item_id: ItemId,
     },
-    /// Nothing more happens to it, unless a person sends it again.
+    /// It may be over: its row says so.
     Over(MessageId),
 }
 
@@ -148,14 +148,10 @@ impl Traces {
                 what: MomentKind::Commit { transition },
             }));
         }
-        for change in changes {
-            if let Change::UpdateState {
-                message_id, life, ..
-            } = change
-                && life.state.name().finished()
-            {
-                tracing.push(News::Over(message_id.clone()));
-            }
+        let mut over: Vec<&MessageId> = changes.iter().filter_map(may_be_over).collect();
+        over.dedup();
+        for message_id in over {
+            tracing.push(News::Over(message_id.clone()));
         }
     }
 
@@ -205,6 +201,17 @@ fn message_of(change: &Change) -> Option<&MessageId> {
     }
 }
 
+/// The message that may be over with this change: the notice of one that was given up is sent after its end.
+fn may_be_over(change: &Change) -> Option<&MessageId> {
+    match change {
+        Change::UpdateState {
+            message_id, life, ..
+        } if life.state.name().finished() => Some(message_id),
+        Change::Reply { message_id, to, .. } if to.settled() => Some(message_id),
+        _ => None,
+    }
+}
+
 impl Tracing {
     fn push(&self, news: News) {
         if self.news.try_send(news).is_err() {
@@ -226,14 +233,13 @@ struct SeenOf {
     moments: Vec<Moment>,
     /// Tools at work, and since when.
     tools: HashMap<ItemId, Nanos>,
+    seen_at: Nanos,
 }
 
 impl Seen {
     /// Says whether there was room.
     fn add(&mut self, moment: Moment) -> bool {
-        let Some(of) = self.of(&moment.message_id) else {
-            return false;
-        };
+        let of = self.of(&moment.message_id, moment.end);
         let fits = of.moments.len() < MOMENTS_MAX;
         if fits {
             of.moments.push(moment);
@@ -242,9 +248,7 @@ impl Seen {
     }
 
     fn tool_began(&mut self, message_id: &MessageId, item_id: ItemId, at: Nanos) -> bool {
-        let Some(of) = self.of(message_id) else {
-            return false;
-        };
+        let of = self.of(message_id, at);
         let fits = of.tools.len() < MOMENTS_MAX;
         if fits {
             of.tools.entry(item_id).or_insert(at);
@@ -253,18 +257,23 @@ impl Seen {
     }
 
     fn tool_ended(&mut self, moment: Moment, item_id: &ItemId) -> bool {
-        let began = self
-            .of(&moment.message_id)
-            .and_then(|of| of.tools.remove(item_id));
+        let of = self.of(&moment.message_id, moment.end);
+        let began = of.tools.remove(item_id);
         let start = began.unwrap_or(moment.start);
         self.add(Moment { start, ..moment })
     }
 
-    fn of(&mut self, message_id: &MessageId) -> Option<&mut SeenOf> {
+    /// Of a new message the one gives way that nothing was seen of for longest: it may never be over.
+    fn of(&mut self, message_id: &MessageId, at: Nanos) -> &mut SeenOf {
         if self.0.len() >= MESSAGES_MAX && !self.0.contains_key(message_id) {
-            return None;
+            let oldest = self.0.iter().min_by_key(|(_, of)| of.seen_at);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.0.remove(&oldest);
+            }
         }
-        Some(self.0.entry(message_id.clone()).or_default())
+        let of = self.0.entry(message_id.clone()).or_default();
+        of.seen_at = at;
+        of
     }
 
     /// All that was seen of a message that is over.
@@ -344,9 +353,6 @@ impl<L: Ledger, A: Agent, S: Sink> Export<'_, L, A, S> {
                     if is_empty {
                         due = Instant::now() + BATCH_WAIT;
                     }
-                    if self.batch.len() >= BATCH_MAX {
-                        self.flush().await;
-                    }
                 }
                 None if is_empty => return,
                 None => self.flush().await,
@@ -401,18 +407,26 @@ impl<L: Ledger, A: Agent, S: Sink> Export<'_, L, A, S> {
         if !fitted {
             self.tracing.drop_spans(1);
         }
+        if self.batch.len() >= BATCH_MAX {
+            self.flush().await;
+        }
     }
 
     async fn spans_of(&mut self, message_id: &MessageId) -> Result<Vec<Span>, LedgerError> {
-        let moments = self.seen.take(message_id);
         let id = message_id.clone();
         let rows = self
             .daemon
             .ledger
             .read(move |rows| TraceRows::read(rows, &id));
-        let Some(rows) = rows.await?.filter(|rows| rows.message.is_traced()) else {
+        let rows = rows.await?;
+        let over = rows.filter(|rows| rows.message.life.state.name().finished());
+        let Some(rows) = over else {
             return Ok(Vec::new());
         };
+        let moments = self.seen.take(message_id);
+        if !rows.message.is_traced() {
+            return Ok(Vec::new());
+        }
         let texts = self.tracing.config.texts;
         let mut spans = rows.spans(texts);
         let seen = moments
@@ -498,9 +512,9 @@ mod tests {
         for number in 1..MESSAGES_MAX {
             assert!(seen.add(moment(&number.to_string())));
         }
-        assert!(!seen.add(moment("one more")));
         assert_eq!(seen.take(&MessageId::new("m")).len(), MOMENTS_MAX);
-        assert!(seen.add(moment("one more")));
+        assert!(seen.add(moment("another")) && seen.add(moment("one more")));
+        assert_eq!(seen.0.len(), MESSAGES_MAX);
     }
 
     #[test]
