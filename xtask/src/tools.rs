@@ -77,6 +77,13 @@ pub const PACKAGES: &[Package] = &[
         package: "firefox-esr",
         why: "a test signs in to the console with it",
     },
+    Package {
+        program: "promtool",
+        versions: None,
+        setting: None,
+        package: "prometheus",
+        why: "the tests check the metrics and the alert rules with it",
+    },
 ];
 
 const CHROMIUM: Package = Package {

@@ -15,6 +15,7 @@ mod inbox;
 pub mod local;
 pub mod molecule;
 pub mod notify;
+pub mod otlp;
 mod poll;
 mod router;
 mod secret;

@@ -5,8 +5,9 @@ use crate::client;
 use anyhow::{Context, bail};
 use bridge_daemon::Notifier;
 use bridge_daemon::config::Environment;
+use bridge_daemon::telemetry::{self, LogOptions};
+use bridge_daemon::term;
 use bridge_daemon::{ConfigSource, Ready, RunOptions, Stop, run as run_daemon};
-use bridge_daemon::{telemetry, term};
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
 use std::io;
@@ -58,7 +59,12 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
         );
     }
     let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
-    telemetry::start(filter, environment.no_color(), environment.journal_stream());
+    telemetry::start(LogOptions {
+        filter,
+        format: loaded.config.log.format,
+        no_color: environment.no_color(),
+        journal: environment.journal_stream(),
+    });
     for warning in &loaded.warnings {
         tracing::warn!("{}", term::escape_line(warning));
     }
@@ -75,13 +81,14 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
     options.source = Some(source);
     options.notifier = Notifier::new(environment.service_manager(), std::process::id());
     run_daemon(options, ready, stop).await?;
-    tracing::info!("stopped");
+    tracing::info!(name: "daemon.stopped", "stopped");
     Ok(())
 }
 
 async fn announce(serving: oneshot::Receiver<Ready>) {
     if let Ok(ready) = serving.await {
         tracing::info!(
+            name: "daemon.ready",
             codex = %ready.codex.display(),
             version = ready.codex_version,
             api = %ready.api_socket.display(),
@@ -117,7 +124,7 @@ pub(crate) fn watch_signals(stop: Stop) -> io::Result<()> {
     });
     tokio::spawn(async move {
         either(&mut terminate, &mut interrupt).await;
-        tracing::info!("stopping");
+        tracing::info!(name: "daemon.stopping", "stopping");
         stop.gently.cancel();
         either(&mut terminate, &mut interrupt).await;
         stop.now.cancel();

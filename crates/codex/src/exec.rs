@@ -19,6 +19,8 @@ pub enum ExecNews {
     /// An item began or ended.
     Item {
         item_id: ItemId,
+        /// Codex's name of the kind of item.
+        kind: String,
         completed: bool,
         headline: String,
         effect: bool,
@@ -143,6 +145,7 @@ impl ExecFold {
         self.effects |= effect;
         ExecNews::Item {
             item_id,
+            kind: item.kind().to_owned(),
             completed,
             headline: item.headline(),
             effect,
@@ -224,16 +227,23 @@ mod tests {
             r#"{"type":"item.completed","item":{"id":"item_4","type":"agent_message","text":"done"}}"#,
             r#"{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":20,"output_tokens":10}}"#,
         ]);
-        let item = |id: &str, completed, headline: &str| ExecNews::Item {
+        let item = |id: &str, kind: &str, completed, headline: &str| ExecNews::Item {
             item_id: ItemId::new(id),
+            kind: kind.to_owned(),
             completed,
             headline: headline.to_owned(),
             effect: true,
             output: None,
         };
         assert_eq!(news[1], ExecNews::Alive, "a warning is no effect");
-        assert_eq!(news[4], item("item_2", false, "running `echo hi`"));
-        assert_eq!(news[5], item("item_3", true, "editing /w/a.txt"));
+        assert_eq!(
+            news[4],
+            item("item_2", "commandExecution", false, "running `echo hi`")
+        );
+        assert_eq!(
+            news[5],
+            item("item_3", "fileChange", true, "editing /w/a.txt")
+        );
         assert!(fold.began && fold.effects);
         assert_eq!(fold.answer.as_deref(), Some("done"));
         assert_eq!(fold.end, Some(ExecEnd::Completed));

@@ -122,6 +122,14 @@ struct RequestText<'a, P> {
     id: i64,
     method: &'a str,
     params: &'a P,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceText>,
+}
+
+/// W3C trace context, as Codex takes it in a request.
+#[derive(Serialize)]
+struct TraceText {
+    traceparent: String,
 }
 
 impl Link {
@@ -150,6 +158,9 @@ impl Link {
             id: call.0,
             method: M::NAME,
             params,
+            trace: M::trace(params).map(|parent| TraceText {
+                traceparent: parent.to_string(),
+            }),
         })
         .map_err(|source| LinkError::Encode {
             method: M::NAME,

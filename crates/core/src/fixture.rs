@@ -26,6 +26,7 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
         hops: 0,
         round: Round(1),
         received_at: Timestamp(0),
+        trace: None,
         life,
     }
 }

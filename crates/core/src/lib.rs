@@ -29,5 +29,6 @@ pub mod step;
 pub mod storage;
 pub mod task;
 pub mod task_events;
+pub mod trace;
 pub mod value;
 pub mod why;

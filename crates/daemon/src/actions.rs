@@ -22,6 +22,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         transition: T,
     ) -> Result<T::Outcome, LedgerError> {
         failpoint::pass(T::NAME, Side::Before);
+        let clock = self.traces.clock();
         let committed = self.ledger.transact(transition, now()).await;
         let committed = committed.inspect_err(|error| {
             if !matches!(error, LedgerError::Refused(_)) {
@@ -29,6 +30,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         })?;
         self.work_log.note(&committed.changes);
+        self.measures.note(&committed.changes);
+        self.traces.committed(T::NAME, clock, &committed.changes);
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)

@@ -66,6 +66,8 @@ pub(crate) struct Daemon<L, A, S> {
     /// Commits through its ledger, its own and the host's.
     counters: Arc<process::counted::CommitCounters>,
     work_log: process::work_log::WorkLog,
+    pub(crate) traces: telemetry::Traces,
+    measures: process::measures::Measures,
     tasks: TaskTracker,
     panics: process::panics::Panics,
     lanes: delivery::Lanes,
@@ -80,6 +82,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
         // A lease is held, and can be lost, from before there is a daemon.
         let fenced = settings.start.node.as_ref();
         let fenced = fenced.map(|node| node.fenced.clone()).unwrap_or_default();
+        let traces = telemetry::Traces::new(&settings.config.telemetry);
         Arc::new(Self {
             counters: ledger.counters(),
             ledger,
@@ -96,6 +99,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<Counted<L>, A, S> {
             drained: AtomicBool::new(false),
             damaged: CancellationToken::new(),
             work_log: process::work_log::WorkLog::default(),
+            traces,
+            measures: process::measures::Measures::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: delivery::Lanes::default(),

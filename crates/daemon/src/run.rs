@@ -198,6 +198,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).write_work_log()),
+            tokio::spawn(Arc::clone(daemon).export_traces()),
             tokio::spawn(Arc::clone(daemon).deliver_events()),
             tokio::spawn(Arc::clone(daemon).watch_quotas()),
         ];

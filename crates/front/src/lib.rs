@@ -11,6 +11,7 @@ mod console;
 mod control;
 mod live;
 pub mod mcp;
+mod measured;
 mod message_view;
 mod policy;
 mod service;
@@ -48,6 +49,7 @@ pub use control::{
     Via, prompt_summary,
 };
 pub use live::{AllChanges, Hub, LiveSubscription, LiveUpdate};
+pub use measured::{HistogramView, Measured};
 pub use message_view::{
     AckView, ActEntryView, AnswerView, AttemptView, EventView, FailureView, FileUpload, FileView,
     HoldView, LedgerView, MessageList, MessageView, Problem, ReplyView, StoryView, SubmitRequest,

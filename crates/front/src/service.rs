@@ -1,6 +1,8 @@
 //! [`BridgeService`]: the daemon as the fronts use it, and what they hand to it.
 
-use crate::{Caller, HealthView, Hub, PolicyInForce, ReloadView, SubmitRequest, TerminalView};
+use crate::{
+    Caller, HealthView, Hub, Measured, PolicyInForce, ReloadView, SubmitRequest, TerminalView,
+};
 use bridge_core::port::{Ledger, LedgerError, Read, RowsError, Steering};
 use bridge_core::step::{
     Claim, Decide, DecideOutcome, InputAccepted, StopCause, TaskAnswered, Transition,
@@ -9,7 +11,7 @@ use bridge_core::storage::OverBudget;
 use bridge_core::value::{
     Actor, ApprovalPolicy, Attachment, ChannelId, ConversationId, Loan, LoanId, MessageId,
     PushDevice, ReceiverId, RequestDecision, RequestId, Sandbox, Subscription, SubscriptionState,
-    Task, TaskId, TaskInput, Tier, Timestamp,
+    Task, TaskId, TaskInput, Tier, Timestamp, TraceParent,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,6 +92,11 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
 
     /// Committed transitions since the start, by name.
     fn steps(&self) -> Vec<(&'static str, u64)>;
+
+    /// What was measured since the start.
+    fn measured(&self) -> Measured {
+        Measured::default()
+    }
 
     /// Tokio tasks that panicked since the start.
     fn task_panics(&self) -> u64 {
@@ -347,6 +354,8 @@ pub struct NewTask {
     /// Whether the caller counts as owner: one may name any directory, others only those below the configured roots,
     /// and it decides what its commands may read.
     pub by_owner: bool,
+    /// The caller's span.
+    pub trace: Option<TraceParent>,
     /// Where the caller's program works: relative paths begin there, and a task of the owner works there if nothing
     /// else is said.
     pub base: Option<String>,

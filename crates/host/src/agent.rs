@@ -297,6 +297,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 thread_id: thread.clone(),
                 input,
                 client_id,
+                trace: turn.trace,
             })
             .await
             .map_err(|error| of_call(&error, CallEffect::StartsTurn))

@@ -43,7 +43,8 @@ CREATE INDEX conversation_active ON conversation (active_at, conversation_id);
 -- store alone. The first waiting message of a conversation with nothing in flight is `ready`, or `held` until a time; the
 -- others are `queued` behind it. `in_flight` is with Codex, `blocking` holds its conversation back without a turn (a lost
 -- turn that can't be inspected, a parked message, one that was steered into another turn), `outbox` has an answer, NULL is
--- finished. All queues are partial indexes over this column, so finished rows cost nothing.
+-- finished. All queues are partial indexes over this column, so finished rows cost nothing. `traceparent` is the W3C trace
+-- context that the caller gave.
 CREATE TABLE message (
     row              INTEGER PRIMARY KEY,
     message_id       TEXT NOT NULL UNIQUE,
@@ -58,6 +59,7 @@ CREATE TABLE message (
     hops             INTEGER NOT NULL,
     round            INTEGER NOT NULL,
     received_at      INTEGER NOT NULL,
+    traceparent      TEXT,
     state            TEXT NOT NULL CHECK (state = 'received' OR state = 'claimed' OR state = 'starting'
                              OR state = 'running' OR state = 'unclear' OR state = 'steered'
                              OR state = 'parked' OR state = 'answered'

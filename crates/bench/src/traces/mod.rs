@@ -1,6 +1,7 @@
 //! Where the time of a message goes, by the daemon's own traces: the moments of its life and every commit, for messages
 //! from the canvas.
 
+mod cost;
 mod findings;
 pub(crate) mod life;
 
@@ -28,7 +29,13 @@ pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
         }
     }
     canvas.daemon.stop().await?;
-    Ok(findings::section(&lives))
+    let mut section = findings::section(&lives);
+    let cost = cost::measure(ground).await?;
+    section.words.extend(cost.words);
+    section.tables.extend(cost.tables);
+    section.ratios.extend(cost.ratios);
+    section.bars.extend(cost.bars);
+    Ok(section)
 }
 
 /// One message; its life is over when the platform's word is on disk.

@@ -233,6 +233,7 @@ pub(crate) fn message(channel: &Molecule, id: &str, peer: Option<&Workspace>) ->
         hops: 2,
         round: Round(0),
         received_at: now(),
+        trace: None,
         life: Life::new(now()),
     }
 }

@@ -9,9 +9,10 @@ mod proxy;
 use crate::cli::{Common, McpArgs};
 use crate::serve;
 use anyhow::Context;
-use bridge_daemon::config::Environment;
+use bridge_daemon::config::{Environment, LogFormat};
+use bridge_daemon::telemetry::{self, LogOptions};
+use bridge_daemon::term;
 use bridge_daemon::{ConfigSource, Stop};
-use bridge_daemon::{telemetry, term};
 use bridge_front::mcp::serve_stdio;
 use daemon::DaemonHandle;
 use proxy::Proxy;
@@ -27,7 +28,12 @@ pub(crate) async fn run(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let filter = environment.log_filter().unwrap_or(LOG_FILTER);
-    telemetry::start(filter, environment.no_color(), environment.journal_stream());
+    telemetry::start(LogOptions {
+        filter,
+        format: LogFormat::Text,
+        no_color: environment.no_color(),
+        journal: environment.journal_stream(),
+    });
     let stop = Stop::default();
     serve::watch_signals(stop.clone())?;
     let source = ConfigSource {

@@ -80,6 +80,7 @@ async fn held(world: &World, codex: &Codex) -> (ThreadId, TurnId, CodexStream) {
         client_id: ClientId::new("m1.1"),
         text: "hold:gate echo:first".to_owned(),
         images: Vec::new(),
+        trace: None,
     };
     let Started { turn_id, stream } = codex.start_turn(&turn).await.unwrap();
     world.model.wait_held("gate").await.unwrap();

@@ -140,6 +140,7 @@ fn turn_spec(thread: &ThreadId, spec: &ThreadSpec) -> TurnSpec {
         client_id: ClientId::new("m1.1"),
         text: "echo:again".to_owned(),
         images: Vec::new(),
+        trace: None,
     }
 }
 

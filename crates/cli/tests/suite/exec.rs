@@ -351,6 +351,7 @@ async fn turn(codex: &Codex, spec: &ThreadSpec, client_id: &str, text: &str) -> 
         client_id: ClientId::new(client_id),
         text: text.to_owned(),
         images: Vec::new(),
+        trace: None,
     }
 }
 

@@ -35,6 +35,7 @@ fn turn(thread: &ThreadId, spec: &ThreadSpec, id: &str, text: &str) -> TurnSpec 
         client_id: ClientId::new(id),
         text: text.to_owned(),
         images: Vec::new(),
+        trace: None,
     }
 }
 

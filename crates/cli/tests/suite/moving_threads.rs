@@ -56,6 +56,7 @@ impl<'a> Node<'a> {
             client_id: ClientId::new(id),
             text: text.to_owned(),
             images: Vec::new(),
+            trace: None,
         }
     }
 

@@ -409,7 +409,12 @@ impl Daemon {
     /// Waits until a daemon that was started serves.
     pub(crate) async fn ready(started: Running) -> Self {
         let Running { child, mut stderr } = started;
-        stderr.wait_for(" ready ").await;
+        // As text, and as JSON.
+        let serves = |text: &String| text.contains(" ready ") || text.contains("\"daemon.ready\"");
+        let ready = within("a daemon that serves", stderr.0.wait_for(serves))
+            .await
+            .is_ok();
+        assert!(ready, "it ended without serving:\n{}", stderr.text());
         Self { child, log: stderr }
     }
 

@@ -159,6 +159,7 @@ fn turns() -> Vec<Sample> {
             thread_id: thread_id(),
             input: every_input(),
             client_id: ClientId::new("c"),
+            trace: None,
         }),
         sample::<TurnSteer>(TurnSteerParams {
             thread_id: thread_id(),

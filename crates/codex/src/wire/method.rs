@@ -15,7 +15,7 @@ use super::thread::{
     ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPage,
 };
 use super::turn::{Turn, UserInput};
-use bridge_core::value::{ClientId, ThreadId, TurnId};
+use bridge_core::value::{ClientId, ThreadId, TraceParent, TurnId};
 
 /// For what Codex answers from memory. Measured answers take milliseconds; a burst may lose a
 /// request without any answer, so every request has an end.
@@ -36,6 +36,11 @@ pub trait Method {
     fn deadline_ms() -> u64 {
         QUICK_MS
     }
+
+    /// The span that what Codex does for it hangs under.
+    fn trace(_params: &Self::Params) -> Option<TraceParent> {
+        None
+    }
 }
 
 /// Is shown every method we send.
@@ -44,7 +49,7 @@ pub trait MethodVisitor {
 }
 
 macro_rules! methods {
-    ($($(#[$meta:meta])* $name:ident = $wire:literal ($params:ty) -> $response:ty, $deadline:expr;)+) => {
+    ($($(#[$meta:meta])* $name:ident = $wire:literal ($params:ty) -> $response:ty, $deadline:expr $(, $trace:expr)?;)+) => {
         $(
             $(#[$meta])*
             #[derive(Debug, Clone, Copy)]
@@ -58,6 +63,11 @@ macro_rules! methods {
                 fn deadline_ms() -> u64 {
                     $deadline
                 }
+
+                $(fn trace(params: &Self::Params) -> Option<TraceParent> {
+                    let traced: fn(&Self::Params) -> Option<TraceParent> = $trace;
+                    traced(params)
+                })?
             }
         )+
 
@@ -88,7 +98,7 @@ methods! {
     ThreadDelete = "thread/delete" (ThreadIdParams) -> Empty, OPEN_MS;
     /// The response is no promise: a kill right after it may leave no trace of the turn. While a
     /// turn runs, this steers it instead, so send it to idle threads only.
-    TurnStart = "turn/start" (TurnStartParams) -> TurnStartResponse, HISTORY_MS;
+    TurnStart = "turn/start" (TurnStartParams) -> TurnStartResponse, HISTORY_MS, |params| params.trace;
     TurnSteer = "turn/steer" (TurnSteerParams) -> TurnSteerResponse, QUICK_MS;
     /// A stale one is not answered until the thread's next turn ends; the deadline covers that.
     TurnInterrupt = "turn/interrupt" (TurnInterruptParams) -> Empty, QUICK_MS;
@@ -160,6 +170,9 @@ pub struct TurnStartParams {
     /// Comes back as `clientId` of the user message, also after a crash.
     #[serde(rename = "clientUserMessageId")]
     pub client_id: ClientId,
+    /// Stands beside the params in the request.
+    #[serde(skip)]
+    pub trace: Option<TraceParent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -203,6 +216,7 @@ mod tests {
             thread_id: ThreadId::new("t"),
             input: vec![UserInput::text("hi\n\"there\"")],
             client_id: ClientId::new("m1.1"),
+            trace: None,
         };
         assert_eq!(
             serde_json::to_value(&params).unwrap(),

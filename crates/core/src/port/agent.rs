@@ -5,7 +5,7 @@
 use crate::rules::Effect;
 use crate::value::{
     ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, MessageId, QuotaReport, RequestKind,
-    RequestVerdict, Sandbox, ThreadId, Timestamp, TurnId, Usage, Wants,
+    RequestVerdict, Sandbox, ThreadId, Timestamp, TraceParent, TurnId, Usage, Wants,
 };
 use serde::{Deserialize, Serialize};
 use std::future::Future;
@@ -208,6 +208,8 @@ pub struct TurnSpec {
     pub text: String,
     /// Absolute paths of image files.
     pub images: Vec<String>,
+    /// The span that what the agent does for it hangs under.
+    pub trace: Option<TraceParent>,
 }
 
 /// More text for a running turn.
@@ -381,6 +383,8 @@ pub enum Extent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemNote {
     pub item_id: ItemId,
+    /// Codex's name of the kind of item.
+    pub kind: String,
     pub completed: bool,
     pub headline: String,
     /// The item may have side effects.

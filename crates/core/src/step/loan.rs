@@ -382,6 +382,7 @@ fn message_of(
         hops: 0,
         round: Round(0),
         received_at: said_at,
+        trace: None,
         life: Life {
             attempt: 1,
             spent: 1,

@@ -5,7 +5,7 @@
 
 use super::{
     Attachment, ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier,
-    Timestamp, TurnId,
+    Timestamp, TraceParent, TurnId,
 };
 use crate::channels;
 
@@ -40,6 +40,8 @@ pub struct Message {
     pub round: Round,
     /// When we took custody.
     pub received_at: Timestamp,
+    /// The caller's span that it hangs under, where the caller gave one.
+    pub trace: Option<TraceParent>,
     /// The only part that changes.
     pub life: Life,
 }

@@ -24,6 +24,7 @@ mod request;
 mod subscription;
 mod task;
 mod time;
+mod trace;
 mod turn;
 
 pub use actor::{Actor, ConsoleAccess, Token, TokenKind};
@@ -57,6 +58,7 @@ pub use request::{
 pub use subscription::{PushTarget, Subscription, SubscriptionState, SubscriptionTarget};
 pub use task::{AskedDigest, ReadAccess, Task, TaskInput, TaskInputKind, TaskStart, TaskTerms};
 pub use time::Timestamp;
+pub use trace::{NoTraceParent, SpanId, TraceId, TraceParent};
 pub use turn::{CutPolicy, EventKind, ItemEvent, Turn, TurnState, Usage};
 pub use words::UnknownWord;
 pub(crate) use words::words;

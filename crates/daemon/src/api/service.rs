@@ -22,9 +22,9 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, BridgeService, Caller, ChannelView, CodexMemoryView, ConsolePlace, HealthView, Hub,
-    LedgerView, Lending, LoanReturned, NO_CONSOLE, NewAnswer, NewLoan, NewTask, NewTaskInput,
-    Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView, StartError, StopRequest, Stopped,
-    SubmitError, SubmitRequest, Submitted, TaskBegun,
+    LedgerView, Lending, LoanReturned, Measured, NO_CONSOLE, NewAnswer, NewLoan, NewTask,
+    NewTaskInput, Notified, PlatformAnswer, PolicyInForce, PushPut, ReloadView, StartError,
+    StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::{CodexAgent, CodexMemory, answer_error};
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -179,6 +179,16 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
         self.daemon.counters.counts()
+    }
+
+    fn measured(&self) -> Measured {
+        let daemon = &self.daemon;
+        let spans = daemon.traces.counts();
+        Measured {
+            spans_exported: spans.exported,
+            spans_dropped: spans.dropped,
+            ..daemon.measures.view(&daemon.counters.times)
+        }
     }
 
     fn task_panics(&self) -> u64 {

@@ -11,6 +11,7 @@ use super::molecule::MoleculeConfig;
 use super::quota::QuotaConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
+use super::telemetry::TelemetryConfig;
 use super::tiers::Tiers;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
 use bridge_core::budget::Budgets;
@@ -81,6 +82,8 @@ pub struct Config {
     pub loop_guard: LoopGuardConfig,
     /// What is logged.
     pub log: LogConfig,
+    /// Traces of messages, for a receiver that speaks OpenTelemetry.
+    pub telemetry: TelemetryConfig,
 }
 
 /// The daemon itself.
@@ -261,6 +264,21 @@ pub struct LogConfig {
     /// A level (`error`, `warn`, `info`, `debug`, `trace`), or levels by module such as
     /// `info,bridge_host=debug`. CODEX_BRIDGE_LOG goes before it.
     pub level: String,
+    /// How events are written. Changes need a restart.
+    pub format: LogFormat,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// A line of text on standard error for each, for people.
+    #[default]
+    Text,
+    /// A JSON object on standard error for each, with its fields.
+    Json,
+    /// An entry of systemd's journal for each, with its fields.
+    Journald,
 }
 
 impl Default for DaemonConfig {
@@ -331,6 +349,7 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self {
             level: "info".to_owned(),
+            format: LogFormat::Text,
         }
     }
 }

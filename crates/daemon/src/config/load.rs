@@ -183,6 +183,7 @@ impl Loaded {
             .into_iter()
             .chain(self.config.notify.ntfy.token_file.as_deref())
             .chain(self.config.notify.smtp.password_file.as_deref())
+            .chain(self.config.telemetry.header_file.as_deref())
             .chain(self.config.daemon.key_file.as_deref());
         let agents = self.config.a2a.token_files();
         let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);

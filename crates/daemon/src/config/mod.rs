@@ -24,6 +24,7 @@ mod rules;
 mod schema;
 mod senders;
 mod tasks;
+mod telemetry;
 mod tiers;
 mod validate;
 
@@ -37,11 +38,12 @@ pub use file::usual as usual_file;
 pub(crate) use fleet::is_node_name;
 pub use fleet::{FleetConfig, LedgerConfig, LedgerUrl, OnNodeLost};
 pub use http::{CONSOLE_ADDRESS, HttpConfig};
-pub use keys::{Config, DaemonConfig, GroupScope};
+pub use keys::{Config, DaemonConfig, GroupScope, LogFormat};
 pub use load::{Loaded, load, load_text};
 pub use molecule::Workspace;
 pub use protected_paths::ProtectedPaths;
 pub use rules::KindKey;
+pub(crate) use telemetry::TelemetryConfig;
 pub use tiers::{TierConfig, Tiers};
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub(super) fn problems(
     if let Some((key, what)) = config.fleet.problems() {
         say(key, what);
     }
+    if let Some((key, what)) = config.telemetry.problem() {
+        say(key, what);
+    }
     if let Some(path) = &config.daemon.key_file
         && !path.is_absolute()
     {

@@ -426,6 +426,7 @@ fn as_message(
         hops: 0,
         round: Round(0),
         received_at: at,
+        trace: None,
         life: Life::new(at),
     }
 }

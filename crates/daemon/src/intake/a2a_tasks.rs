@@ -261,7 +261,7 @@ impl<L: Ledger> DaemonService<L> {
     ) -> Result<AcceptInput, SubmitError> {
         let settings = self.daemon.settings();
         let peer = settings.config.a2a.peer(&new.from);
-        let owner = new.from.name;
+        let (owner, trace) = (new.from.name, new.from.trace);
         let inbound = Inbound {
             text: new.text,
             conversation: to.key,
@@ -272,7 +272,9 @@ impl<L: Ledger> DaemonService<L> {
             files,
             hops: new.hops,
         };
-        let arrival = arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        let arrived = arrive(inbound);
+        let mut arrival = arrived.map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        arrival.extras.trace = trace;
         let receive = self.assign_as(arrival, to.message_id);
         let place = match new.task_id {
             Some(task_id) => InputTarget::Old { task_id, owner },
@@ -418,6 +420,7 @@ mod tests {
             via: Via::A2a,
             program: None,
             grants: Grants::Scopes(scopes.to_vec()),
+            trace: None,
         }
     }
 

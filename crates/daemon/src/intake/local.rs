@@ -60,6 +60,7 @@ impl<L: Ledger> DaemonService<L> {
         let conversation = message.conversation.as_deref();
         let session = from.owner_session().map(ToOwned::to_owned);
         let session = session.as_deref();
+        let trace = from.trace;
         let arrival = local::arrive(
             message.text,
             conversation,
@@ -69,6 +70,7 @@ impl<L: Ledger> DaemonService<L> {
             session,
         );
         let mut arrival = arrival.map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        arrival.extras.trace = trace;
         let known = self.conversation_of(&arrival).await?;
         match &known {
             Some(known) => {

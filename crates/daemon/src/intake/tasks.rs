@@ -287,8 +287,9 @@ impl<L: Ledger> DaemonService<L> {
             None => in_session(new.session.as_deref(), format!("start:{task_id}")),
         };
         let prompt_summary = prompt_summary(&new.prompt);
-        let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
+        let mut arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
             .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
+        arrival.extras.trace = new.trace;
         self.admitted(&arrival).await?;
         let task = Task {
             task_id,
@@ -369,8 +370,9 @@ impl<L: Ledger> DaemonService<L> {
         };
         let id = format!("steer:{}", ids::message_id());
         let external_id = in_session(by.owner_session(), id);
-        let arrival = task::arrive(&task.task_id, text, external_id, by.name.clone())
+        let mut arrival = task::arrive(&task.task_id, text, external_id, by.name.clone())
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        arrival.extras.trace = by.trace;
         self.admitted(&arrival).await?;
         let settings = self.daemon.settings();
         let transport = settings.transport(&arrival.channel, &arrival.conversation);
@@ -521,6 +523,7 @@ mod tests {
             starter: "ann".to_owned(),
             session: None,
             by_owner: false,
+            trace: None,
             base: None,
         };
         let text = |text: &str| Some(text.to_owned());

@@ -4,6 +4,7 @@ pub(crate) mod clock;
 pub(crate) mod counted;
 mod drain;
 pub(crate) mod ids;
+pub(crate) mod measures;
 pub(crate) mod panics;
 mod pruning;
 pub(crate) mod retention;

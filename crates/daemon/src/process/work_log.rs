@@ -48,11 +48,10 @@ impl Default for WorkLog {
 impl WorkLog {
     /// Notes what committed changes mean for people.
     pub(crate) fn note(&self, changes: &[Change]) {
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return;
-        }
-        entries(changes)
-            .into_iter()
+        let is_logged = tracing::enabled!(tracing::Level::INFO);
+        let entries = entries(changes).into_iter();
+        entries
+            .filter(|entry| is_logged || entry.what.is_measured())
             .for_each(|entry| self.push(entry));
     }
 
@@ -119,10 +118,18 @@ enum What {
     QueuedAgain,
     Asks,
     Decided {
+        at: Timestamp,
         decision: RequestDecision,
         by: String,
         via: String,
     },
+}
+
+impl What {
+    /// Whether its duration is measured, which takes its rows, as a line does.
+    fn is_measured(&self) -> bool {
+        matches!(self, Self::Answered { .. } | Self::Decided { .. })
+    }
 }
 
 /// What these changes mean for people, in their order.
@@ -229,6 +236,7 @@ fn decided(verdict: &RequestVerdict) -> What {
         DecidedBy::Caller(actor) => actor.to_string(),
     };
     What::Decided {
+        at: verdict.at,
         decision: verdict.decision,
         by,
         via: verdict.via.clone(),
@@ -246,12 +254,13 @@ struct Names {
     attempt: u32,
     /// Code and kind of the approval request, and the command that accepts it.
     request: Option<(String, String, String)>,
+    asked_at: Option<Timestamp>,
 }
 
 impl Names {
     fn read(rows: &dyn Read, about: &About) -> Result<Option<Self>, RowsError> {
-        let (message_id, request) = match about {
-            About::Message(message_id) => (message_id.clone(), None),
+        let (message_id, request, asked_at) = match about {
+            About::Message(message_id) => (message_id.clone(), None, None),
             About::Request(request_id) => {
                 let Some(request) = rows.request(request_id)? else {
                     return Ok(None);
@@ -259,7 +268,8 @@ impl Names {
                 let code = request_id.code().to_owned();
                 let kind = request.kind.as_str().to_owned();
                 let next = request.accept_command();
-                (request.message_id, Some((code, kind, next)))
+                let names = Some((code, kind, next));
+                (request.message_id, names, Some(request.created_at))
             }
         };
         let Some(message) = rows.message(&message_id)? else {
@@ -275,6 +285,7 @@ impl Names {
             received_at: message.received_at,
             attempt: message.life.attempt,
             request,
+            asked_at,
         }))
     }
 }
@@ -306,7 +317,7 @@ fn write(names: &Names, what: &What) {
     match what {
         What::TakenIn => {
             let (channel, sender) = (word(&names.channel), word(&names.sender));
-            tracing::info!(id, conversation, channel, sender, "taken in");
+            tracing::info!(name: "message.received", id, conversation, channel, sender, "taken in");
         }
         What::Answered { at, usage } => {
             let took = display(Seconds(at.since_ms(names.received_at)));
@@ -314,7 +325,7 @@ fn write(names: &Names, what: &What) {
                 .map(|usage| usage.input_tokens.saturating_add(usage.output_tokens))
                 .filter(|tokens| *tokens > 0);
             let attempt = names.attempt;
-            tracing::info!(
+            tracing::info!(name: "message.answered",
                 id,
                 conversation,
                 seconds = took,
@@ -323,11 +334,13 @@ fn write(names: &Names, what: &What) {
                 "answered"
             );
         }
-        What::Waits { reason } => tracing::info!(id, conversation, reason, "waits"),
+        What::Waits { reason } => {
+            tracing::info!(name: "message.waits", id, conversation, reason, "waits")
+        }
         What::TriedAgain { at, until, reason } => {
             let pause = display(Seconds(until.since_ms(*at)));
             let attempt = names.attempt;
-            tracing::warn!(
+            tracing::warn!(name: "message.retrying",
                 id,
                 conversation,
                 attempt,
@@ -337,7 +350,7 @@ fn write(names: &Names, what: &What) {
             );
         }
         What::LostSight { reason } => {
-            tracing::warn!(
+            tracing::warn!(name: "message.lost",
                 id,
                 conversation,
                 reason,
@@ -346,15 +359,19 @@ fn write(names: &Names, what: &What) {
         }
         What::WaitsForYou { reason } => {
             let next = format!("codex-bridge retry {short_id}");
-            tracing::warn!(id, conversation, reason, next, "waits for you");
+            tracing::warn!(name: "message.parked", id, conversation, reason, next, "waits for you");
         }
         What::Failed { reason } => {
             let next = format!("codex-bridge retry {short_id}");
-            tracing::warn!(id, conversation, reason, next, "failed");
+            tracing::warn!(name: "message.failed", id, conversation, reason, next, "failed");
         }
-        What::Stopped { reason } => tracing::info!(id, conversation, reason, "was stopped"),
-        What::Retried => tracing::info!(id, conversation, "is retried"),
-        What::QueuedAgain => tracing::info!(id, conversation, "queued again"),
+        What::Stopped { reason } => {
+            tracing::info!(name: "message.stopped", id, conversation, reason, "was stopped")
+        }
+        What::Retried => tracing::info!(name: "message.redriven", id, conversation, "is retried"),
+        What::QueuedAgain => {
+            tracing::info!(name: "message.requeued", id, conversation, "queued again")
+        }
         What::Asks | What::Decided { .. } => write_request(names, what),
     }
 }
@@ -365,8 +382,11 @@ fn write_request(names: &Names, what: &What) {
         return;
     };
     let (request, kind) = (word(request), word(kind));
-    let What::Decided { decision, by, via } = what else {
-        tracing::info!(
+    let What::Decided {
+        decision, by, via, ..
+    } = what
+    else {
+        tracing::info!(name: "approval.asked",
             id,
             conversation,
             request,
@@ -379,13 +399,13 @@ fn write_request(names: &Names, what: &What) {
     let (by, via) = (word(by), word(via));
     match decision {
         RequestDecision::Accept | RequestDecision::AcceptForSession => {
-            tracing::info!(id, conversation, request, kind, by, via, "approved");
+            tracing::info!(name: "approval.accepted", id, conversation, request, kind, by, via, "approved");
         }
         RequestDecision::Decline => {
-            tracing::info!(id, conversation, request, kind, by, via, "declined");
+            tracing::info!(name: "approval.declined", id, conversation, request, kind, by, via, "declined");
         }
         RequestDecision::Cancel => {
-            tracing::info!(
+            tracing::info!(name: "approval.cancelled",
                 id,
                 conversation,
                 request,
@@ -453,6 +473,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
+    fn measure(&self, names: &Names, what: &What) {
+        match (what, names.asked_at) {
+            (What::Answered { at, .. }, _) => {
+                self.measures.answered(at.since_ms(names.received_at));
+            }
+            (What::Decided { at, decision, .. }, Some(asked_at)) => {
+                self.measures.decided(*decision, at.since_ms(asked_at));
+            }
+            _ => {}
+        }
+    }
+
     async fn write_entry(&self, entry: Entry, reasons: &mut Reasons) {
         let about = entry.about;
         match self
@@ -460,10 +492,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .read(move |rows| Names::read(rows, &about))
             .await
         {
-            Ok(Some(names)) if reasons.is_new(&names.message_id, &entry.what) => {
-                write(&names, &entry.what);
+            Ok(Some(names)) => {
+                self.measure(&names, &entry.what);
+                if reasons.is_new(&names.message_id, &entry.what) {
+                    write(&names, &entry.what);
+                }
             }
-            Ok(_) => {}
+            Ok(None) => {}
             Err(error) => tracing::debug!(%error, "a line about a message could not be written"),
         }
     }

@@ -257,6 +257,7 @@ mod tests {
             starter: "ann".to_owned(),
             session: None,
             by_owner: false,
+            trace: None,
             base: None,
         }
     }

@@ -371,6 +371,7 @@ pub(super) const COMMAND: &str = "$ cargo test";
 fn command_began() -> TurnEvent {
     TurnEvent::Item(ItemNote {
         item_id: ItemId::new("command"),
+        kind: "commandExecution".to_owned(),
         completed: false,
         headline: COMMAND.to_owned(),
         effect: true,

@@ -221,6 +221,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.note(message_id, EventKind::Stderr, line, false).await;
             }
             TurnEvent::Item(item) => {
+                self.traces.item(&turn.claimed.message, &item);
                 let wrote = item.effect && item.completed;
                 self.item(message_id, item).await;
                 if wrote {

@@ -137,6 +137,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     client_id: turn.client_id,
                     text,
                     images: Vec::new(),
+                    trace: None,
                 },
                 turn_id: turn.turn_id,
                 after_turn: turn.after_turn,

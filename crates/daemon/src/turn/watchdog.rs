@@ -203,6 +203,7 @@ mod tests {
     fn command(id: &str, completed: bool) -> TurnEvent {
         TurnEvent::Item(ItemNote {
             item_id: ItemId::new(id),
+            kind: "commandExecution".to_owned(),
             completed,
             headline: "ran a build".to_owned(),
             effect: true,

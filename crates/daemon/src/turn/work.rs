@@ -108,12 +108,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Begun::Turn { client_id } = begun else {
             return Ok(());
         };
+        let attempt = message.life.attempt;
         let turn = TurnSpec {
             thread: thread.clone(),
             spec,
             client_id,
             text: turn_text(message, &recap),
             images: self.images(message),
+            trace: self.traces.parent(message, message.turn_span(attempt)),
         };
         tracing::debug!(target: TRACE, at = "begun", %message_id);
         self.expect_lease()?;

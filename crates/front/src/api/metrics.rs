@@ -5,13 +5,15 @@
 use super::quota::{QuotasView, own_windows, quotas};
 use super::status::counts;
 use super::{Context, ProblemResponse};
-use crate::{BridgeService, CodexMemoryView, HealthView, LedgerView, lock};
+use crate::{
+    BridgeService, CodexMemoryView, HealthView, HistogramView, LedgerView, Measured, lock,
+};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use bridge_core::port::{Figures, StateCount};
 use bridge_core::step::{Incarnate, IncarnationGone, Transition};
-use bridge_core::value::{NodeId, Timestamp};
+use bridge_core::value::{NodeId, StateName, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,6 +100,7 @@ pub(super) async fn show<D: BridgeService>(
         text.gauge("ledger_bytes", "What the database takes on disk.", bytes);
     }
     text.add_transitions(&context.service.steps());
+    text.add_measured(&context.service.measured());
     text.counter(
         "task_panics_total",
         "Tasks of the daemon that panicked; each is a bug.",
@@ -156,6 +159,65 @@ impl MetricsText {
         self.labelled(("quota_waiting", "gauge", help), "kind", waiting);
     }
 
+    fn histogram(&mut self, name: &str, help: &str, values: &HistogramView) {
+        self.head(name, "histogram", help);
+        for (bound, count) in &values.buckets {
+            let _ = writeln!(
+                self.0,
+                "codex_bridge_{name}_bucket{{le=\"{bound}\"}} {count}"
+            );
+        }
+        let HistogramView { sum, count, .. } = values;
+        let _ = writeln!(self.0, "codex_bridge_{name}_bucket{{le=\"+Inf\"}} {count}");
+        let _ = writeln!(self.0, "codex_bridge_{name}_sum {sum}");
+        let _ = writeln!(self.0, "codex_bridge_{name}_count {count}");
+    }
+
+    fn add_measured(&mut self, measured: &Measured) {
+        for (name, help, values) in [
+            (
+                "ledger_commit_seconds",
+                "How long commits took, with their fsync and the wait for the writer.",
+                &measured.commit_seconds,
+            ),
+            (
+                "turn_seconds",
+                "How long turns took.",
+                &measured.turn_seconds,
+            ),
+            (
+                "answer_seconds",
+                "From the arrival of a message to its answer, waiting for people included.",
+                &measured.answer_seconds,
+            ),
+            (
+                "approval_seconds",
+                "From a question of Codex to its decision.",
+                &measured.approval_seconds,
+            ),
+        ] {
+            self.histogram(name, help, values);
+        }
+        let decisions = measured.approvals.iter();
+        let help = "Questions of Codex by how they were decided since the start.";
+        self.labelled(
+            ("approvals_total", "counter", help),
+            "decision",
+            decisions.map(|(decision, count)| ((*decision).to_owned(), *count)),
+        );
+        let help = "Tokens of turns that ended since the start, as Codex reports them.";
+        let (input, output) = (measured.input_tokens, measured.output_tokens);
+        self.labelled(
+            ("tokens_total", "counter", help),
+            "type",
+            [("input".to_owned(), input), ("output".to_owned(), output)],
+        );
+        let help = "Spans that the receiver of traces took since the start.";
+        self.counter("trace_spans_exported_total", help, measured.spans_exported);
+        let help = "Spans that found no room or were not taken since the start.";
+        self.counter("trace_spans_dropped_total", help, measured.spans_dropped);
+    }
+
     fn add_transitions(&mut self, steps: &[(&'static str, u64)]) {
         let count = |name: &str| {
             let found = steps.iter().find(|(step, _)| *step == name);
@@ -184,7 +246,7 @@ impl MetricsText {
 
     fn add_health(&mut self, health: &HealthView) {
         self.labelled(
-            ("info", "gauge", "Which version runs."),
+            ("build_info", "gauge", "Which version runs."),
             "version",
             [(health.version.clone(), 1)],
         );
@@ -204,7 +266,11 @@ impl MetricsText {
         }
         // Linux only.
         if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-            self.gauge("open_fds", "Open file descriptors.", open.count());
+            self.gauge("process_open_fds", "Open file descriptors.", open.count());
+        }
+        if let Some(bytes) = resident_bytes() {
+            let help = "Memory of the daemon, without Codex.";
+            self.gauge("process_resident_memory_bytes", help, bytes);
         }
     }
 
@@ -237,52 +303,52 @@ impl MetricsText {
             damaged,
         );
         let closed = u64::from(ledger.closed.is_some());
-        self.gauge("door_closed", "Whether nothing more is taken in.", closed);
+        self.gauge("intake_closed", "Whether nothing more is taken in.", closed);
         let log = ledger.log_bytes;
         self.gauge("ledger_log_bytes", "Size of the write-ahead log.", log);
         if let Some(free) = ledger.free_bytes {
             self.gauge("ledger_free_bytes", "Room on the database's disk.", free);
         }
-        if let Some(took) = ledger.last_commit_ms {
-            let help = "How long the newest commit took.";
-            self.gauge("ledger_commit_milliseconds", help, took);
-        }
     }
 
     fn add_messages(&mut self, counts: &[StateCount], figures: &Figures, now: Timestamp) {
-        let states = counts
-            .iter()
-            .map(|entry| (entry.state.as_str().to_owned(), entry.count));
+        // Also those that no message is in: a rule over a series that is not there never fires.
+        let states = StateName::ALL.map(|state| {
+            let counted = counts.iter().filter(|entry| entry.state == state);
+            (
+                state.as_str().to_owned(),
+                counted.map(|entry| entry.count).sum(),
+            )
+        });
         self.labelled(("messages", "gauge", "Messages by state."), "state", states);
         let oldest = figures
             .oldest_unanswered
             .map_or(0, |at| now.since_ms(at).max(0) / 1000);
         let help = "Age of the oldest message without an answer; 0 without one.";
-        self.gauge("oldest_unanswered_seconds", help, oldest);
+        self.gauge("messages_oldest_unanswered_seconds", help, oldest);
         for (name, help, value) in [
             (
-                "answered_last_day",
+                "messages_answered_last_day",
                 "Messages answered in the last 24 hours.",
                 figures.answered,
             ),
             (
-                "suspects",
+                "messages_suspected",
                 "Unanswered messages under which Codex died.",
                 figures.suspects,
             ),
             (
-                "waiting_for_operator",
+                "messages_waiting_for_operator",
                 "Messages that wait until something is mended.",
                 figures.operator,
             ),
             (
-                "requests_waiting",
+                "approvals_waiting",
                 "Questions of Codex that wait for somebody.",
                 figures.requests_waiting,
             ),
-            ("acks_owed", "Always 0: no source is owed an ack.", 0),
             (
-                "replies_retried",
+                "replies_undelivered",
                 "Replies that were tried and are not delivered.",
                 figures.replies_retried,
             ),
@@ -309,4 +375,14 @@ impl MetricsText {
         );
         self.gauge("http_streams", "Open event streams.", streams);
     }
+}
+
+/// Linux only.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
 }

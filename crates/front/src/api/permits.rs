@@ -140,6 +140,7 @@ mod tests {
             via: Via::Http,
             program: None,
             grants: Grants::Scopes(Vec::new()),
+            trace: None,
         }
     }
 

@@ -552,13 +552,18 @@ async fn metrics_have_valid_format_and_labels() {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
-            assert!(["gauge", "counter"].contains(&kind), "{line}");
+            assert!(["gauge", "counter", "histogram"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(typed.insert(name.to_owned()), "typed twice: {line}");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();
-            assert!(typed.contains(name), "{line}");
+            let base = ["_bucket", "_sum", "_count"].into_iter();
+            let mut base = base.filter_map(|end| name.strip_suffix(end));
+            assert!(
+                typed.contains(name) || base.any(|name| typed.contains(name)),
+                "{line}"
+            );
             assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
             if let Some(labels) = series
                 .strip_prefix(name)
@@ -570,7 +575,15 @@ async fn metrics_have_valid_format_and_labels() {
                     .strip_suffix("\"}")
                     .unwrap();
                 let (key, word) = label.split_once("=\"").unwrap();
-                let known = ["version", "state", "transition", "code"];
+                let known = [
+                    "version",
+                    "state",
+                    "transition",
+                    "code",
+                    "le",
+                    "type",
+                    "decision",
+                ];
                 assert!(known.contains(&key) && !word.contains('"'), "{line}");
             }
         }

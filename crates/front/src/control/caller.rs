@@ -8,7 +8,7 @@ use bridge_core::requester::{GROUP_USER, LOCAL_OWNER, sent_by};
 use bridge_core::step::{Authority, Decide};
 use bridge_core::value::{
     Actor, ChannelId, Conversation, ConversationId, DecidedBy, Message, MessageId, RequestDecision,
-    RequestId, RequestVerdict, Timestamp,
+    RequestId, RequestVerdict, Timestamp, TraceParent,
 };
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ pub struct Caller {
     /// The program that calls for the local owner; `None` for a person at a terminal.
     pub program: Option<String>,
     pub grants: Grants,
+    /// The span of the caller that the call belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 impl Caller {
@@ -32,6 +34,7 @@ impl Caller {
             via,
             program: None,
             grants: Grants::LocalOwner,
+            trace: None,
         }
     }
 
@@ -43,6 +46,7 @@ impl Caller {
             via,
             program: None,
             grants: Grants::Member(scopes.to_vec()),
+            trace: None,
         }
     }
 
@@ -60,6 +64,7 @@ impl Caller {
                 name: name.to_owned(),
                 scopes,
             },
+            trace: None,
         }
     }
 
@@ -197,6 +202,7 @@ impl Caller {
             via: Via::A2a,
             program: None,
             grants: Grants::Scopes(vec![Scope::A2a]),
+            trace: None,
         }
     }
 

@@ -190,6 +190,7 @@ mod tests {
             via: Via::Http,
             program: None,
             grants: Grants::Scopes([Scope::Read, Scope::Control].into()),
+            trace: None,
         };
         let may = |name: &str, kind| is_own_question(&named(name), &rows, &asks(kind));
         assert!(may(&starter, RequestKind::UserInput));

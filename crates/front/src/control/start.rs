@@ -71,6 +71,7 @@ fn new_task(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
         starter: caller.name.clone(),
         session: caller.owner_session().map(ToOwned::to_owned),
         by_owner: caller.may(Scope::Admin),
+        trace: caller.trace,
         base: args.base.filter(|_| caller.grants == Grants::LocalOwner),
     })
 }

@@ -31,6 +31,7 @@ fn message(seq: i64, state: MessageState) -> Message {
         hops: 0,
         round: Round(0),
         received_at: at,
+        trace: None,
         life: Life::new(at).moved(state, at),
     }
 }

@@ -28,6 +28,9 @@ const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine 
 /// Where a stdio server's client works, in `_meta` of a call. Believed from the local owner alone.
 pub const DIRECTORY_META: &str = "codex-bridge/directory";
 
+/// The caller's span in `_meta` of a call, as the protocol has it; it goes before the header of the HTTP request.
+const TRACEPARENT_META: &str = "traceparent";
+
 /// Answers the requests that need tasks.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Calls a tool.
@@ -196,7 +199,14 @@ impl<C: Control> Backend for ControlBackend<C> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let caller = caller(&context)?;
+        let mut caller = caller(&context)?;
+        let traced = context
+            .meta
+            .0
+            .0
+            .get(TRACEPARENT_META)
+            .and_then(Value::as_str);
+        caller.trace = traced.and_then(|text| text.parse().ok()).or(caller.trace);
         let key = idempotency_key(&request_parts(&context)?.headers)
             .map_err(|_| ErrorData::invalid_params("Idempotency-Key is no key", None))?;
         let directory = context.meta.0.0.get(DIRECTORY_META);

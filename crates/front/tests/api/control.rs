@@ -52,6 +52,7 @@ fn token(name: &str, scopes: &[Scope]) -> Caller {
         via: Via::Http,
         program: None,
         grants: Grants::Scopes(scopes.to_vec()),
+        trace: None,
     }
 }
 

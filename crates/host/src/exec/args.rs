@@ -120,6 +120,7 @@ mod tests {
             client_id: ClientId::new("m1.1"),
             text: "--help; the secret text".to_owned(),
             images: vec!["/i.png".to_owned()],
+            trace: None,
         }
     }
 

@@ -214,12 +214,14 @@ impl Run {
             }
             ExecNews::Item {
                 item_id,
+                kind,
                 completed,
                 headline,
                 effect,
                 output,
             } => TurnEvent::Item(ItemNote {
                 item_id,
+                kind,
                 completed,
                 headline,
                 effect,

@@ -180,6 +180,7 @@ impl PrivateCodex {
         let thread = plan.thread.clone();
         let interrupts = plan.interrupts;
         let params = TurnStartParams {
+            trace: None,
             thread_id: thread.clone(),
             input: vec![UserInput::text(plan.text.clone())],
             client_id: ClientId::new(plan.client_id.clone()),

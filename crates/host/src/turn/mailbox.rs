@@ -453,6 +453,7 @@ impl MailboxState {
                 self.unread &= fold.writing().is_some_and(|text| text.item_id != item_id);
             }
             Some(TurnNews::Item {
+                kind,
                 stage,
                 item_id,
                 headline,
@@ -468,6 +469,7 @@ impl MailboxState {
                 let (output, declined) = completed_command(notification);
                 self.push(TurnEvent::Item(ItemNote {
                     item_id,
+                    kind,
                     completed,
                     headline,
                     effect,

@@ -18,7 +18,7 @@ macro_rules! select_message {
     ($tail:literal) => {
         concat!(
             "SELECT message_id, conversation_id, seq, channel, external_id, kind, sender, tier, \
-             body, body_sum, files, sent_at, hops, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
+             body, body_sum, files, sent_at, hops, round, received_at, traceparent, state, turn_id, reason, leader, hold_until, hold_class, \
              hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stopped_by, \
              failure_class, failure_until, failure_reason, updated_at FROM message ",
             $tail
@@ -34,11 +34,11 @@ pub(crate) const BY_EXTERNAL: &str =
     select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
 
 const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
-     sender, tier, sent_at, hops, round, received_at, queue, state, turn_id, reason, leader, hold_until, hold_class, \
+     sender, tier, sent_at, hops, round, received_at, traceparent, queue, state, turn_id, reason, leader, hold_until, hold_class, \
      hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stopped_by, failure_class, \
      failure_until, failure_reason, updated_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
-     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
+     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)";
 
 /// A life whose place in the queues stays.
 pub(crate) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?11, \
@@ -70,6 +70,7 @@ pub(crate) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
         hops: fields.next()?,
         round: fields.next().map(Round)?,
         received_at: fields.time()?,
+        trace: fields.maybe_word()?,
         life: Life {
             state: read_state(&mut fields)?,
             attempt: fields.next()?,
@@ -232,7 +233,8 @@ pub(crate) fn insert(conn: Conn<'_>, message: &Message) -> Result<(), RowsError>
     let role = QueueRole::of(&message.life.state);
     let moves =
         place::neighbours(conn, of, 0)?.settle(role, message.seq.0, held(&message.life.state));
-    let own: [&dyn ToSql; 13] = [
+    let trace = message.trace.map(|parent| parent.to_string());
+    let own: [&dyn ToSql; 14] = [
         &message.message_id.as_str(),
         &of,
         &message.seq.0,
@@ -245,6 +247,7 @@ pub(crate) fn insert(conn: Conn<'_>, message: &Message) -> Result<(), RowsError>
         &message.hops,
         &message.round.0,
         &message.received_at.0,
+        &trace,
         &moves.mine.map(place::QueuePlace::as_str),
     ];
     with_life(&own, &message.life, |columns| {

@@ -12,6 +12,7 @@ use crate::http::{HttpError, accept, body, is_json, parse, root_cause};
 use crate::poll::Backoff;
 use crate::secret::{Secret, SecretFile, bearer};
 use bridge_core::secrets::Secrets;
+use bridge_core::value::TraceParent;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
@@ -58,6 +59,8 @@ pub struct RemoteAgent {
     guard: AddressGuard,
     card: Card,
     authorization: Option<HeaderValue>,
+    /// The span that what it does hangs under.
+    trace: Option<TraceParent>,
     /// What no word of it that is quoted may hold.
     secrets: Secrets,
 }
@@ -163,6 +166,7 @@ impl AgentClient {
             guard: self.guard.clone(),
             card,
             authorization: credentials.authorization,
+            trace: None,
             secrets: credentials.secrets,
         })
     }
@@ -228,6 +232,12 @@ impl RemoteAgent {
         self.card.idempotent
     }
 
+    /// The same, whose calls belong to this span.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceParent>) -> Self {
+        Self { trace, ..self }
+    }
+
     pub(super) fn interface(&self) -> &Interface {
         &self.card.interface
     }
@@ -246,6 +256,9 @@ impl RemoteAgent {
         }
         if let Some(header) = &self.authorization {
             call = call.header(AUTHORIZATION, header);
+        }
+        if let Some(trace) = &self.trace {
+            call = call.header("traceparent", trace.to_string());
         }
         if let Some(body) = request.body {
             call = call

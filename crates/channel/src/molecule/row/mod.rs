@@ -139,6 +139,7 @@ impl Letter<'_> {
             Err(refusal) => unfit(&refusal.to_string(), true),
         };
         let extras = Extras {
+            trace: None,
             context: context(&body),
             said_at: self.row.at().map(Stamp::in_ms),
             attachments: Vec::new(),

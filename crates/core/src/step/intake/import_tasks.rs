@@ -272,6 +272,7 @@ fn message_of(
         hops: 0,
         round: Round(0),
         received_at: at,
+        trace: None,
         life,
     }
 }

@@ -23,7 +23,7 @@ use crate::storage::{self, OverBudget, StorageBudget};
 use crate::value::{
     Answer, AnswerSource, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
     Failure, Hold, Life, Message, MessageId, MessageState, ReplyKind, Sandbox, SenderKind, Seq,
-    StateName, Tier, Timestamp,
+    StateName, Tier, Timestamp, TraceParent,
 };
 use core::cmp::Reverse;
 
@@ -74,6 +74,8 @@ pub struct Extras {
     pub hops: u32,
     /// The text is meant for the bridge.
     pub command: Option<Command>,
+    /// The caller's span that it hangs under.
+    pub trace: Option<TraceParent>,
     /// What its sender may store.
     pub storage: StorageBudget,
     /// When its sender is taken for a loop.
@@ -188,6 +190,7 @@ impl Transition for Receive {
             hops: self.extras.hops,
             round: last_round.map_or(served, |last| last.next().max(served)),
             received_at: now,
+            trace: self.extras.trace,
             life: Life::new(now),
         };
         tx.change(Change::NewMessage(message.clone()))?;

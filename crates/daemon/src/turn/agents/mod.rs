@@ -353,7 +353,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if peer.is_idempotent() && question.context.is_none() && question.task.is_none() {
             question.context = Some(context_of(&message.conversation_id, &agent.name));
         }
-        Ok((peer, question))
+        let attempt = message.life.attempt;
+        let span = match &to.item_id {
+            Some(item_id) => message.tool_span(attempt, item_id),
+            None => message.turn_span(attempt),
+        };
+        let trace = self.traces.parent(&message, span);
+        Ok((peer.traced(trace), question))
     }
 }
 

@@ -32,6 +32,7 @@ fn caller(name: &str) -> Caller {
         via: Via::Http,
         program: None,
         grants: Grants::Scopes(Vec::new()),
+        trace: None,
     }
 }
 

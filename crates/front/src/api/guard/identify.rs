@@ -87,6 +87,7 @@ impl<D: BridgeService> ListenerGuard<D> {
                 via: Via::Http,
                 program: None,
                 grants: Grants::Scopes(Vec::new()),
+                trace: None,
             }),
             None => Identity::Nobody(NO_SECRET),
         }

@@ -42,6 +42,7 @@ impl Candidate {
                 via: Via::Http,
                 program: None,
                 grants: Grants::Scopes(scopes),
+                trace: None,
             },
         };
         Some(Self { hash, caller, row })

@@ -21,9 +21,10 @@ use super::{Context, LocalProcess, ProblemResponse};
 use crate::BridgeService;
 use crate::control::{Grants, Scope};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bridge_core::value::TraceParent;
 use futures_util::FutureExt;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -33,6 +34,8 @@ use std::time::Duration;
 /// No page of another origin may load an answer as a picture or script, and nothing is taken for what it does not say it is.
 const SAME_ORIGIN_ONLY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+/// W3C trace context.
+const TRACEPARENT: &str = "traceparent";
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// The listener of a request.
@@ -114,7 +117,10 @@ async fn check<D: BridgeService>(
     let (path, headers) = (request.uri().path(), request.headers());
     let known = &gate.context.shared.known;
     let generation = known.generation();
-    let identity = gate.identify(path, headers, program, peer.user).await;
+    let mut identity = gate.identify(path, headers, program, peer.user).await;
+    if let Identity::Known(caller) = &mut identity {
+        caller.trace = trace_parent(headers);
+    }
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
             Grants::LocalOwner => None,
@@ -153,6 +159,11 @@ async fn check<D: BridgeService>(
         }
         None => response,
     }
+}
+
+/// The caller's span, where it gives one that can be read.
+fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
+    headers.get(TRACEPARENT)?.to_str().ok()?.parse().ok()
 }
 
 impl<D: BridgeService> ListenerGuard<D> {

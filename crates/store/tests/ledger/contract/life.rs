@@ -13,6 +13,8 @@ use bridge_core::value::{
 
 use crate::given::Write;
 
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+
 pub(super) async fn a_message_goes_from_receipt_to_done<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
@@ -147,6 +149,7 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
             hops: u32::MAX,
             round: bridge_core::value::Round(i64::MAX),
             received_at: Timestamp(i64::MIN),
+            trace: (seq % 2 == 0).then(|| TRACEPARENT.parse().unwrap()),
             life: Life {
                 state,
                 attempt: u32::MAX,

@@ -3,12 +3,15 @@
 //! Where stderr is the journal, lines carry their priority as the journal reads it, and no time and no colours: it
 //! has its own.
 
+use super::structured::{JOURNAL_SOCKET, JournalWriter, Structured};
+use crate::config::LogFormat;
 use crate::term::escape_line;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::OnceLock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -32,10 +35,29 @@ type Change = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 /// The log of this process.
 static FILTER: OnceLock<Change> = OnceLock::new();
 
-/// Starts logging what this filter lets through. `journal` is `JOURNAL_STREAM`: what the service manager says that
-/// stderr is.
-pub fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+/// How a process logs.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions<'a> {
+    /// What is let through.
+    pub filter: &'a str,
+    pub format: LogFormat,
+    pub no_color: bool,
+    /// `JOURNAL_STREAM`: what the service manager says that stderr is.
+    pub journal: Option<&'a OsStr>,
+}
+
+/// Starts logging.
+pub fn start(options: LogOptions<'_>) {
+    let LogOptions {
+        format,
+        no_color,
+        journal,
+        ..
+    } = options;
+    let filter = EnvFilter::try_new(options.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    if let LogFormat::Json | LogFormat::Journald = format {
+        return start_structured(format, filter);
+    }
     let log = log_to(filter, std::io::stderr);
     // A second start (tests, demo) keeps the first one.
     let _already = if is_journal(journal) {
@@ -50,6 +72,31 @@ pub fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
         keep(log.reload_handle());
         tracing::subscriber::set_global_default(log.finish().with(discreet()))
     };
+}
+
+/// Starts a log whose events have their fields apart. Where there is no journal the log is JSON, which loses nothing.
+fn start_structured(format: LogFormat, filter: EnvFilter) {
+    let journal = (format == LogFormat::Journald)
+        .then(|| JournalWriter::connect(Path::new(JOURNAL_SOCKET)))
+        .transpose();
+    let log = log_to(filter, std::io::stderr);
+    let why = match journal {
+        Ok(Some(journal)) => {
+            let log = log.with_writer(journal).event_format(Structured::Journal);
+            let log = log.with_filter_reloading();
+            keep(log.reload_handle());
+            let _already = tracing::subscriber::set_global_default(log.finish().with(discreet()));
+            return;
+        }
+        Ok(None) => None,
+        Err(error) => Some(error),
+    };
+    let log = log.event_format(Structured::Json).with_filter_reloading();
+    keep(log.reload_handle());
+    let _already = tracing::subscriber::set_global_default(log.finish().with(discreet()));
+    if let Some(error) = why {
+        tracing::warn!(%error, "systemd's journal can't be reached; the log is JSON on standard error");
+    }
 }
 
 /// The log of whatever this filter lets through; every message and field is escaped here, so no call site can forget it.
@@ -145,13 +192,25 @@ where
 }
 
 /// syslog's numbers.
-fn priority(level: Level) -> u8 {
+pub(super) fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
         Level::WARN => 4,
         Level::INFO => 6,
         Level::DEBUG | Level::TRACE => 7,
     }
+}
+
+/// An error and what caused it.
+pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    for _ in 0..CAUSES_MAX {
+        let Some(error) = cause else { break };
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 /// Writes fields as `tracing-subscriber` does, with everything but our own colours escaped.
@@ -207,14 +266,7 @@ impl Visit for EscapedVisitor<'_> {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        let mut text = value.to_string();
-        let mut cause = value.source();
-        for _ in 0..CAUSES_MAX {
-            let Some(error) = cause else { break };
-            text.push_str(&format!(": {error}"));
-            cause = error.source();
-        }
-        self.write(field, &text);
+        self.write(field, &with_causes(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
