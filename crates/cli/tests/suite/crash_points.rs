@@ -165,7 +165,6 @@ async fn every_commit(setup: Setup) {
         "bind",
         "begin",
         "attach",
-        "note_quota",
         "answer",
         "send",
         "confirm",
@@ -179,9 +178,7 @@ async fn every_commit(setup: Setup) {
             stand.dies_at(&point).await;
             stand.finishes(row).await;
             let asked = stand.world.times_asked(&text);
-            // What Codex reports of its account comes before the end of the turn.
-            let cut_once =
-                setup.transport == "stdio" && ["attach", "note_quota"].contains(&transition);
+            let cut_once = setup.transport == "stdio" && transition == "attach";
             let most = if cut_once { 2 } else { 1 };
             assert!((1..=most).contains(&asked), "{point}: asked {asked} times");
         }
