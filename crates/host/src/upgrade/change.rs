@@ -375,9 +375,16 @@ impl<L: Ledger> Upgrader<L> {
                 digest.await.unwrap_or_default()
             }
         };
-        let kept = record.last_good(Some(&digest));
-        let kept = kept.filter(|kept| copies::is_whole(kept)).map(of_copy);
-        let Some(back) = self.former.take().or(kept) else {
+        let back = match self.former.take() {
+            Some(former) => Some(former),
+            // Its digest takes a second.
+            None => {
+                let kept = record.last_good(Some(&digest)).cloned();
+                let whole = blocking(move || Ok(kept.filter(copies::is_whole)));
+                whole.await.ok().flatten().as_ref().map(of_copy)
+            }
+        };
+        let Some(back) = back else {
             tracing::error!(why, version = %bad.version, "codex failed in its first turns, and there is no copy of an earlier one to go back to");
             return self.upgrades.say(Some(format!(
                 "Codex {} failed in its first turns ({why}), and no earlier one is kept: run `codex-bridge upgrade-codex VERSION`",
