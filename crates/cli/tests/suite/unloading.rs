@@ -178,7 +178,7 @@ async fn unused_conversation_loses_history_and_directory() {
         assert_eq!(entries(&work), 0, "{happens}");
         let args = ["send", "--json", "-c", "old", "echo:second"];
         let sent = world.json(&args).await;
-        assert_eq!(sent["answer"], "second", "{sent:#}");
+        assert_eq!(sent["answer"]["text"], "second", "{sent:#}");
         let shown = world.shown_with("echo:second");
         assert_eq!(shown.len(), 1, "a new thread: {shown:?}");
         assert!(shown[0].contains("> echo:first"), "{shown:?}");
