@@ -351,7 +351,8 @@ impl<L: Ledger, A: Agent, S: Sink> Export<'_, L, A, S> {
                 Some(news) => {
                     self.hear(news).await;
                     if is_empty {
-                        due = Instant::now() + BATCH_WAIT;
+                        let now = Instant::now();
+                        due = now.checked_add(BATCH_WAIT).unwrap_or(now);
                     }
                 }
                 None if is_empty => return,
