@@ -144,6 +144,7 @@ fn install_service(common: &Common, environment: &Environment) -> anyhow::Result
 
 fn doctor_args() -> DoctorArgs {
     DoctorArgs {
+        deep: false,
         codex: CodexBinArg { codex_bin: None },
         output: OutputArgs { json: false },
     }

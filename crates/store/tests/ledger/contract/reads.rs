@@ -224,7 +224,7 @@ pub(super) async fn only_quiet_conversations_give_up_their_threads<F: Fixture>()
     world.does(answered("m1", "done", None)).await;
     let reply = world.sends("a").await;
     let day = 24 * 3_600_000;
-    let quiet = |world: &World| PruneThreads {
+    let quiet = |world: &World<_>| PruneThreads {
         before: world.now.plus_ms(-day),
     };
     world.pass_ms(2 * day);
@@ -242,7 +242,7 @@ pub(super) async fn only_quiet_conversations_give_up_their_threads<F: Fixture>()
     world.pass_ms(2 * day);
     assert_eq!(world.does(quiet(&world)).await.outcome, 1);
     assert_eq!(world.does(quiet(&world)).await.outcome, 0);
-    let pruned = async |world: &World| {
+    let pruned = async |world: &World<_>| {
         let found = world.reads(|rows| rows.pruned(10)).await;
         let found = found.into_iter().map(|one| (one.thread, one.last_turn));
         found.collect::<Vec<_>>()
