@@ -157,31 +157,39 @@ impl ThreadMemory {
     /// Makes room as threads are loaded, until the session is gone.
     async fn keep_room(self: Arc<Self>, session: Weak<Session>) {
         let mut look = Instant::now();
+        // Threads that have yet to go, because all that were loaded had turns.
+        let mut owed = 0;
         loop {
             {
                 let session = session.upgrade();
                 let Some(session) = session.filter(|session| session.connection.is_open()) else {
                     return;
                 };
-                self.make_room(&session).await;
+                owed = self.make_room(&session, owed).await;
                 if look.elapsed() >= LOOK_EVERY {
                     look = Instant::now();
                     self.make_look(&session).await;
                 }
             }
+            let pause = if owed > 0 { READ_EVERY } else { LOOK_EVERY };
             // The end of a pause is as good as a call.
-            let _quiet = tokio::time::timeout(LOOK_EVERY, self.growing.notified()).await;
+            let _quiet = tokio::time::timeout(pause, self.growing.notified()).await;
         }
     }
 
-    async fn make_room(&self, session: &Session) {
+    /// Gives how many threads have yet to go.
+    async fn make_room(&self, session: &Session, owed: usize) -> usize {
         let loaded = self.grown.swap(0, Ordering::Relaxed);
         let pressure = self.pressure(session).await;
-        for _ in 0..pressure.surplus(loaded) {
-            if !self.release_oldest(session, Duration::ZERO).await {
-                return;
-            }
+        if pressure == Pressure::None {
+            return 0;
         }
+        let owed = owed.saturating_add(pressure.surplus(loaded));
+        let mut owed = owed.min(session.connection.threads.known());
+        while owed > 0 && self.release_oldest(session, Duration::ZERO).await {
+            owed = owed.saturating_sub(1);
+        }
+        owed
     }
 
     async fn make_look(&self, session: &Session) {

@@ -181,6 +181,12 @@ impl ThreadRegistry {
         }
     }
 
+    /// How many threads Codex may have loaded, as far as is known.
+    pub(crate) fn known(&self) -> usize {
+        let states = locked(&self.states);
+        states.loaded.len().saturating_add(states.left_over.len())
+    }
+
     /// How many threads were loaded over this connection.
     pub(crate) fn count(&self) -> usize {
         locked(&self.states).loaded.len()
