@@ -12,7 +12,7 @@ async fn json_log_names_events_of_a_message() {
     let log = daemon.log.clone();
     assert_eq!(daemon.stop().await, Some(0));
     let text = log.text();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line));
+    let lines = text.lines().map(serde_json::from_str::<Value>);
     let lines: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
     let guide = include_str!("../../../../docs/guides/telemetry.md");
     let mut told = Vec::new();

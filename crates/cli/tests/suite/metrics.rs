@@ -52,9 +52,8 @@ async fn promtool(args: &[&str], input: &str) {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .expect("promtool, of Debian's package prometheus");
+    // Of Debian's package `prometheus`.
+    let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(input.as_bytes()).await.unwrap();
     drop(stdin);
