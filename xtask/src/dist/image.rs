@@ -200,7 +200,9 @@ fn layout<const N: usize>(
     let manifest = Blob::json("application/vnd.oci.image.manifest.v1+json", &manifest)?;
     let mut descriptor = manifest.descriptor();
     descriptor["platform"] = json!({ "architecture": architecture, "os": "linux" });
-    descriptor["annotations"] = json!({ "org.opencontainers.image.ref.name": product.version });
+    // The name that the image has once it is loaded.
+    let name = format!("codex-bridge:{}", product.version);
+    descriptor["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
