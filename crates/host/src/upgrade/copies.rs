@@ -1,9 +1,9 @@
 //! Our own copies of Codex: the executable with what lies beside it in its package, below `kept/VERSION-DIGEST`.
 
 use super::record::{Kept, make};
-use sha2::{Digest, Sha256};
+use crate::self_check::BinaryDigest;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,6 @@ const FILES_MAX: usize = 1024;
 const DEPTH_MAX: usize = 8;
 /// Characters of a digest that name a directory.
 const DIGEST_CHARS: usize = 12;
-const READ_BYTES: usize = 1024 * 1024;
 
 /// What a copy is made of.
 #[derive(Debug)]
@@ -32,18 +31,7 @@ pub(super) struct Source {
 
 /// The digest of an executable, in hexadecimal digits.
 pub(super) fn digest(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let read = file.read(&mut buffer)?;
-        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
-            break;
-        };
-        hash.update(bytes);
-    }
-    let bytes = hash.finalize();
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    BinaryDigest::of(path).map(|digest| digest.as_str().to_owned())
 }
 
 /// Makes a copy, unless it is there. Killed in the middle it leaves a directory that the next one removes.

@@ -138,6 +138,7 @@ const PRUNABLE: &str = select!(
     "WHERE active_at < ?1 AND thread IS NOT NULL AND substr(thread, 1, 6) <> 'pruned' \
      AND NOT EXISTS (SELECT 1 FROM message AS open WHERE open.conversation_id = conversation.conversation_id \
                      AND open.queue IS NOT NULL) \
+     AND NOT EXISTS (SELECT 1 FROM loan WHERE loan.conversation_id = conversation.conversation_id) \
      ORDER BY active_at, conversation_id LIMIT ?2"
 );
 

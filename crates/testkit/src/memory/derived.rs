@@ -136,7 +136,9 @@ impl MemoryRows {
             .collect();
         let is_kept = |one: &Conversation| {
             let thread = one.thread.as_ref();
-            thread.is_some_and(|thread| !thread.is_pruned()) && !open.contains(&one.conversation_id)
+            thread.is_some_and(|thread| !thread.is_pruned())
+                && !open.contains(&one.conversation_id)
+                && !self.loans.contains(&one.conversation_id)
         };
         let mut old = self.conversations_by_activity(is_kept, None, usize::MAX);
         old.retain(|(_, active_at)| *active_at < before);
