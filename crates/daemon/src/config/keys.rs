@@ -239,7 +239,7 @@ pub struct RetentionConfig {
     pub dead_days: u32,
     /// After how many days without use a conversation loses its history in Codex and its own working directory: its
     /// next message begins a new thread, which is told what was said last. A directory that you named is never touched.
-    /// Without it nothing of a conversation goes. Several daemons over one database keep all of them.
+    /// Without it, and over PostgreSQL, nothing of a conversation goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = RETENTION_MAX_DAYS))]
     pub conversations_days: Option<u32>,

@@ -85,21 +85,19 @@ enum Pressure {
     None,
     /// One goes for one that comes.
     High,
-    /// Two go for one.
+    /// Two go for one, and it waits for the first.
     Higher,
     /// All go that can.
-    Over,
+    Highest,
 }
 
 impl Pressure {
-    /// The last fifth is for what turns need while they run, and for what comes between two readings.
+    /// Far below the budget, because turns need memory while they run, and threads are loaded faster than others go.
     fn of(resident: u64, budget: u64) -> Self {
-        let fifth = budget.checked_div(5).unwrap_or(0);
-        let tenth = budget.checked_div(10).unwrap_or(0);
-        match resident {
-            _ if resident >= budget => Self::Over,
-            _ if resident >= budget.saturating_sub(tenth) => Self::Higher,
-            _ if resident >= budget.saturating_sub(fifth) => Self::High,
+        match resident.saturating_mul(100) {
+            full if full >= budget.saturating_mul(95) => Self::Highest,
+            full if full >= budget.saturating_mul(85) => Self::Higher,
+            full if full >= budget.saturating_mul(70) => Self::High,
             _ => Self::None,
         }
     }
@@ -110,7 +108,7 @@ impl Pressure {
             Self::None => 0,
             Self::High => loaded,
             Self::Higher => loaded.saturating_mul(2),
-            Self::Over => return TRIES_MAX,
+            Self::Highest => return TRIES_MAX,
         };
         usize::try_from(surplus).unwrap_or(TRIES_MAX).min(TRIES_MAX)
     }
@@ -140,10 +138,10 @@ impl ThreadMemory {
         }
     }
 
-    /// Before a thread is loaded. Usually room was made already; where the budget is used up, the load waits for it.
+    /// Before a thread is loaded. Usually room was made already; where the budget is nearly used up, the load waits for it.
     pub(crate) async fn admit(&self, session: &Session) {
         self.grown.fetch_add(1, Ordering::Relaxed);
-        if self.pressure(session).await == Pressure::Over {
+        if self.pressure(session).await >= Pressure::Higher {
             self.release_oldest(session, Duration::ZERO).await;
         }
         self.growing.notify_one();
@@ -298,16 +296,16 @@ mod tests {
         const MIB: u64 = 1024 * 1024;
         for (resident, goes) in [
             (0, 0),
-            (319, 0),
-            (320, 3),
-            (359, 3),
-            (360, 6),
-            (400, TRIES_MAX),
+            (279, 0),
+            (280, 3),
+            (339, 3),
+            (340, 6),
+            (380, TRIES_MAX),
         ] {
             let pressure = Pressure::of(resident * MIB, 400 * MIB);
             assert_eq!(pressure.surplus(3), goes, "{resident} MiB");
         }
         assert_eq!(Pressure::High.surplus(u64::MAX), TRIES_MAX);
-        assert_eq!(Pressure::of(1, 0), Pressure::Over);
+        assert_eq!(Pressure::of(1, 0), Pressure::Highest);
     }
 }

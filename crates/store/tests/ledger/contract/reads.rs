@@ -5,7 +5,7 @@ use crate::given::{World, answered, attach, begin, fail, incarnation, message, n
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::Read;
 use bridge_core::step::{
-    Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, PruneThreads, Receive, ThreadDeleted,
+    Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive, ThreadDeleted,
 };
 use bridge_core::value::{
     Attachment, Class, FileDigest, IncarnationId, MessageId, Sandbox, Seq, ThreadId,
@@ -224,33 +224,27 @@ pub(super) async fn only_quiet_conversations_give_up_their_threads<F: Fixture>()
     world.does(answered("m1", "done", None)).await;
     let reply = world.sends("a").await;
     let day = 24 * 3_600_000;
-    let quiet = |world: &World<_>| PruneThreads {
-        before: world.now.plus_ms(-day),
-    };
     world.pass_ms(2 * day);
-    assert_eq!(
-        world.does(quiet(&world)).await.outcome,
-        0,
-        "its reply is open"
-    );
+    let before = world.now.plus_ms(-day);
+    let quiet = move |rows: &dyn Read| {
+        let found = rows.prunable(before, 10)?.into_iter();
+        Ok(found.filter_map(|one| one.thread).collect::<Vec<_>>())
+    };
+    assert_eq!(world.reads(quiet).await, [], "its reply is open");
     world.confirms(&reply).await;
-    assert_eq!(
-        world.does(quiet(&world)).await.outcome,
-        0,
-        "it was used now"
-    );
-    world.pass_ms(2 * day);
-    assert_eq!(world.does(quiet(&world)).await.outcome, 1);
-    assert_eq!(world.does(quiet(&world)).await.outcome, 0);
-    let pruned = async |world: &World<_>| {
-        let found = world.reads(|rows| rows.pruned(10)).await;
-        let found = found.into_iter().map(|one| (one.thread, one.last_turn));
-        found.collect::<Vec<_>>()
+    let thread = ThreadId::new("t-a");
+    assert_eq!(world.reads(quiet).await, [thread.clone()], "b has work");
+    let stand_in = thread.pruned();
+    world.binds("a", stand_in.as_str()).await;
+    assert_eq!(world.reads(quiet).await, []);
+    let pruned = |rows: &dyn Read| {
+        let found = rows.pruned(10)?.into_iter();
+        Ok(found.filter_map(|one| one.thread).collect::<Vec<_>>())
     };
-    let stand_in = ThreadId::new("t-a").pruned();
-    assert_eq!(pruned(&world).await, [(Some(stand_in.clone()), None)]);
-    for thread in [ThreadId::new("t-a"), stand_in] {
-        let conversation_id = crate::given::conversation("a");
+    let conversation_id = crate::given::conversation("a");
+    for deleted in [thread, stand_in.clone()] {
+        assert_eq!(world.reads(pruned).await, [stand_in.clone()]);
+        let (conversation_id, thread) = (conversation_id.clone(), deleted);
         world
             .does(ThreadDeleted {
                 conversation_id,
@@ -258,17 +252,10 @@ pub(super) async fn only_quiet_conversations_give_up_their_threads<F: Fixture>()
             })
             .await;
     }
-    assert_eq!(pruned(&world).await, []);
-    let of = |key: &'static str| {
-        let id = crate::given::conversation(key);
-        world.reads(move |rows| rows.conversation(&id))
-    };
-    assert_eq!(of("a").await.unwrap().thread, Some(ThreadId::deleted()));
-    assert_eq!(world.does(quiet(&world)).await.outcome, 0);
-    let busy = of("b").await.unwrap().thread;
-    assert_eq!(
-        busy,
-        Some(ThreadId::new("t-b")),
-        "its message is unfinished"
-    );
+    assert_eq!(world.reads(pruned).await, []);
+    assert_eq!(world.reads(quiet).await, []);
+    let row = world
+        .reads(move |rows| rows.conversation(&conversation_id))
+        .await;
+    assert_eq!(row.unwrap().thread, Some(ThreadId::deleted()));
 }
