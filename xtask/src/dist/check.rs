@@ -15,6 +15,8 @@ use crate::ci::{cargo, run_command};
 use crate::tools;
 
 const SCRIPT: &str = include_str!("check.sh");
+/// Where the system has Codex.
+const CODEX: &str = "usr/local/lib/codex";
 /// One migration more, for a debug build that is told of it.
 const NEXT_SCHEMA: &str = "CREATE TABLE upgraded (id INTEGER PRIMARY KEY) STRICT;\n";
 
@@ -89,7 +91,7 @@ fn install_debian(root: &Path, system: &Path) -> anyhow::Result<()> {
     let program = tools::codex(root)?;
     let vendor = program.parent().and_then(Path::parent);
     let vendor = vendor.context("the pinned Codex lies elsewhere than npm puts it")?;
-    let codex = system.join("usr/local/lib/codex");
+    let codex = system.join(CODEX);
     let mut copy = Command::new("cp");
     run_command(copy.args(["-r", "--preserve=mode"]).arg(vendor).arg(&codex))?;
     let link = system.join("usr/local/bin/codex");
@@ -97,9 +99,10 @@ fn install_debian(root: &Path, system: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The script in the system, as its root; only the network is that of this machine, for the model.
+/// The script in the system, as its root, by the bubblewrap that Codex brings; only the network is that of this machine,
+/// for the model.
 fn enter(system: &Path) -> Command {
-    let mut command = Command::new("bwrap");
+    let mut command = Command::new(system.join(CODEX).join("codex-resources/bwrap"));
     command
         .args(["--unshare-pid", "--unshare-ipc", "--die-with-parent"])
         .args(["--cap-add", "ALL", "--clearenv"])

@@ -53,7 +53,7 @@ Architecture: {architecture}
 Maintainer: codex-bridge <codex-bridge@localhost>
 Installed-Size: {}
 Depends: libc6 (>= {glibc}), passwd
-Recommends: bubblewrap, ca-certificates, git
+Recommends: ca-certificates, git
 Section: net
 Priority: optional
 Description: daemon between people and agents and the OpenAI Codex CLI
