@@ -367,7 +367,6 @@ async fn start(
     let notify = notify_settings(options, &channels, &mut secret_registry);
     let listeners = bind_listeners(options, &state, ledger.inner()).await?;
     let secret_registry = Arc::new(secret_registry);
-    let hidden = options.hidden.iter().map(|path| path.display().to_string());
     let start = StartSettings {
         boot_id: boot_id(node.as_ref(), &state)?,
         work_root: state.work(),
@@ -376,7 +375,7 @@ async fn start(
         protected_paths: options.protected_paths.clone(),
         notify,
         exec_channels,
-        hidden: hidden.collect(),
+        hidden: hidden(options),
         node: node.clone(),
     };
     let settings = Settings::new(&options.config, Arc::new(start));
@@ -429,6 +428,11 @@ async fn start(
         lock,
         holding,
     })
+}
+
+fn hidden(options: &RunOptions) -> Vec<String> {
+    let paths = options.hidden.iter();
+    paths.map(|path| path.display().to_string()).collect()
 }
 
 fn prepare_molecules(channels: &Channels, files: &FileStore, secrets: &mut SecretRegistry) {

@@ -227,8 +227,14 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         let threads = &session.connection.threads;
-        let is_run = spec.transport == TurnTransport::Exec;
-        while !is_run {
+        if spec.transport == TurnTransport::Exec {
+            host.ensure_isolation(&session, spec).await?;
+            host.take_from_draining(thread).await?;
+            let released = self.runs.release(&session, thread).await;
+            session.judge(&released);
+            return released;
+        }
+        loop {
             match threads.make_ready(thread, spec) {
                 Readiness::Ready => return Ok(()),
                 Readiness::Releasing => threads.settled(thread).await,
@@ -237,11 +243,6 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         host.ensure_isolation(&session, spec).await?;
         host.take_from_draining(thread).await?;
-        if is_run {
-            let released = self.runs.release(&session, thread).await;
-            session.judge(&released);
-            return released;
-        }
         host.memory.admit(&session).await;
         let resumed = load(&session, thread, spec).await;
         session.judge(&resumed);

@@ -43,7 +43,8 @@ pub(crate) async fn lend(
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
     let only_prints = args.print || args.output.json;
-    if !only_prints && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    let in_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !only_prints && !in_terminal {
         let said = "Codex's terminal needs a terminal: run this in one, or use --print";
         return Err(Failed::new("no terminal", said).into());
     }
@@ -87,7 +88,7 @@ pub(crate) async fn lend(
 impl Lender<'_> {
     /// Asks for the loan until it is ready; nothing when a turn runs for too long.
     async fn borrow(&mut self, args: &LendArgs) -> anyhow::Result<Option<LendView>> {
-        let end = Instant::now() + Duration::from_secs(args.wait);
+        let end = bridge_core::deadline::after(Instant::now(), Duration::from_secs(args.wait));
         let mut request = LendRequest {
             loan_id: self.loan_id.clone(),
             for_secs: Some(u64::from(args.minutes) * 60),

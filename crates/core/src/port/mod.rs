@@ -10,6 +10,7 @@ mod fleet;
 mod ledger;
 mod lists;
 mod loans;
+mod quota;
 mod rows;
 mod sink;
 
@@ -28,9 +29,10 @@ pub use lists::{
     SearchHit, SearchPage, SearchQuery, TurnsUsed,
 };
 pub use loans::{LoanChange, LoanRead};
+pub use quota::{CapacityWaiters, QueuePosition, QuotaRead};
 pub use rows::{
-    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, Kept,
-    QueuePosition, Read, Rows, RowsError, Standing, StateCount, TaskQuery, Workplace, readable,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError,
+    Standing, StateCount, TaskQuery, Workplace, readable,
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, MayAct, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

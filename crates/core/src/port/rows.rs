@@ -8,14 +8,15 @@ use super::change::Change;
 use super::fleet::{FleetRead, NodeFilter};
 use super::lists::ListRead;
 use super::loans::LoanRead;
+use super::quota::QuotaRead;
 use crate::budget::DayBudget;
 use crate::quota::of_person;
 use crate::storage::StoredHour;
 use crate::value::{
     Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Quota, Reply,
-    Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription,
-    Task, TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, NodeId, Reply, Request,
+    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Subscription, Task,
+    TaskId, TaskInput, Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -335,25 +336,8 @@ pub struct Figures {
     pub requests_waiting: u64,
 }
 
-/// Where a waiting message is in the order of service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueuePosition {
-    /// Messages that are served before it.
-    pub ahead: u64,
-    /// All that wait, itself included; of a conversation only the first.
-    pub waiting: u64,
-}
-
-/// Messages that are held for capacity: for an account, or for a budget.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CapacityWaiters {
-    /// Of kind person, programs included.
-    pub people: u64,
-    pub agents: u64,
-}
-
 /// What a transition, and whoever explains rows to people, may read.
-pub trait Read: AlertRead + FleetRead + ListRead + LoanRead {
+pub trait Read: AlertRead + FleetRead + ListRead + LoanRead + QuotaRead {
     /// A message by its id.
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError>;
     /// A message by the platform's id: how a row shown twice is recognised.
@@ -533,15 +517,6 @@ pub trait Read: AlertRead + FleetRead + ListRead + LoanRead {
     /// The messages that take the place of a turn. The directory is looked up only for turns in one of
     /// these.
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError>;
-    /// What Codex reported of the accounts' limits, by node and CODEX_HOME: none beyond
-    /// [`limits::QUOTAS_MAX`](crate::limits::QUOTAS_MAX).
-    fn quotas(&self) -> Result<Vec<Quota>, RowsError>;
-    /// Messages that are held for capacity after `now`, in the order of service, at most `limit`.
-    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError>;
-    /// How many these are.
-    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError>;
-    /// Where a message stands among the first ones of all conversations, those that are held included.
-    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError>;
     /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.
     fn forgettable(
         &self,

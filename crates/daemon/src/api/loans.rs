@@ -2,6 +2,7 @@
 
 use crate::api::service::DaemonService;
 use crate::turn::loans::LentRows;
+use bridge_core::deadline::after;
 use bridge_core::port::{Agent, Ledger, LedgerError};
 use bridge_core::step::{Lend, LendOutcome, LoanOpened, ReturnLoan};
 use bridge_core::value::{Class, ConversationId, Failure, Loan, LoanId, Message, ThreadId};
@@ -96,7 +97,7 @@ impl<L: Ledger> DaemonService<L> {
         by: &str,
     ) -> Result<LoanReturned, LedgerError> {
         let tried = &self.daemon.turns.loans.tried;
-        let end = tokio::time::Instant::now() + RETURN_WAIT;
+        let end = after(tokio::time::Instant::now(), RETURN_WAIT);
         let mut attempt = Box::pin(tried.notified());
         attempt.as_mut().enable();
         let back = ReturnLoan {

@@ -3,10 +3,11 @@
 use super::fields::Fields;
 use super::message::{read as read_message, select_message};
 use super::queue;
+use super::rows::SqlRows;
 use crate::page;
 use crate::sql::{self, Conn, Row, params};
 use bridge_core::limits::QUOTAS_MAX;
-use bridge_core::port::{CapacityWaiters, Head, QueuePosition, RowsError};
+use bridge_core::port::{CapacityWaiters, Head, QueuePosition, QuotaRead, RowsError};
 use bridge_core::value::{
     Message, NodeId, Quota, QuotaReport, QuotaSource, QuotaWindow, SlowedSince, Timestamp,
 };
@@ -80,10 +81,6 @@ fn read_window(
     Ok((window, slowed))
 }
 
-pub(crate) fn all(conn: Conn<'_>) -> Result<Vec<Quota>, RowsError> {
-    sql::many_readable(conn, ALL, [sql::reach(QUOTAS_MAX)], QUOTAS_MAX, read)
-}
-
 pub(crate) fn put(conn: Conn<'_>, quota: &Quota) -> Result<(), RowsError> {
     let Quota { source, report, .. } = quota;
     let window = |of: Option<QuotaWindow>, slowed: Option<SlowedSince>| {
@@ -133,51 +130,51 @@ pub(crate) fn forget(conn: Conn<'_>, before: Timestamp) -> Result<(), RowsError>
     sql::run(conn, "DELETE FROM quota WHERE reported_at < ?1", [before.0])
 }
 
-pub(crate) fn held_for_capacity(
-    conn: Conn<'_>,
-    now: Timestamp,
-    limit: u32,
-) -> Result<Vec<Head>, RowsError> {
-    let limit = page(limit);
-    let of = (sql::reach(limit), now.0);
-    let held = sql::many_readable(conn, HELD_FOR_CAPACITY, of, limit, read_message)?;
-    let heads = held.into_iter().map(|message| queue::head(conn, message));
-    heads.filter_map(Result::transpose).collect()
-}
+impl QuotaRead for SqlRows<'_> {
+    fn quotas(&self) -> Result<Vec<Quota>, RowsError> {
+        sql::many_readable(self.conn(), ALL, [sql::reach(QUOTAS_MAX)], QUOTAS_MAX, read)
+    }
 
-pub(crate) fn capacity_waiters(
-    conn: Conn<'_>,
-    now: Timestamp,
-) -> Result<CapacityWaiters, RowsError> {
-    let query = "SELECT count(CASE WHEN kind = 'person' THEN 1 END), count(CASE WHEN kind = 'agent' THEN 1 END) \
-         FROM message INDEXED BY message_held WHERE queue = 'held' AND hold_until > ?1 AND hold_class = 'capacity'";
-    let counted = sql::one(conn, query, [now.0], |row| {
-        let mut fields = Fields::of("messages that wait", row);
-        Ok((fields.next::<i64>()?, fields.next::<i64>()?))
-    })?;
-    let (people, agents) = counted.unwrap_or_default();
-    Ok(CapacityWaiters {
-        people: people.unsigned_abs(),
-        agents: agents.unsigned_abs(),
-    })
-}
+    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
+        let conn = self.conn();
+        let limit = page(limit);
+        let of = (sql::reach(limit), now.0);
+        let held = sql::many_readable(conn, HELD_FOR_CAPACITY, of, limit, read_message)?;
+        let heads = held.into_iter().map(|message| queue::head(conn, message));
+        heads.filter_map(Result::transpose).collect()
+    }
 
-pub(crate) fn position(conn: Conn<'_>, message: &Message) -> Result<QueuePosition, RowsError> {
-    let mut position = QueuePosition::default();
-    for query in [AMONG_READY, AMONG_HELD] {
-        let of = params![
-            message.kind.as_str(),
-            message.round.0,
-            message.received_at.0,
-            message.message_id.as_str()
-        ];
-        let counted = sql::one(conn, query, of, |row| {
-            let mut fields = Fields::of("place in the queue", row);
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
+        let query = "SELECT count(CASE WHEN kind = 'person' THEN 1 END), count(CASE WHEN kind = 'agent' THEN 1 END) \
+             FROM message INDEXED BY message_held WHERE queue = 'held' AND hold_until > ?1 AND hold_class = 'capacity'";
+        let counted = sql::one(self.conn(), query, [now.0], |row| {
+            let mut fields = Fields::of("messages that wait", row);
             Ok((fields.next::<i64>()?, fields.next::<i64>()?))
         })?;
-        let (waiting, ahead) = counted.unwrap_or_default();
-        position.waiting = position.waiting.saturating_add(waiting.unsigned_abs());
-        position.ahead = position.ahead.saturating_add(ahead.unsigned_abs());
+        let (people, agents) = counted.unwrap_or_default();
+        Ok(CapacityWaiters {
+            people: people.unsigned_abs(),
+            agents: agents.unsigned_abs(),
+        })
     }
-    Ok(position)
+
+    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {
+        let mut position = QueuePosition::default();
+        for query in [AMONG_READY, AMONG_HELD] {
+            let of = params![
+                message.kind.as_str(),
+                message.round.0,
+                message.received_at.0,
+                message.message_id.as_str()
+            ];
+            let counted = sql::one(self.conn(), query, of, |row| {
+                let mut fields = Fields::of("place in the queue", row);
+                Ok((fields.next::<i64>()?, fields.next::<i64>()?))
+            })?;
+            let (waiting, ahead) = counted.unwrap_or_default();
+            position.waiting = position.waiting.saturating_add(waiting.unsigned_abs());
+            position.ahead = position.ahead.saturating_add(ahead.unsigned_abs());
+        }
+        Ok(position)
+    }
 }

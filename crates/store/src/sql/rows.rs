@@ -5,7 +5,7 @@
 
 use super::fields::Fields;
 use super::{
-    attached, audit, budget, conversation, incarnation, message, queue, quota, reply, request,
+    attached, audit, budget, conversation, incarnation, message, queue, reply, request,
     subscription, task, token, turn,
 };
 use crate::key::LedgerKey;
@@ -14,15 +14,15 @@ use crate::sql::{self, Conn};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, CapacityWaiters, Exchange, Figures, FleetRead, Flight, Head, HeadFilter,
-    QueuePosition, Read, RowsError, Standing, StateCount, TaskQuery,
+    AgentMessage, Exchange, Figures, FleetRead, Flight, Head, HeadFilter, Read, RowsError,
+    Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
     Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Quota, Reply, Request, RequestId,
-    Round, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token,
-    Turn, Twin,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round,
+    SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Twin,
 };
 
 /// How a job of a batch is undone.
@@ -446,22 +446,6 @@ impl Read for SqlRows<'_> {
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
         queue::flight(self.conn, workdirs, self.this_node().is_some())
-    }
-
-    fn quotas(&self) -> Result<Vec<Quota>, RowsError> {
-        quota::all(self.conn)
-    }
-
-    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
-        quota::held_for_capacity(self.conn, now, limit)
-    }
-
-    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
-        quota::capacity_waiters(self.conn, now)
-    }
-
-    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {
-        quota::position(self.conn, message)
     }
 
     fn forgettable(

@@ -25,10 +25,7 @@ impl View {
         self.add("heads", rows.heads(now, &all, PAGE_MAX)?);
         self.add("first head", rows.heads(now, &all, 1)?);
         self.filtered_heads(rows, now)?;
-        self.add("quotas", rows.quotas()?);
-        let held = rows.held_for_capacity(now, PAGE_MAX)?;
-        self.add("held for capacity", held);
-        self.add("capacity waiters", rows.capacity_waiters(now)?);
+        self.quotas(rows, now)?;
         self.add("next due", rows.next_due(now)?);
         let newest = rows.conversations(None, 1)?;
         let somewhere: Vec<String> = newest.into_iter().map(|(one, _)| one.workdir).collect();
@@ -106,6 +103,14 @@ impl View {
         self.add("unreminded", rows.unreminded_requests(asked_by, 2)?);
         self.add("next unreminded", rows.next_unreminded(asked_by)?);
         self.a2a_tasks(rows, now)
+    }
+
+    fn quotas(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
+        self.add("quotas", rows.quotas()?);
+        let held = rows.held_for_capacity(now, PAGE_MAX)?;
+        self.add("held for capacity", held);
+        self.add("capacity waiters", rows.capacity_waiters(now)?);
+        Ok(())
     }
 
     fn a2a_tasks(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {

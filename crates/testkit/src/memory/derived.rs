@@ -5,7 +5,7 @@ use bridge_core::limits::{LOOKED_BACK_MAX, PAGE_MAX};
 use bridge_core::port::{AgentMessage, Figures, Flight, Workplace};
 use bridge_core::value::{
     ChannelId, Class, Conversation, ConversationId, FileDigest, Hold, Message, MessageId,
-    MessageState, Reply, ReplyState, SenderKind, Seq, StateName, Timestamp,
+    MessageState, Reply, ReplyState, SenderKind, Seq, StateName, Timestamp, Twin,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,35 @@ pub(super) fn page(limit: u32) -> usize {
 }
 
 impl MemoryRows {
+    /// Replies with this text to senders of this kind, the oldest first.
+    pub(super) fn twins_of(
+        &self,
+        (channel, kind): (&ChannelId, SenderKind),
+        body: &str,
+        since: Timestamp,
+        limit: u32,
+    ) -> Vec<Twin> {
+        let shown_there = |reply: &&Reply| {
+            let message = self.messages.get(&reply.message_id);
+            message.is_some_and(|message| message.channel == *channel && message.kind == kind)
+        };
+        let replies = self.replies.iter().map(|(_, reply)| reply);
+        let said = replies.filter(|reply| reply.body == body);
+        let mut twins: Vec<Twin> = said
+            .filter(shown_there)
+            .filter_map(|reply| {
+                Some(Twin {
+                    key: reply.key.clone(),
+                    first_try_at: reply.first_try_at?,
+                    sent_at: sent_at(reply).filter(|at| *at >= since)?,
+                })
+            })
+            .collect();
+        twins.sort_by(|a, b| (a.sent_at, &a.key).cmp(&(b.sent_at, &b.key)));
+        twins.truncate(page(limit));
+        twins
+    }
+
     pub(super) fn open_messages(&self) -> impl Iterator<Item = &Message> {
         self.open
             .iter()

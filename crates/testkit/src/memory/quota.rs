@@ -3,7 +3,7 @@
 use super::MemoryRows;
 use super::derived::page;
 use bridge_core::limits::QUOTAS_MAX;
-use bridge_core::port::{CapacityWaiters, Head, QueuePosition};
+use bridge_core::port::{CapacityWaiters, Head, QueuePosition, QuotaRead, RowsError};
 use bridge_core::value::{
     Class, Conversation, Message, MessageId, Quota, Round, SenderKind, Timestamp,
 };
@@ -20,23 +20,13 @@ fn service(message: &Message) -> Service<'_> {
     )
 }
 
-impl MemoryRows {
-    pub(super) fn head(&self, message: &Message, conversation: &Conversation) -> Head {
-        let task = self.task_of_conversation(&message.conversation_id);
-        Head {
-            message: message.clone(),
-            conversation: conversation.clone(),
-            given: self.given(&message.conversation_id),
-            codex_home: task.and_then(|task| task.terms()?.codex_home.clone()),
-        }
-    }
-
-    pub(super) fn quotas_kept(&self) -> Vec<Quota> {
+impl QuotaRead for MemoryRows {
+    fn quotas(&self) -> Result<Vec<Quota>, RowsError> {
         let all = self.quotas.iter().map(|(_, quota)| quota.clone());
-        all.take(page(QUOTAS_MAX)).collect()
+        Ok(all.take(page(QUOTAS_MAX)).collect())
     }
 
-    pub(super) fn held_for_capacity_after(&self, now: Timestamp, limit: u32) -> Vec<Head> {
+    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
         let held = self.first_waiting().into_iter().filter(|(_, hold)| {
             hold.is_some_and(|hold| {
                 hold.until > now && matches!(hold.failure.class, Class::Capacity { .. })
@@ -48,28 +38,40 @@ impl MemoryRows {
             let conversation = self.conversations.get(&message.conversation_id)?;
             Some(self.head(message, conversation))
         });
-        heads.take(page(limit)).collect()
+        Ok(heads.take(page(limit)).collect())
     }
 
-    pub(super) fn capacity_waiters_after(&self, now: Timestamp) -> CapacityWaiters {
-        let held = self.held_for_capacity_after(now, u32::MAX);
+    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
+        let held = self.held_for_capacity(now, u32::MAX)?;
         let (people, agents): (Vec<_>, Vec<_>) = held
             .iter()
             .partition(|head| head.message.kind == SenderKind::Person);
-        CapacityWaiters {
+        Ok(CapacityWaiters {
             people: people.len() as u64,
             agents: agents.len() as u64,
-        }
+        })
     }
 
-    pub(super) fn position(&self, message: &Message) -> QueuePosition {
+    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {
         let waiting = self.first_waiting();
         let ahead = waiting
             .iter()
             .filter(|(other, _)| service(other) < service(message));
-        QueuePosition {
+        Ok(QueuePosition {
             ahead: ahead.count() as u64,
             waiting: waiting.len() as u64,
+        })
+    }
+}
+
+impl MemoryRows {
+    pub(super) fn head(&self, message: &Message, conversation: &Conversation) -> Head {
+        let task = self.task_of_conversation(&message.conversation_id);
+        Head {
+            message: message.clone(),
+            conversation: conversation.clone(),
+            given: self.given(&message.conversation_id),
+            codex_home: task.and_then(|task| task.terms()?.codex_home.clone()),
         }
     }
 

@@ -2,21 +2,21 @@
 //!
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
-use super::derived::{page, parked_until, sent_at};
+use super::derived::{page, parked_until};
 use super::request::standing;
 use super::{MemoryRows, derived};
 use bridge_core::budget::DayBudget;
 use bridge_core::limits::LOOKED_BACK_MAX;
 use bridge_core::port::{
-    AgentMessage, CapacityWaiters, Exchange, Figures, Flight, Head, HeadFilter, QueuePosition,
-    Read, RowsError, Standing, StateCount, TaskQuery,
+    AgentMessage, Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, Standing,
+    StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
     Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, FileDigest,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Quota, Reply, Request, RequestId,
-    Round, SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token,
-    Turn, Twin,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round,
+    SenderKind, Seq, StateName, Subscription, Task, TaskId, TaskInput, Timestamp, Token, Turn,
+    Twin,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -324,25 +324,7 @@ impl Read for MemoryRows {
         since: Timestamp,
         limit: u32,
     ) -> Result<Vec<Twin>, RowsError> {
-        let shown_there = |reply: &&Reply| {
-            let message = self.messages.get(&reply.message_id);
-            message.is_some_and(|message| message.channel == *channel && message.kind == kind)
-        };
-        let replies = self.replies.iter().map(|(_, reply)| reply);
-        let said = replies.filter(|reply| reply.body == body);
-        let mut twins: Vec<Twin> = said
-            .filter(shown_there)
-            .filter_map(|reply| {
-                Some(Twin {
-                    key: reply.key.clone(),
-                    first_try_at: reply.first_try_at?,
-                    sent_at: sent_at(reply).filter(|at| *at >= since)?,
-                })
-            })
-            .collect();
-        twins.sort_by(|a, b| (a.sent_at, &a.key).cmp(&(b.sent_at, &b.key)));
-        twins.truncate(page(limit));
-        Ok(twins)
+        Ok(self.twins_of((channel, kind), body, since, limit))
     }
 
     fn lanes(
@@ -417,22 +399,6 @@ impl Read for MemoryRows {
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
         Ok(self.turns_at_work(workdirs))
-    }
-
-    fn quotas(&self) -> Result<Vec<Quota>, RowsError> {
-        Ok(self.quotas_kept())
-    }
-
-    fn held_for_capacity(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
-        Ok(self.held_for_capacity_after(now, limit))
-    }
-
-    fn capacity_waiters(&self, now: Timestamp) -> Result<CapacityWaiters, RowsError> {
-        Ok(self.capacity_waiters_after(now))
-    }
-
-    fn queue_position(&self, message: &Message) -> Result<QueuePosition, RowsError> {
-        Ok(self.position(message))
     }
 
     fn forgettable(
