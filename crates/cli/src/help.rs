@@ -11,11 +11,11 @@ const WIDTH_DEFAULT: usize = 80;
 /// Widest help.
 const WIDTH_MAX: usize = 100;
 /// Cells of the names of commands.
-const NAME_WIDTH: usize = 14;
+const NAME_WIDTH: usize = 17;
 
 /// The commands of the first screen, in its order.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Talk", &["send", "start", "steer", "stop"]),
+    ("Talk", &["send", "start", "steer", "stop", "lend"]),
     (
         "See",
         &["console", "ls", "log", "show", "why", "watch", "status"],
@@ -44,7 +44,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Commands that few people type.
-const RARE: [&str; 13] = [
+const RARE: [&str; 14] = [
     "list",
     "respond",
     "call",
@@ -52,6 +52,7 @@ const RARE: [&str; 13] = [
     "policy",
     "node",
     "move",
+    "return",
     "recover",
     "rehearse",
     "ledger",

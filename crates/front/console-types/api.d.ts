@@ -920,7 +920,7 @@ declare namespace Api {
     subscriptions: Array<PushView>;
   };
 
-  /** A browser that is told. */
+  /** A browser that gets alerts. */
   type PushView = {
     about: Array<PushAbout>;
     created_at: string;

@@ -11,12 +11,13 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
 /// Commands whose outputs are tried elsewhere: in `drill.rs`, in `ledger_copy.rs`, and where several daemons share a database.
-const ELSEWHERE: [&str; 5] = [
+const ELSEWHERE: [&str; 6] = [
     "drill",
     "ledger copy",
     "move",
     "node activate",
     "node drain",
+    "rehearse",
 ];
 
 /// A world whose commands are asked for JSON, and what was asked so far.
@@ -100,6 +101,9 @@ async fn outputs_fit_their_schemas() {
     manages(&mut asked).await;
     streams(&mut asked).await;
     assert_eq!(daemon.stop().await, Some(0));
+    keeps_a_codex(&asked.world);
+    let back = asked.prints("upgrade-codex", &["upgrade-codex", "--rollback"]);
+    assert_eq!(back.await["outcome"], "at_next_start");
     let sound = asked.prints("recover", &["recover"]).await;
     assert_eq!(sound["outcome"], "sound");
     let backup = asked.prints("backup", &["backup"]).await;
@@ -112,12 +116,24 @@ async fn outputs_fit_their_schemas() {
     assert_eq!(left, ELSEWHERE, "every schema is tried");
 }
 
+/// An earlier Codex that worked, as the daemon remembers it.
+fn keeps_a_codex(world: &World) {
+    let directory = world.state_dir().join("codex");
+    let copy = directory.join("copy");
+    let record = json!({"kept": [{"version": "0.165.0", "digest": "d", "codex": copy}]});
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(&copy, "").unwrap();
+    std::fs::write(directory.join("record.json"), record.to_string()).unwrap();
+}
+
 async fn talks(asked: &mut Asked) {
     let sent = asked.prints("send", &["send", "echo:hi"]).await;
     assert_eq!(sent["answer"]["text"], "hi");
     let kept = ["send", "--no-wait", "-c", "b", "echo:hi"];
     let kept = asked.prints("send", &kept).await;
     asked.world.finished(text(&kept["message_id"])).await;
+    asked.prints("lend", &["lend", "--print", "b"]).await;
+    asked.prints("return", &["return", "b"]).await;
     let waits = asked.prints("start", &["start", "--wait", "echo:t"]).await;
     assert_eq!(waits["task"]["status"], "completed", "{waits:#}");
     let task = text(&waits["task"]["task_id"]).to_owned();

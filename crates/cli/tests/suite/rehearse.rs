@@ -2,6 +2,7 @@
 //! matrix. The other one is the real one behind `bent-codex`.
 
 use crate::fake::beside;
+use crate::json_schema::must_fit;
 use crate::world::World;
 use bridge_sim::bend::{BendRule, BentCodex};
 use bridge_sim::codex_for_tests;
@@ -52,7 +53,9 @@ async fn rehearsed(world: &World, rules: &Value) -> (Option<i32>, Value) {
         .run(&["rehearse", "--codex", &codex, "--old", &native(), "--json"])
         .await;
     let said = serde_json::from_str(&ended.stdout);
-    (ended.code, said.unwrap_or_else(|_| panic!("{ended:?}")))
+    let said = said.unwrap_or_else(|_| panic!("{ended:?}"));
+    must_fit("rehearse", &said);
+    (ended.code, said)
 }
 
 /// The findings of one severity in a part of the report.

@@ -254,7 +254,7 @@ fn explains_message_blocked_by_earlier_message() {
 }
 
 #[test]
-fn every_reason_of_the_scheduler_is_told() {
+fn every_reason_of_the_scheduler_is_explained() {
     let mut explained = BTreeSet::new();
     for (kept, now, next) in [
         (
@@ -291,6 +291,11 @@ fn every_reason_of_the_scheduler_is_told() {
             Kept::NodeGone,
             "it waits: the node that worked on its conversation is gone, and the files that were written there with it (`fleet.on_node_lost`)",
             "it goes on when that node is back; `codex-bridge move` gives it to another one, without the files",
+        ),
+        (
+            Kept::Lent,
+            "it waits: its conversation is lent to a Codex terminal",
+            "it is worked on when that terminal has ended; `codex-bridge return` ends the loan",
         ),
         (
             Kept::Quota,

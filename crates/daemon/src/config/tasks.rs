@@ -253,7 +253,7 @@ mod tests {
                 "can't be used",
             ),
             ("tasks.import = 'codex_bridge.db'", "absolute path"),
-            ("[[notify.alert]]\nto = 'local'", "tells nobody"),
+            ("[[notify.alert]]\nto = 'local'", "reaches nobody"),
             (
                 "[[notify.alert]]\nto = 'ntfy:codex'",
                 "`notify.ntfy.server`",

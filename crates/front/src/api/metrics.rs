@@ -86,7 +86,8 @@ pub(super) async fn show<D: BridgeService>(
         text.add_messages(counts, figures, now);
     }
     let this_node = context.service.read(|rows| Ok(rows.this_node())).await;
-    if let (Ok(Some(shown)), Ok(node)) = (quotas(&context.service).await, this_node) {
+    if let (Ok(shown), Ok(node)) = (quotas(&context.service).await, this_node) {
+        let shown = shown.unwrap_or_default();
         let node = node.as_ref().map(NodeId::as_str);
         text.add_quotas(&shown, &own_windows(&shown, node, now));
     }

@@ -4,12 +4,12 @@ use crate::control::{TASK, begin};
 use crate::service::{Put, TestService};
 use axum::body::Body;
 use axum::http::{Method, Request};
-use bridge_core::port::{Change, FleetChange, Ledger};
+use bridge_core::port::{Change, FleetChange, Ledger, LoanChange};
 use bridge_core::value::{
     AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
-    IncarnationId, Life, MessageId, MessageState, NodeId, NodeState, Request as Asked, RequestId,
-    RequestKind, RequestState, Sandbox, StateName, Task, TaskId, TaskInput, TaskInputKind,
-    ThreadId, Timestamp, Turn, TurnId, TurnState, Usage, Wants,
+    IncarnationId, Life, Loan, LoanId, MessageId, MessageState, NodeId, NodeState,
+    Request as Asked, RequestId, RequestKind, RequestState, Sandbox, StateName, Task, TaskId,
+    TaskInput, TaskInputKind, ThreadId, Timestamp, Turn, TurnId, TurnState, Usage, Wants,
 };
 use bridge_front::BridgeService;
 use bridge_front::api::{Api, Trace, Verb};
@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 const FIRST: &str = "t1-first";
 const OTHER: &str = "m1-of-ann";
+/// Its conversation.
+const CONVERSATION: &str = "c-m1-of-ann";
 const ASKED: &str = "0123456789abcdefghjkmnpqrs";
 
 pub(crate) fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
@@ -111,6 +113,26 @@ fn given(id: &str, at: Timestamp) -> Vec<Change> {
     vec![Change::NewTask(task), Change::NewTaskInput(word)]
 }
 
+/// The conversation has a thread.
+fn bound() -> Vec<Change> {
+    vec![Change::Bind {
+        conversation_id: ConversationId::new(CONVERSATION),
+        from: None,
+        to: Some(ThreadId::new("thread")),
+    }]
+}
+
+fn lent(at: Timestamp) -> Vec<Change> {
+    vec![Change::Loan(LoanChange::Put(Loan {
+        loan_id: LoanId::new("l1"),
+        conversation_id: ConversationId::new(CONVERSATION),
+        borrower: "local owner".to_owned(),
+        since: at,
+        until: at.plus_ms(60_000),
+        error: None,
+    }))]
+}
+
 fn draining() -> Vec<Change> {
     vec![Change::Fleet(FleetChange::NodeState {
         node_id: NodeId::new("b"),
@@ -130,7 +152,9 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
         "/v1/tokens/{name}" => (vec![], "known", Value::Null),
         "/v1/nodes/{id}/drain" => (vec![], "b", Value::Null),
         "/v1/nodes/{id}/activate" => (draining(), "b", Value::Null),
-        "/v1/conversations/{id}/move" => (vec![], "c-m1-of-ann", json!({"to": "b"})),
+        "/v1/conversations/{id}/move" => (vec![], CONVERSATION, json!({"to": "b"})),
+        "/v1/conversations/{id}/lend" => (bound(), CONVERSATION, json!({"loan_id": "l1"})),
+        "/v1/conversations/{id}/return" => (lent(at), CONVERSATION, json!({})),
         "/v1/reload" => (vec![], "", Value::Null),
         "/v1/stop" => (vec![], "", json!({"sender": "ann"})),
         "/v1/messages/{id}/redrive" | "/v1/messages/{id}/drop" => {

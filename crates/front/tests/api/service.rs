@@ -7,21 +7,22 @@ use bridge_core::port::{Change, Ledger, LedgerError, Steering};
 use bridge_core::rules::Policy;
 use bridge_core::step::{
     AcceptInput, Action, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
-    DecideOutcome, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive, Received,
-    Record, ReserveSequence, RunError, StopSender, TaskAnswered, Tell, TokenAdded, Transition, Tx,
-    Verdict,
+    DecideOutcome, Extras, InputAccepted, InputTarget, Lend, LendOutcome, MidTurn, NotifyBegin,
+    Receive, Received, Record, ReserveSequence, ReturnLoan, RunError, StopSender, TaskAnswered,
+    Tell, TokenAdded, Transition, Tx, Verdict,
 };
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId,
+    Actor, ApprovalPolicy, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, LoanId,
     MessageId, NodeId, NodeInfo, PushDevice, RequestVerdict, Sandbox, SenderKind, Subscription,
     Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, LiveUpdate, NewAnswer,
-    NewTask, NewTaskInput, Notified, PolicyInForce, PushPut, ReloadView, StartError, StopRequest,
-    Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun, TierTerms, TokenHash,
+    A2aProfile, BridgeService, Caller, ConsolePlace, HealthView, Hub, Lending, LiveUpdate,
+    LoanReturned, NewAnswer, NewLoan, NewTask, NewTaskInput, Notified, PolicyInForce, PushPut,
+    ReloadView, StartError, StopRequest, Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
+    TierTerms, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
@@ -268,6 +269,39 @@ impl BridgeService for TestService {
 
     fn hub(&self) -> &Hub {
         &self.hub
+    }
+
+    async fn lend(&self, new: NewLoan) -> Result<Lending, LedgerError> {
+        let lend = Lend {
+            conversation_id: new.conversation_id,
+            loan_id: new.loan_id,
+            borrower: new.borrower,
+            until: new.until,
+        };
+        Ok(match self.commit(lend).await? {
+            LendOutcome::Lent(loan) => Lending::Busy {
+                loan,
+                message_id: None,
+            },
+            LendOutcome::Busy { loan, message_id } => Lending::Busy { loan, message_id },
+            LendOutcome::Taken(loan) => Lending::Taken(loan),
+            LendOutcome::NoThread => Lending::NoThread,
+        })
+    }
+
+    async fn return_loan(
+        &self,
+        conversation_id: &ConversationId,
+        loan_id: Option<LoanId>,
+        by: &str,
+    ) -> Result<LoanReturned, LedgerError> {
+        let back = ReturnLoan {
+            conversation_id: conversation_id.clone(),
+            loan_id,
+            by: by.to_owned(),
+        };
+        let found = self.commit(back).await?;
+        Ok(found.map_or(LoanReturned::NotLent, |_| LoanReturned::Back))
     }
 
     async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {

@@ -349,10 +349,10 @@ mod tests {
             other,
             [
                 "breaks: the history of a conversation says otherwise: `interrupted`, it was `completed` (1 conversation)",
-                "blind spot: thread/start: `model` is `\"n\"`, it was `\"m\"` (1 conversation)",
                 "blind spot: requests to the model, which are paid: 3, 2 before",
-                "harmless: processor time: 9000 ms, 1000 ms before",
+                "blind spot: thread/start: `model` is `\"n\"`, it was `\"m\"` (1 conversation)",
                 "harmless: memory: 195 MiB at most, 97 MiB before",
+                "harmless: processor time: 9000 ms, 1000 ms before",
             ]
         );
     }

@@ -31,7 +31,7 @@ fn fill(conn: &Connection, n: usize, state: StateName) {
     conn.execute_batch(&format!(
         "INSERT INTO conversation VALUES ('c{n}', 'local', 'k{n}', 'thread', 'last', '/w', {n}, {n}, NULL, NULL, NULL);
          INSERT INTO message VALUES ({n}, 'm{n}', 'c{n}', 1, 'local', 'x{n}', 'person', 'ann', 'owner', {n}, 0, 0,
-             {n}, '{state}', {turn_id}, {reason}, {leader}, {hold}, 1, 1, 0, 0, 'message', NULL, 'transient', NULL,
+             {n}, NULL, '{state}', {turn_id}, {reason}, {leader}, {hold}, 1, 1, 0, 0, 'message', NULL, 'transient', NULL,
              'oops', {n}, {queue});
          INSERT INTO message_text VALUES ({n}, 'm{n}', '{text}', {text_sum}, NULL);
          INSERT INTO turn VALUES ('m{n}', 1, 'm{n}.1', 1, 'boot', 'i1', 'thread', NULL, 't', 'workspace-write',
